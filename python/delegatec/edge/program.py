@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edge program: one functional graph of core ATen operators, edited in place from export to emission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, InputSpec, OutputSpec
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import TreeSpec
+
+CONSTANT_KINDS = frozenset(
+    {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
+)
+
+
+@dataclass(eq=False)
+class EdgeProgram:
+    """One method of a model in normal form.
+
+    Node metadata is kept right by whoever edits a node: `meta["val"]` (a FakeTensor, a SymInt, a Python
+    number, or a tuple of these), `meta["source"]` (SourceLocation or None), `meta["debug_handle"]`
+    (int >= 1, shared by all nodes that come from one node of the exported program).
+
+    Attributes:
+        method: name of the method, such as "forward".
+        graph_module: owner of the graph and of the submodules that `get_attr` nodes name.
+        input_specs: one for each placeholder, in the order of the placeholders.
+        output_specs: one for each element of the output node's flat tuple.
+        constants: placeholder name -> its parameter, buffer or lifted constant. Never written to:
+            the storage may be a read-only mapping of a file.
+        range_constraints: symbol -> the range that torch.export gave it.
+        in_spec: the pytree of (args, kwargs) that the exported method took.
+        out_spec: the pytree that it returned.
+    """
+
+    method: str
+    graph_module: GraphModule
+    input_specs: list[InputSpec]
+    output_specs: list[OutputSpec]
+    constants: dict[str, torch.Tensor]
+    range_constraints: dict[Any, Any]
+    in_spec: TreeSpec
+    out_spec: TreeSpec
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of `graph_module`."""
+        return self.graph_module.graph
+
+    def placeholders(self) -> list[Node]:
+        """All placeholders, in the order of `input_specs`."""
+        return self.graph.find_nodes(op="placeholder")
+
+    def user_inputs(self) -> Iterator[Node]:
+        """The placeholders that a caller passes, in order."""
+        for node, spec in zip(self.placeholders(), self.input_specs, strict=True):
+            if spec.kind is InputKind.USER_INPUT:
+                yield node
+
+    def output_node(self) -> Node:
+        """The one output node."""
+        return self.graph.output_node()
+
+    def mutated_inputs(self) -> dict[str, str]:
+        """Name of each output that is a new value of a placeholder -> name of that placeholder."""
+        by_target = {
+            spec.target: node.name
+            for node, spec in zip(self.placeholders(), self.input_specs, strict=True)
+            if spec.target is not None
+        }
+        mutated: dict[str, str] = {}
+        for spec in self.output_specs:
+            if spec.kind.name == "BUFFER_MUTATION" or spec.kind.name == "PARAMETER_MUTATION":
+                assert spec.target is not None
+                mutated[spec.arg.name] = by_target[spec.target]
+            elif spec.kind.name == "USER_INPUT_MUTATION":
+                assert spec.target is not None
+                mutated[spec.arg.name] = spec.target
+        return mutated
+
+    def erase_unused_placeholders(self) -> None:
+        """Drops constants that no node reads, with their placeholders and specs."""
+        kept: list[InputSpec] = []
+        mutated = set(self.mutated_inputs().values())
+        for node, spec in zip(self.placeholders(), self.input_specs, strict=True):
+            if spec.kind in CONSTANT_KINDS and not node.users and node.name not in mutated:
+                self.constants.pop(node.name, None)
+                self.graph.erase_node(node)
+            else:
+                kept.append(spec)
+        self.input_specs = kept
