@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol of a backend: everything that the compiler knows of one goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch._ops import OpOverload
+
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.partitioner import Partitioner
+from delegatec.delegation.view import PartitionView
+
+ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+"""Runs a blob on the host: its inputs in order to its outputs in order."""
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """An option that a user may set for a backend.
+
+    Attributes:
+        values: what it can be set to; empty if any string is allowed.
+        default: what it is if not set.
+        doc: one sentence for the user.
+    """
+
+    values: tuple[str, ...]
+    default: str
+    doc: str
+
+
+@dataclass
+class PreprocessResult:
+    """A compiled partition.
+
+    Attributes:
+        blob: parts whose concatenation is what the runtime gets. Weights that the format takes as they are
+            stay memoryviews of the constants' storage, so that they are copied once, into the file.
+        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for, sorted.
+    """
+
+    blob: list[bytes | memoryview]
+    debug_handle_map: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A delegate's compiler. Stateless: one instance serves many programs, in any order."""
+
+    @property
+    def id(self) -> str:
+        """The id that the runtime looks up, such as "MPSBackend"."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What a user types, such as "mps"."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, OptionSpec]:
+        """Name of each option -> what it may be."""
+        ...
+
+    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        """The settings for a user's options.
+
+        Args:
+            options: name -> value, for some of `self.options`; the others take their default.
+
+        Raises:
+            DelegatecError: DC402, naming every unknown option and every value that is not allowed.
+        """
+        ...
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        """Composite operators that must reach the partitioner whole."""
+        ...
+
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
+        """The partitioner that tags what `preprocess` can compile with these settings."""
+        ...
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compiles one partition.
+
+        Args:
+            view: the partition; the program that it is a part of must not be edited.
+            compile_specs: the settings.
+
+        Raises:
+            DelegatecError: DC4xx, with everything that is wrong with the partition.
+        """
+        ...
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        """An executor of a blob for the host, made from nothing but the blob and its settings."""
+        ...

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of backends: an explicit value, filled by whoever makes it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+
+from delegatec.delegation.backend import Backend
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+
+class BackendRegistry:
+    """Backends by the name that a user types and by the id that a runtime looks up.
+
+    Args:
+        backends: those that it starts with.
+    """
+
+    def __init__(self, backends: Iterable[Backend] = ()) -> None:
+        self._by_name: dict[str, Backend] = {}
+        self._by_id: dict[str, Backend] = {}
+        for backend in backends:
+            self.register(backend)
+
+    def __iter__(self) -> Iterator[Backend]:
+        return iter(self._by_name.values())
+
+    def register(self, backend: Backend) -> None:
+        """Adds a backend.
+
+        Raises:
+            ValueError: its name or its id is taken.
+        """
+        if backend.name in self._by_name:
+            raise ValueError(f"a backend named {backend.name!r} is registered already")
+        if backend.id in self._by_id:
+            raise ValueError(f"a backend with id {backend.id!r} is registered already")
+        self._by_name[backend.name] = backend
+        self._by_id[backend.id] = backend
+
+    def by_id(self, backend_id: str) -> Backend:
+        """The backend that the runtime knows by an id.
+
+        Raises:
+            DelegatecError: DC401, with the ids that there are.
+        """
+        backend = self._by_id.get(backend_id)
+        if backend is None:
+            raise _unknown(f"no backend has the id {backend_id!r}", self._by_id)
+        return backend
+
+    def resolve(self, selector: str) -> Backend:
+        """The backend that a user asked for.
+
+        Args:
+            selector: a registered name, or "module:attribute" for a plug-in, which is then registered.
+
+        Raises:
+            DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing or is not a backend.
+        """
+        backend = self._by_name.get(selector)
+        if backend is not None:
+            return backend
+        if ":" not in selector:
+            raise _unknown(f"no backend is named {selector!r}", self._by_name)
+        plugin = _load_plugin(selector)
+        if self._by_name.get(plugin.name) is not plugin:
+            self.register(plugin)
+        return plugin
+
+
+def _unknown(message: str, known: Iterable[str]) -> DelegatecError:
+    return DelegatecError(
+        [
+            Diagnostic(
+                code="DC401",
+                message=message,
+                expected=", ".join(sorted(known)) or "no backend is registered",
+                help='a backend of your own is named as "module:attribute"',
+            )
+        ]
+    )
+
+
+def _load_plugin(selector: str) -> Backend:
+    module_name, _, attribute = selector.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise _bad_plugin(selector, f"there is no module {error.name!r}") from error
+    backend = getattr(module, attribute, None)
+    if backend is None:
+        raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
+    if isinstance(backend, type):
+        raise _bad_plugin(selector, f"{attribute!r} is a class, not a backend made of one")
+    if not isinstance(backend, Backend):
+        missing = [name for name in _MEMBERS if not hasattr(backend, name)]
+        raise _bad_plugin(selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}")
+    return backend
+
+
+_MEMBERS = ("id", "name", "options", "compile_specs", "preserved_operators", "partitioner", "preprocess", "reference")
+
+
+def _bad_plugin(selector: str, message: str) -> DelegatecError:
+    return DelegatecError(
+        [
+            Diagnostic(
+                code="DC403",
+                message=f"backend {selector!r} cannot be loaded: {message}",
+                expected="module:attribute, where attribute is a delegatec.delegation.Backend",
+                help="is its py_library among the deps?",
+            )
+        ]
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `to_backend` did: the delegates it made and the reasons for what it left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from torch.fx import Node
+
+from delegatec.delegation.lowered_module import LoweredModule
+from delegatec.diagnostics import SourceLocation
+
+
+@dataclass(frozen=True)
+class DelegateSummary:
+    """One delegate.
+
+    Attributes:
+        module: the delegate itself; `module.name` is its name in the graph.
+        operators: operator -> how many nodes of the delegate call it, sorted by name.
+        input_names: names of the owner's nodes that it reads.
+        output_names: names that its outputs had before.
+    """
+
+    module: LoweredModule
+    operators: dict[str, int]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RejectionSummary:
+    """Why one backend left one node: a `Rejection` that outlives the graph.
+
+    Attributes:
+        backend_id: the backend that left it.
+        node: name of the node.
+        operator: the operator it calls.
+        rule: stable short id of the rule it broke.
+        message: what broke it, with the value.
+        help: what would make the backend take it.
+        location: the user's line, if known.
+    """
+
+    backend_id: str
+    node: str
+    operator: str
+    rule: str
+    message: str
+    help: str
+    location: SourceLocation | None
+
+
+@dataclass
+class DelegationReport:
+    """What became of a program's nodes.
+
+    Attributes:
+        delegates: in the order of their names.
+        rejections: for each node left in the graph, one for each backend that was asked.
+        nodes_before: number of operator nodes (`getitem` not counted) before.
+        nodes_left: number of operator nodes (`getitem` and delegates not counted) that stayed in the graph.
+    """
+
+    delegates: list[DelegateSummary] = field(default_factory=list)
+    rejections: list[RejectionSummary] = field(default_factory=list)
+    nodes_before: int = 0
+    nodes_left: int = 0
+
+    @property
+    def nodes_delegated(self) -> int:
+        """Number of operator nodes that went into delegates."""
+        return self.nodes_before - self.nodes_left
+
+
+def operator_name(node: Node) -> str:
+    """Name of what a node calls, such as "aten.add.Tensor"."""
+    return str(node.target) if not callable(node.target) or hasattr(node.target, "_schema") else node.target.__name__
+
+
+def operator_counts(nodes: list[Node]) -> dict[str, int]:
+    """Operator -> number of nodes that call it, sorted by name."""
+    return dict(sorted(Counter(map(operator_name, nodes)).items()))

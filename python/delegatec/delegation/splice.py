@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts delegates in the place of the groups they were made of, in the owner's graph, without retracing it."""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch.fx import Graph, Node
+
+from delegatec.delegation.lowered_module import LoweredModule, call_delegate
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.program import EdgeProgram
+
+
+def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | None:
+    """An order of the nodes in which every group is contiguous.
+
+    Args:
+        graph: the graph, in topological order.
+        groups: disjoint groups of its nodes.
+
+    Returns:
+        All nodes, as close to the graph's own order as the groups allow; None if there is no such
+        order, because a group waits for itself.
+    """
+    nodes = list(graph.nodes)
+    unit_of: dict[Node, int] = {}
+    members: dict[int, list[Node]] = {}
+    owner = {node: group[-1] for group in groups for node in group}
+    position = {node: index for index, node in enumerate(nodes)}
+    for index, node in enumerate(nodes):
+        unit = position[owner[node]] if node in owner else index
+        unit_of[node] = unit
+        members.setdefault(unit, []).append(node)
+    waiting = {unit: 0 for unit in members}
+    readers: dict[int, list[int]] = {unit: [] for unit in members}
+    for node in nodes:
+        for source in node.all_input_nodes:
+            if unit_of[source] != unit_of[node]:
+                readers[unit_of[source]].append(unit_of[node])
+                waiting[unit_of[node]] += 1
+    ready = [unit for unit, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order: list[Node] = []
+    while ready:
+        unit = heapq.heappop(ready)
+        order += members[unit]
+        for reader in readers[unit]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, reader)
+    return order if len(order) == len(nodes) else None
+
+
+def reorder(graph: Graph, order: Sequence[Node]) -> None:
+    """Puts the nodes of a graph in the given order, which has all of them."""
+    for before, after in zip(order, order[1:], strict=False):
+        if before.next is not after:
+            before.append(after)
+
+
+def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule) -> None:
+    """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
+
+    Users of the partition's outputs read `getitem` nodes of the call; names in `output_specs` follow.
+    Constants that are no longer read stay, for `EdgeProgram.erase_unused_placeholders`.
+
+    Args:
+        program: the owner, edited in place.
+        view: the partition.
+        lowered: what it was compiled to; its `name` is set.
+    """
+    graph = program.graph
+    lowered.name = _free_name(program)
+    program.graph_module.add_submodule(lowered.name, lowered)
+    first, last = view.nodes[0], view.nodes[-1]
+    with graph.inserting_after(last):
+        delegate = graph.create_node("get_attr", lowered.name, name=lowered.name)
+    delegate.meta.update(source=None, debug_handle=first.meta.get("debug_handle", 1))
+    with graph.inserting_after(delegate):
+        call = graph.call_function(call_delegate, (delegate, *view.inputs))
+    call.meta.update(
+        val=tuple(node.meta["val"] for node in view.outputs),
+        source=first.meta.get("source"),
+        debug_handle=first.meta.get("debug_handle", 1),
+    )
+    renamed: dict[str, str] = {}
+    after = call
+    for index, old in enumerate(view.outputs):
+        with graph.inserting_after(after):
+            new = graph.call_function(operator.getitem, (call, index))
+        new.meta.update(
+            val=old.meta["val"], source=old.meta.get("source"), debug_handle=old.meta.get("debug_handle", 1)
+        )
+        old.replace_all_uses_with(new)
+        renamed[old.name] = new.name
+        after = new
+    for node in reversed(view.nodes):
+        graph.erase_node(node)
+    for index, spec in enumerate(program.output_specs):
+        name = getattr(spec.arg, "name", None)
+        if name in renamed:
+            program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=renamed[name]))
+
+
+def _free_name(program: EdgeProgram) -> str:
+    index = sum(isinstance(module, LoweredModule) for module in program.graph_module.children())
+    while hasattr(program.graph_module, f"lowered_{index}"):
+        index += 1
+    return f"lowered_{index}"

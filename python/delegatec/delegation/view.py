@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A view of one partition: what `Backend.preprocess` gets. Nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.program import EdgeProgram
+
+
+class PartitionView:
+    """A set of nodes of a program and its border.
+
+    Args:
+        program: the program that the nodes are a part of.
+        nodes: the nodes, in topological order.
+
+    Attributes:
+        program: as given.
+        nodes: as given.
+        inputs: nodes outside whose value the partition reads and that are not constants, in order of first use.
+        constants: placeholder -> its tensor, for each constant that the partition reads, in order of first use.
+            A buffer that the program writes to is an input.
+        outputs: nodes of the partition whose value is used outside, in order. A node with several values is
+            not among them: its `getitem` nodes are.
+    """
+
+    def __init__(self, program: EdgeProgram, nodes: Sequence[Node]) -> None:
+        self.program = program
+        self.nodes = tuple(nodes)
+        members = set(nodes)
+        mutated = set(program.mutated_inputs().values())
+        inputs: dict[Node, None] = {}
+        self.constants: dict[Node, torch.Tensor] = {}
+        for node in nodes:
+            for source in node.all_input_nodes:
+                if source in members:
+                    continue
+                if source.name in program.constants and source.name not in mutated:
+                    self.constants[source] = program.constants[source.name]
+                else:
+                    inputs[source] = None
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(node for node in nodes if any(user not in members for user in node.users))
