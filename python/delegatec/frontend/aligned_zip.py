@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A zip file whose members are stored, aligned and free of everything that is not content.
+
+Alignment lets a reader map a member instead of reading it. It is made, as torch makes it, by padding the
+member's "extra" field (PKWARE APPNOTE 4.5: 16-bit id, 16-bit size, data).
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zipfile
+from collections.abc import Iterable
+from types import TracebackType
+from typing import IO, Final
+
+ALIGNMENT: Final = 64
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
+_PADDING_ID: Final = 0x4246
+_ZIP64_EXTRA_BYTES: Final = 20
+
+
+class AlignedZipWriter:
+    """Writes members one after the other; the bytes depend on their names and contents only."""
+
+    def __init__(self, file: IO[bytes], root: str) -> None:
+        """Starts an archive.
+
+        Args:
+            file: a seekable binary file, at position 0.
+            root: the folder that all members lie in.
+        """
+        self._file = file
+        self._root = root
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+
+    def __enter__(self) -> AlignedZipWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+    def write(self, name: str, chunks: Iterable[bytes | memoryview], size: int) -> None:
+        """Appends one member.
+
+        Args:
+            name: path below the root folder.
+            chunks: the content, in pieces that are written as they come.
+            size: sum of the pieces' bytes.
+        """
+        info = zipfile.ZipInfo(f"{self._root}/{name}", _EPOCH)
+        info.create_system = 3
+        info.external_attr = 0o644 << 16
+        info.file_size = size
+        # zipfile itself puts the zip64 extra field before ours, by this very condition.
+        zip64 = size * 1.05 > zipfile.ZIP64_LIMIT
+        header = _LOCAL_HEADER.size + len(info.filename.encode()) + (_ZIP64_EXTRA_BYTES if zip64 else 0)
+        padding = -(self._file.tell() + header + 4) % ALIGNMENT
+        info.extra = struct.pack("<2H", _PADDING_ID, padding) + bytes(padding)
+        with self._zip.open(info, "w") as member:
+            for chunk in chunks:
+                member.write(chunk)
+
+
+class MappedZip:
+    """A read-only mapping of a zip file of stored members."""
+
+    def __init__(self, path: str) -> None:
+        """Maps `path`.
+
+        Raises:
+            OSError: the file cannot be opened.
+            zipfile.BadZipFile: it is not a zip file, or its folders differ from ours.
+        """
+        with open(path, "rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                infos = archive.infolist()
+            if not infos:
+                raise zipfile.BadZipFile("the archive is empty")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._view = memoryview(self._map)
+        self._infos = {info.filename.partition("/")[2]: info for info in infos}
+
+    def names(self) -> list[str]:
+        """The members' paths below the root folder, in the order of the archive."""
+        return list(self._infos)
+
+    def view(self, name: str) -> memoryview:
+        """The bytes of one member, mapped, not read.
+
+        Raises:
+            KeyError: there is no such member.
+            zipfile.BadZipFile: the member is compressed, or its header lies.
+        """
+        info = self._infos[name]
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise zipfile.BadZipFile(f"{name} is compressed")
+        start = info.header_offset
+        fields = _LOCAL_HEADER.unpack_from(self._view, start)
+        if fields[0] != b"PK\x03\x04":
+            raise zipfile.BadZipFile(f"{name} has no local header")
+        start += _LOCAL_HEADER.size + fields[-2] + fields[-1]
+        if start + info.file_size > len(self._view):
+            raise zipfile.BadZipFile(f"{name} ends behind the end of the file")
+        return self._view[start : start + info.file_size]

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which bytes of memory a set of tensors covers, so that each is stored once, whatever aliases it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import torch
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass
+class Region(Generic[Key]):
+    """A run of memory that overlapping tensors of one dtype share.
+
+    Attributes:
+        start: offset of the first byte in the tensors' storage.
+        end: offset behind the last byte.
+        members: the tensors in it, in the order in which they were given.
+    """
+
+    start: int
+    end: int
+    members: list[tuple[Key, torch.Tensor]] = field(default_factory=list)
+
+    def offset(self, tensor: torch.Tensor) -> int:
+        """The tensor's first element, in elements from the start of this region."""
+        return tensor.storage_offset() - self.start // tensor.element_size()
+
+    def bytes(self) -> memoryview:
+        """The region's content. A view of the tensors' memory where they cover it without gaps."""
+        tensor = self.members[0][1]
+        size = self.end - self.start
+        if not any(member.numel() * member.element_size() == size and _is_dense(member) for _, member in self.members):
+            tensor = self._gathered()
+            return memoryview(tensor.view(torch.uint8).numpy())
+        flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), self.start, (size,), (1,))  # type: ignore[call-overload]
+        return memoryview(flat.numpy())
+
+    def _gathered(self) -> torch.Tensor:
+        """A copy in which bytes that no tensor covers are zero, since what lies there is chance."""
+        first = self.members[0][1]
+        whole = torch.zeros((self.end - self.start) // first.element_size(), dtype=first.dtype)
+        for _, tensor in self.members:
+            unique = tensor
+            for dim, stride in enumerate(tensor.stride()):
+                if stride == 0:
+                    unique = unique.narrow(dim, 0, 1)
+            whole.as_strided(unique.shape, unique.stride(), self.offset(tensor)).copy_(unique)
+        return whole
+
+
+def regions(tensors: Mapping[Key, torch.Tensor]) -> list[Region[Key]]:
+    """Groups tensors by the memory they share.
+
+    Args:
+        tensors: CPU tensors with a storage; of any dtype and stride.
+
+    Returns:
+        Regions in the order of their first member. A tensor without elements has an empty region of its own.
+    """
+    order = {key: index for index, key in enumerate(tensors)}
+    spans: dict[tuple[int, torch.dtype], list[tuple[int, int, Key]]] = {}
+    found: list[Region[Key]] = []
+    for key, tensor in tensors.items():
+        start, end = _span(tensor)
+        if start == end:
+            found.append(Region(start, end, [(key, tensor)]))
+        else:
+            spans.setdefault((tensor.untyped_storage().data_ptr(), tensor.dtype), []).append((start, end, key))
+    for group in spans.values():
+        found += _merge(sorted(group, key=lambda span: span[:2]), tensors)
+    for region in found:
+        region.members.sort(key=lambda member: order[member[0]])
+    return sorted(found, key=lambda region: order[region.members[0][0]])
+
+
+def _merge(group: Iterable[tuple[int, int, Key]], tensors: Mapping[Key, torch.Tensor]) -> list[Region[Key]]:
+    merged: list[Region[Key]] = []
+    for start, end, key in group:
+        if not merged or start >= merged[-1].end:
+            merged.append(Region(start, end))
+        merged[-1].end = max(merged[-1].end, end)
+        merged[-1].members.append((key, tensors[key]))
+    return merged
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    first = tensor.storage_offset() * tensor.element_size()
+    if tensor.numel() == 0:
+        return first, first
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first, first + (last + 1) * tensor.element_size()
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether each byte between the tensor's first and last belongs to just one element."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
