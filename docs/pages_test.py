@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated pages are what the compiler's tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pages import BLOCKS, PAGES, operators_portable_page
+
+from delegatec.diagnostics import CODES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_up_to_date(name: str) -> None:
+    committed = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    assert committed == PAGES[name](), f"docs/{name} is out of date: bazel run //docs:generate"
+
+
+def test_every_code_belongs_to_a_block() -> None:
+    assert {code[:3] for code in CODES} <= BLOCKS.keys()
+
+
+def test_portable_page_names_the_kernels_of_a_known_pair() -> None:
+    assert "| `aten.addmm.default` | `aten::addmm.out` |" in operators_portable_page()
+    assert "aten.sort" not in operators_portable_page()  # core ATen, but without a kernel
