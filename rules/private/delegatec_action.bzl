@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the compiler in an action: in a worker where there is one, else as a process of its own."""
+
+load(":delegatec_toolchain.bzl", "INTERPRETER_FLAGS")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def delegatec_arguments(ctx, verb):
+    """Arguments of the compiler, to be filled by a rule and given to `delegatec_action`.
+
+    They reach the compiler in a parameter file, one a line. What may be any text has to be added as one argument
+    with its flag (`format = "--entry=%s"`): in a worker's request Bazel itself replaces each argument that starts
+    with `@`, such as a label in another repository, by the contents of a file of that name.
+
+    Args:
+        ctx: the rule's context.
+        verb: the compiler's verb, such as "lower".
+
+    Returns:
+        Args with the verb and the target's label.
+    """
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.use_param_file("@%s", use_always = True)
+    args.add(verb)
+    args.add(str(ctx.label), format = "--label=%s")
+    return args
+
+def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
+    """Declares an action that runs the compiler.
+
+    Args:
+        ctx: the context of a rule that has the delegatec toolchain.
+        mnemonic: the action's mnemonic.
+        args: Args from `delegatec_arguments`.
+        inputs: depset of File, what the verb reads.
+        outputs: list of File, what it writes.
+        progress_message: what Bazel says while the action runs.
+    """
+    compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
+    startup = ctx.actions.args()
+    startup.add_all(INTERPRETER_FLAGS + ["-m", "delegatec"])
+    ctx.actions.run(
+        arguments = [startup, args],
+        env = compiler.environment,
+        executable = compiler.tool,
+        execution_requirements = {
+            "requires-worker-protocol": "proto",
+            "supports-workers": "1",
+            # Export and lowering have one pool of workers: torch is in memory once.
+            "worker-key-mnemonic": "Delegatec",
+        },
+        inputs = depset(transitive = [compiler.inputs, inputs]),
+        mnemonic = mnemonic,
+        outputs = outputs,
+        progress_message = progress_message,
+    )

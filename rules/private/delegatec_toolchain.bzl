@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delegatec toolchain: the compiler as Bazel runs it."""
+
+load(":python_paths.bzl", "import_roots", "merged_python")
+
+DelegatecInfo = provider(
+    doc = "The compiler of a build. As `toolchain.delegatec` of the resolved toolchain.",
+    fields = {
+        "environment": "dict of string to string: the environment of an action that runs the compiler.",
+        "imports": "depset of strings: import paths of the compiler, for a runfiles tree.",
+        "inputs": "depset of File: what an action that runs the compiler reads besides its tool.",
+        "interpreter": "File: the Python interpreter.",
+        "tool": "FilesToRunProvider: the interpreter, with the compiler's sources and the manifests as its run files.",
+    },
+)
+
+# Apart from paths, all that the compiler sees of an environment. Threads are Bazel's to hand out, and the hash
+# seed is fixed because Python's sets have an order that depends on it.
+FIXED_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+# No user's site-packages, no current folder on the path, no .pyc files beside the sources. Not -I, which would
+# drop PYTHONHASHSEED as well.
+INTERPRETER_FLAGS = ["-s", "-P", "-B"]
+
+def _delegatec_binary_impl(ctx):
+    python = merged_python([ctx.attr.library])
+    manifests = [ctx.file.interpreter_manifest, ctx.file.site_packages_manifest]
+
+    # The folder is an input of each action by itself. As a run file it would be in the worker's key, for which
+    # Bazel reads it anew for each request.
+    sources = [file for file in python.files.to_list() if file != ctx.file.site_packages]
+
+    executable = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = executable, target_file = ctx.file.interpreter, is_executable = True)
+    return [
+        DefaultInfo(
+            executable = executable,
+            runfiles = ctx.runfiles([ctx.file.interpreter] + manifests + sources),
+        ),
+        DelegatecInfo(
+            environment = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join(import_roots(ctx, python.imports))),
+            imports = python.imports,
+            inputs = depset([ctx.file.interpreter, ctx.file.site_packages] + manifests + sources),
+            interpreter = ctx.file.interpreter,
+            tool = None,
+        ),
+    ]
+
+delegatec_binary = rule(
+    implementation = _delegatec_binary_impl,
+    doc = """\
+The compiler as the executable of an action.
+
+It is the interpreter, and the compiler's sources are its run files. Bazel 4.2.3 has only an executable's run
+files in the key of a worker: with the sources as plain inputs a worker would go on after they were edited, and
+give what the old ones gave.
+""",
+    attrs = {
+        "interpreter": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "The Python interpreter.",
+        ),
+        "interpreter_manifest": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "Names and digests of the interpreter's files, which stand for them in the keys of actions.",
+        ),
+        "library": attr.label(
+            mandatory = True,
+            doc = "The compiler's Python library.",
+            providers = [PyInfo],
+        ),
+        "site_packages": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "The folder of the compiler's wheels, as one input.",
+        ),
+        "site_packages_manifest": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "Names and digests of the files in that folder.",
+        ),
+    },
+    executable = True,
+)
+
+def _delegatec_toolchain_impl(ctx):
+    binary = ctx.attr.delegatec
+    info = binary[DelegatecInfo]
+    return [platform_common.ToolchainInfo(
+        delegatec = DelegatecInfo(
+            environment = info.environment,
+            imports = info.imports,
+            inputs = info.inputs,
+            interpreter = info.interpreter,
+            tool = binary[DefaultInfo].files_to_run,
+        ),
+    )]
+
+delegatec_toolchain = rule(
+    implementation = _delegatec_toolchain_impl,
+    doc = "Names the compiler that the rules run.",
+    attrs = {
+        "delegatec": attr.label(
+            mandatory = True,
+            cfg = "exec",
+            doc = "A `delegatec_binary`.",
+            executable = True,
+            providers = [DelegatecInfo],
+        ),
+    },
+)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`flatbuffer_py_library`: one module of Python from one FlatBuffers schema."""
+
+load("//rules/private:toolchain_types.bzl", "FLATC_TOOLCHAIN_TYPE")
+
+def _flatbuffer_py_library_impl(ctx):
+    toolchain = ctx.toolchains[FLATC_TOOLCHAIN_TYPE].flatc
+    schema = ctx.file.schema
+    stem = schema.basename[:-len(".fbs")]
+    module = ctx.actions.declare_file("%s/%s.py" % (ctx.attr.package, stem))
+
+    args = ctx.actions.args()
+    args.add("--python")
+
+    # Builders and readers alone leave the walk over vectors and unions to their callers.
+    args.add("--gen-object-api")
+
+    # Of flatc 25.12.19's forms only these two together make one module that imports nothing of its own:
+    # each alone gives Python that raises NameError.
+    args.add_all(["--gen-onefile", "--gen-all"])
+    args.add_all(["--python-typing", "--filename-suffix", ""])
+    args.add("-I", schema.owner.workspace_root or ".")
+    args.add("-o", module.dirname)
+    args.add(schema)
+    ctx.actions.run(
+        executable = toolchain.flatc,
+        arguments = [args],
+        env = {},
+        inputs = [schema] + ctx.files.includes,
+        mnemonic = "FlatcPython",
+        outputs = [module],
+        progress_message = "Compiling schema %s" % schema.short_path,
+    )
+
+    runtime = toolchain.python_runtime
+    root = [part for part in [ctx.label.workspace_name or ctx.workspace_name, ctx.label.package] if part]
+    return [
+        DefaultInfo(
+            files = depset([module]),
+            runfiles = ctx.runfiles([module]).merge(runtime[DefaultInfo].default_runfiles),
+        ),
+        PyInfo(
+            has_py3_only_sources = True,
+            imports = depset(["/".join(root)], transitive = [runtime[PyInfo].imports]),
+            transitive_sources = depset([module], transitive = [runtime[PyInfo].transitive_sources]),
+        ),
+        OutputGroupInfo(module = depset([module])),
+    ]
+
+flatbuffer_py_library = rule(
+    implementation = _flatbuffer_py_library_impl,
+    doc = """\
+Compiles a schema to the module `PACKAGE.STEM`, with builders, readers and the object API.
+
+`PACKAGE` is a namespace package, so that the schemas of several targets join in it.
+""",
+    attrs = {
+        "includes": attr.label_list(
+            allow_files = [".fbs"],
+            doc = "Schemas that the schema includes, each by its path from the workspace's root.",
+        ),
+        "package": attr.string(
+            mandatory = True,
+            doc = "The Python package that the module is put in.",
+        ),
+        "schema": attr.label(
+            mandatory = True,
+            allow_single_file = [".fbs"],
+            doc = "The schema; its file name becomes the module's.",
+        ),
+    },
+    provides = [PyInfo],
+    toolchains = [FLATC_TOOLCHAIN_TYPE],
+)

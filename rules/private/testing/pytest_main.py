@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pytest for one test target: Bazel's shards, filter, temporary folder, report and coverage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# Before anything imports numpy or torch: a test has one core's worth of the machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+
+
+class Shard:
+    """A pytest plugin that keeps every n-th test case."""
+
+    def __init__(self, index: int, total: int) -> None:
+        self._index = index
+        self._total = total
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deals the collected cases out by their sorted names, so that all shards agree."""
+        items.sort(key=lambda item: item.nodeid)
+        others = [item for number, item in enumerate(items) if number % self._total != self._index]
+        items[:] = items[self._index :: self._total]
+        config.hook.pytest_deselected(items=others)
+
+
+@contextlib.contextmanager
+def coverage_of_sources() -> Iterator[None]:
+    """Under `bazel coverage`, writes an lcov file of the sources that Bazel lists."""
+    folder = os.environ.get("COVERAGE_DIR")
+    if not folder or os.environ.get("COVERAGE") != "1":
+        yield
+        return
+    import coverage
+
+    workspace = Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
+    listed = Path(os.environ["COVERAGE_MANIFEST"]).read_text().split()
+    sources = {str((workspace / name).resolve()): name for name in listed if name.endswith(".py")}
+    measured = coverage.Coverage(
+        data_file=str(Path(os.environ["TEST_TMPDIR"]) / "coverage"),
+        include=list(sources) or [os.devnull],
+        config_file=False,
+    )
+    measured.start()
+    try:
+        yield
+    finally:
+        measured.stop()
+        report = Path(folder) / "pytest.dat"
+        with contextlib.suppress(coverage.exceptions.NoDataError):
+            measured.lcov_report(outfile=str(report))
+            report.write_text("".join(relative(line, sources) for line in report.read_text().splitlines()))
+
+
+def relative(line: str, sources: dict[str, str]) -> str:
+    """A line of an lcov file, with a source's path as Bazel names it."""
+    if line.startswith("SF:"):
+        line = "SF:" + sources.get(str(Path(line[3:]).resolve()), line[3:])
+    return line + "\n"
+
+
+def arguments_from_bazel() -> list[str]:
+    """Pytest's arguments for what Bazel says in the environment."""
+    arguments = []
+    if report := os.environ.get("XML_OUTPUT_FILE"):
+        arguments.append(f"--junitxml={report}")
+    if folder := os.environ.get("TEST_TMPDIR"):
+        arguments.append(f"--basetemp={folder}/pytest")
+    if names := os.environ.get("TESTBRIDGE_TEST_ONLY"):
+        arguments += ["-k", names]
+    return arguments
+
+
+def shards_from_bazel() -> list[object]:
+    """The plugin for this process's shard, where the test is sharded."""
+    total = int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
+    if total == 1:
+        return []
+    if status := os.environ.get("TEST_SHARD_STATUS_FILE"):
+        # Bazel's sign that the test knows of shards.
+        Path(status).touch()
+    return [Shard(int(os.environ["TEST_SHARD_INDEX"]), total)]
+
+
+def main(files: list[str]) -> int:
+    """Runs the test files; pytest's exit status."""
+    shards = shards_from_bazel()
+    with coverage_of_sources():
+        status = pytest.main(
+            ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
+            + arguments_from_bazel()
+            + files,
+            plugins=shards,
+        )
+    # A shard may have nothing to do. A test that has nothing to do is a mistake.
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:
+        return 0
+    return int(status)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Torch takes up to a second to take itself down, for nothing.
+    os._exit(code)

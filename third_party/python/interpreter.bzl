@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CPython that is part of the build: copied from the host once, and then the only one that actions run."""
+
+load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
+
+_BUILD = """\
+load("@bazel_tools//tools/python:toolchain.bzl", "py_runtime_pair")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files([
+    "bin/python3",
+    "python.manifest",
+])
+
+# The standard library is found beside the interpreter's real path; the manifest stands for its contents in
+# the keys of actions, so that a sandbox links 2 files and not 1,200.
+py_runtime(
+    name = "runtime",
+    files = ["python.manifest"],
+    interpreter = "bin/python3",
+    python_version = "PY3",
+    stub_shebang = "#!/usr/bin/env python3",
+)
+
+py_runtime_pair(
+    name = "runtime_pair",
+    py3_runtime = ":runtime",
+)
+
+toolchain(
+    name = "toolchain",
+    toolchain = ":runtime_pair",
+    toolchain_type = "@bazel_tools//tools/python:toolchain_type",
+)
+"""
+
+def _python_interpreter_impl(rctx):
+    copied = rctx.execute([host_python(rctx), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."], timeout = 600)
+    if copied.return_code:
+        fail("cannot copy the host's Python: " + copied.stderr)
+
+    # The manifest is the copy's own work: so the copy has run once before anything relies on it.
+    listed = rctx.execute(["bin/python3", "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
+    if listed.return_code:
+        fail("the copy of the host's Python does not run: " + listed.stderr)
+    rctx.file("BUILD.bazel", _BUILD, executable = False)
+
+python_interpreter = repository_rule(
+    implementation = _python_interpreter_impl,
+    doc = "Copies the host's CPython 3.11, less what a build never needs, to where it runs from any path.",
+    attrs = {
+        "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
+        "_copy_interpreter": attr.label(default = "//third_party/python:copy_interpreter.py"),
+    },
+    environ = HOST_PYTHON_ENVIRON,
+)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site-packages folders, each with what is trimmed from it. Their contents are in the locks beside this file."""
+
+load(":interpreter.bzl", "python_interpreter")
+load(":wheels.bzl", "wheels")
+
+# What no build and no test of ours needs of a wheel, wherever it comes from.
+_DROP_EVERYWHERE = [
+    "bin",
+    "include",
+    "share",
+    "**/tests",
+    "*.dist-info/licenses",
+]
+
+_SITES = {
+    "compiler": struct(
+        drop = _DROP_EVERYWHERE + [
+            # For who compiles C++ against torch, and torch's tests.
+            "torch/bin/*",
+            "torch/include",
+            "torch/lib/*test*.so",
+            "torch/lib/libaoti_custom_ops.so",
+            "torch/lib/libbackend_with_compiler.so",
+            "torch/share",
+            "torch/test",
+            "torchgen/packaged",
+            "functorch",
+            "isympy.py",
+            # For torch.utils.cpp_extension, which nothing here calls.
+            "_distutils_hack",
+            "distutils-precedence.pth",
+            "pkg_resources",
+            "setuptools",
+            "setuptools-*",
+            # For who compiles C or Fortran against numpy.
+            "numpy/_core/include",
+            "numpy/_core/lib",
+            "numpy/f2py",
+        ],
+        # `import torch` fails without it.
+        keep = ["torch/bin/torch_shm_manager"],
+        exports = [],
+    ),
+    "flatc": struct(
+        # The static libraries and headers that go with the executable.
+        drop = _DROP_EVERYWHERE + [
+            "flatc/include",
+            "flatc/lib64",
+            "lib64",
+        ],
+        keep = [],
+        exports = ["flatc/bin/flatc"],
+    ),
+    "lint": struct(
+        # ruff's executable is in bin.
+        drop = [],
+        keep = [],
+        exports = ["bin/ruff"],
+    ),
+    "models": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
+    "oracle": struct(
+        # Of the runtime only its Python bindings are used: no C++ headers, no prebuilt runtime libraries.
+        drop = _DROP_EVERYWHERE + [
+            "executorch/include",
+            "executorch/share",
+            "executorch/**/test",
+        ],
+        keep = [],
+        exports = [],
+    ),
+    "test": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
+}
+
+def python_sites(names):
+    """Declares @delegatec_python, and @delegatec_pip_NAME for each name.
+
+    A repository that the workspace has declared already is left as it is.
+
+    Args:
+        names: names of sites, keys of the table above; each has its lock in `NAME.lock.txt`.
+    """
+    if not native.existing_rule("delegatec_python"):
+        python_interpreter(name = "delegatec_python")
+    for name in names:
+        repository = "delegatec_pip_" + name
+        if not native.existing_rule(repository):
+            site = _SITES[name]
+            wheels(
+                name = repository,
+                drop = site.drop,
+                exports = site.exports,
+                keep = site.keep,
+                lock = Label("//third_party/python:%s.lock.txt" % name),
+            )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hash-locked wheels as one folder."""
+
+load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
+
+_BUILD = """\
+package(default_visibility = ["//visibility:public"])
+
+# The folder is one input: a sandbox links it once, however many files there are below. The manifest is in the
+# keys of actions for its contents.
+exports_files([
+    "site-packages",
+    "site-packages.manifest",
+])
+
+exports_files({exports})
+
+py_library(
+    name = "lib",
+    data = [
+        "site-packages",
+        "site-packages.manifest",
+    ],
+    imports = ["site-packages"],
+)
+"""
+
+def _wheels_impl(rctx):
+    install = [host_python(rctx, modules = ["pip"]), "-B", rctx.path(rctx.attr._install_wheels)]
+    install += ["--lock", rctx.path(rctx.attr.lock), "--target", "site-packages"]
+    for pattern in rctx.attr.drop:
+        install += ["--drop", pattern]
+    for path in rctx.attr.keep:
+        install += ["--keep", path]
+    rctx.report_progress("Installing wheels")
+    installed = rctx.execute(install, timeout = 3600)
+    if installed.return_code:
+        fail("\n".join([
+            "",
+            "error DC002: the wheels of %s cannot be installed" % rctx.attr.lock,
+            installed.stdout + installed.stderr,
+            "  expected: pip finds each of them, with the hash that is locked",
+            "  help: where the package index has no CPU-only torch, put its wheel into a folder and set PIP_FIND_LINKS to it",
+            "",
+        ]))
+    rctx.report_progress("Compiling modules")
+    compiled = rctx.execute(
+        [rctx.path(rctx.attr._interpreter), "-I", "-B", rctx.path(rctx.attr._compile_tree), "site-packages", "site-packages.manifest"],
+        timeout = 3600,
+    )
+    if compiled.return_code:
+        fail("the wheels of %s cannot be compiled: %s" % (rctx.attr.lock, compiled.stderr))
+    rctx.file(
+        "BUILD.bazel",
+        _BUILD.format(exports = repr(["site-packages/" + path for path in rctx.attr.exports])),
+        executable = False,
+    )
+
+wheels = repository_rule(
+    implementation = _wheels_impl,
+    doc = "Installs the wheels of one lock with pip, trims them, and compiles their modules.",
+    attrs = {
+        "drop": attr.string_list(
+            doc = "Patterns below site-packages (`**` crosses folders) of what is removed.",
+        ),
+        "exports": attr.string_list(
+            doc = "Files below site-packages that get labels of their own.",
+        ),
+        "keep": attr.string_list(
+            doc = "Files below site-packages that stay although a pattern of `drop` matches.",
+        ),
+        "lock": attr.label(
+            mandatory = True,
+            doc = "The lock: a requirements file with versions and hashes.",
+        ),
+        "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
+        "_install_wheels": attr.label(default = "//third_party/python:install_wheels.py"),
+        "_interpreter": attr.label(default = "@delegatec_python//:bin/python3"),
+    },
+    environ = HOST_PYTHON_ENVIRON,
+)
