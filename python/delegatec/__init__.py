@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles PyTorch models to on-device delegates.
+
+Importing the package imports nothing else: what it offers is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
+    from delegatec.frontend.data import data_path as data_path
+    from delegatec.frontend.export import export as export
+    from delegatec.frontend.model import Method as Method
+    from delegatec.frontend.model import Model as Model
+    from delegatec.lowering import lower as lower
+
+_HOMES = {
+    "Method": "delegatec.frontend.model",
+    "Model": "delegatec.frontend.model",
+    "data_path": "delegatec.frontend.data",
+    "export": "delegatec.frontend.export",
+    "load_checkpoint": "delegatec.frontend.checkpoint",
+    "lower": "delegatec.lowering",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec export`: a model's entry function to a canonical `.pt2`."""
+
+from __future__ import annotations
+
+import argparse
+
+OUTPUTS = ("program", "signature")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--entry", required=True, metavar="MODULE:FUNCTION", help="what returns the delegatec.Model")
+    parser.add_argument("--source", action="append", required=True, metavar="FILE", help="a source file of the model")
+    parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="imported from")
+    parser.add_argument("--data", action="append", default=[], metavar="FILE", help="a declared data file")
+    parser.add_argument("--seed", type=int, default=0, help="of the generators of torch, numpy and random")
+    parser.add_argument("--program", required=True, metavar="OUT.pt2")
+    parser.add_argument("--signature", default="", metavar="OUT.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exports the model."""
+    from delegatec.frontend.export import ExportRequest, export_model
+
+    export_model(
+        ExportRequest(
+            entry=arguments.entry,
+            sources=tuple(arguments.source),
+            import_paths=tuple(arguments.import_path),
+            data=tuple(arguments.data),
+            seed=arguments.seed,
+            program=arguments.program,
+            signature=arguments.signature,
+        )
+    )
+    return 0

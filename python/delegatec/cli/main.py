@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of `python -m delegatec`, and how each way of failing ends.
+
+Exit codes: 0 done; 1 the input is wrong (diagnostics on stderr, no output file left); 2 the command line is
+wrong; 70 the compiler is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Final, NoReturn
+
+from delegatec.diagnostics import DelegatecError, Diagnostic, render
+
+# Verb -> what it is for. Its module, delegatec.cli.<verb>, has add_arguments(parser) and run(args) -> exit code.
+VERBS: Final = {
+    "export": "run a model's entry function and write its canonical .pt2",
+    "lower": "compile a .pt2 to a .pte program, for a backend or for the portable kernels",
+    "verify": "run a .pte on this host and compare it with its .pt2 in eager",
+    "inspect": "show what is in a .pte, a .pt2 or a delegate's blob",
+}
+EXIT_USER_ERROR: Final = 1
+EXIT_COMMAND_LINE: Final = 2
+EXIT_BUG: Final = 70
+
+
+class CommandLineError(Exception):
+    """The command line is wrong."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandLineError(message)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one verb, or the worker.
+
+    Args:
+        argv: arguments behind the program's name. `@FILE` and `--flagfile=FILE` stand for the lines of a file.
+
+    Returns:
+        The exit code.
+    """
+    if "--persistent_worker" in argv:
+        from delegatec.cli import worker
+
+        return worker.serve(run_verb, worker.warm_up)
+    return run_verb(argv)
+
+
+def run_verb(argv: Sequence[str]) -> int:
+    """Runs one verb and reports its failure on stderr."""
+    label = ""
+    outputs: list[str] = []
+    try:
+        arguments, module = _parse(expand(argv))
+        label = getattr(arguments, "label", "")
+        outputs = [path for name in getattr(module, "OUTPUTS", ()) if (path := getattr(arguments, name))]
+        with warnings.catch_warnings():
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")
+            code: int = module.run(arguments)
+        return code
+    except CommandLineError as error:
+        print(f"delegatec: error DC001: {error}\n  help: see python -m delegatec --help", file=sys.stderr)
+        return EXIT_COMMAND_LINE
+    except SystemExit as error:  # argparse, behind --help
+        return error.code if isinstance(error.code, int) else 0
+    except DelegatecError as error:
+        print(render(error.diagnostics, label), file=sys.stderr)
+    except OSError as error:
+        if error.filename is None:
+            _report_bug(label)
+            _discard(outputs)
+            return EXIT_BUG
+        reason = f"{error.filename}: {error.strerror}"
+        print(render([Diagnostic("DC002", reason, help="check the path")], label), file=sys.stderr)
+    except Exception:
+        _report_bug(label)
+        _discard(outputs)
+        return EXIT_BUG
+    _discard(outputs)
+    return EXIT_USER_ERROR
+
+
+def expand(argv: Sequence[str]) -> list[str]:
+    """Puts the lines of parameter files in the place of `@FILE` and `--flagfile=FILE`."""
+    expanded: list[str] = []
+    for argument in argv:
+        path = argument[1:] if argument.startswith("@") else argument.removeprefix("--flagfile=")
+        if path == argument:
+            expanded.append(argument)
+            continue
+        try:
+            with open(path, encoding="utf-8") as file:
+                expanded += file.read().splitlines()
+        except OSError as error:
+            raise CommandLineError(f"the parameter file {path} cannot be read: {error.strerror}") from error
+    return expanded
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, ModuleType]:
+    parser = _Parser(prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+    wanted = next((argument for argument in argv if argument in VERBS), None)
+    module = None
+    for verb, purpose in VERBS.items():
+        subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
+        if verb == wanted:
+            module = importlib.import_module(f"delegatec.cli.{verb}")
+            module.add_arguments(subparser)
+    arguments = parser.parse_args(argv)
+    assert module is not None
+    return arguments, module
+
+
+def _discard(outputs: Sequence[str]) -> None:
+    for path in outputs:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _report_bug(label: str) -> None:
+    traceback.print_exc()
+    print(f"{label + ': ' if label else ''}this is a bug of delegatec, not of the model: please report it", file=sys.stderr)

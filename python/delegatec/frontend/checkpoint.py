@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints into modules, with every tensor that does not fit named at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.frontend import session
+from delegatec.frontend.data import data_path
+
+
+def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
+    """Puts the tensors of a checkpoint into a module, in place of those that it has.
+
+    Args:
+        module: the module; names, shapes and dtypes of its parameters and buffers must be the file's.
+        name: a data file (`data_path`): `.safetensors`, or a state dict that `torch.save` wrote, which is read
+            with `weights_only`, so that no code of the file runs.
+
+    Returns:
+        The module.
+
+    Raises:
+        DelegatecError: DC115, no such data file; DC116, the file cannot be read; DC117, one diagnostic for
+            each tensor that is missing, unexpected, or of another shape or dtype.
+    """
+    where = session.caller()
+    tensors = _read(data_path(name), name, where)
+    expected = module.state_dict()
+    problems = [*_misfits(expected, tensors, name, where)]
+    if problems:
+        raise DelegatecError(problems)
+    groups = _aliases(expected)
+    module.load_state_dict(dict(tensors), assign=True, strict=False)
+    # Tied parameters stay tied: files often hold them once, and `assign` gives each name a tensor of its own.
+    for names in groups:
+        held = [key for key in names if key in tensors]
+        for key in names:
+            if key not in held or torch.equal(tensors[key], tensors[held[0]]):
+                _assign(module, key, _lookup(module, held[0]))
+    return module
+
+
+def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, torch.Tensor]:
+    try:
+        if path.endswith(".safetensors"):
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # safetensors, zipfile, pickle and torch each have their own
+        raise _unreadable(name, _reason(error), where) from error
+    if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise _unreadable(name, f"it holds a {type(content).__name__}, not a map of tensors", where)
+    return content
+
+
+def _unreadable(name: str, reason: str, where: SourceLocation | None) -> DelegatecError:
+    return DelegatecError(
+        [
+            Diagnostic(
+                code="DC116",
+                message=f"the checkpoint {name} cannot be read: {reason}",
+                location=where,
+                expected="a .safetensors file, or the state dict of a module written by torch.save",
+                help="write it again with safetensors.torch.save_file(module.state_dict(), path)",
+            )
+        ]
+    )
+
+
+def _misfits(
+    expected: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor], name: str, where: SourceLocation | None
+) -> list[Diagnostic]:
+    aliases = {key: names for names in _aliases(expected) for key in names}
+    texts = [
+        f'the checkpoint {name} has no tensor "{key}" {_form(tensor)}'
+        for key, tensor in expected.items()
+        if not any(alias in found for alias in aliases.get(key, [key]))
+    ]
+    texts += [
+        f'tensor "{key}" of the checkpoint {name} is {_form(found[key])}, the module\'s is {_form(tensor)}'
+        for key, tensor in expected.items()
+        if key in found and (found[key].shape != tensor.shape or found[key].dtype != tensor.dtype)
+    ]
+    texts += [
+        f'the checkpoint {name} has a tensor "{key}" {_form(tensor)} that the module does not have'
+        for key, tensor in found.items()
+        if key not in expected
+    ]
+    help_text = "build the module with the configuration that the checkpoint was trained with"
+    return [Diagnostic("DC117", text, location=where, help=help_text) for text in texts]
+
+
+def _aliases(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
+    """The names of each tensor that has several."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.numel():
+            key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+            names.setdefault(key, []).append(name)
+    return [group for group in names.values() if len(group) > 1]
+
+
+def _lookup(module: torch.nn.Module, name: str) -> Any:
+    owner, _, attribute = name.rpartition(".")
+    return getattr(module.get_submodule(owner), attribute)
+
+
+def _assign(module: torch.nn.Module, name: str, value: Any) -> None:
+    owner, _, attribute = name.rpartition(".")
+    setattr(module.get_submodule(owner), attribute, value)
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data files of a model, such as checkpoints: found by the name that the build declares them by."""
+
+from __future__ import annotations
+
+import os
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.frontend import session
+
+
+def data_path(name: str) -> str:
+    """Finds a file of the `data` attribute of the `exported_program` target (`--data` on the command line).
+
+    Where no export runs, such as in a training script or a test, the file is looked for beside the file that
+    calls, and below the working directory.
+
+    Args:
+        name: path from the workspace's root ("models/foo.safetensors"), or from the folder of the model's
+            source ("foo.safetensors").
+
+    Returns:
+        A path that can be opened.
+
+    Raises:
+        DelegatecError: DC115, the file is not declared, or does not exist.
+    """
+    running = session.current()
+    if running is None:
+        return _undeclared(name)
+    folder = os.path.dirname(running.workspace.relative(running.source))
+    wanted = {os.path.normpath(name), os.path.normpath(os.path.join(folder, name))}
+    declared = {path: running.workspace.relative(path) for path in running.data}
+    for path, relative in declared.items():
+        if relative in wanted or os.path.normpath(path) in wanted:
+            if not os.path.exists(path):
+                raise _missing(f"the data file {relative} does not exist", "check the name in `data`")
+            return path
+    known = ", ".join(sorted(declared.values())) or "none"
+    raise _missing(
+        f'"{name}" is not a declared data file',
+        f'add it to `data` of the exported_program target, such as data = ["{os.path.basename(name)}"]',
+        expected=f"one of: {known}",
+    )
+
+
+def _undeclared(name: str) -> str:
+    where = session.caller()
+    folders = [os.path.dirname(where.file)] if where else []
+    for folder in [*folders, ""]:
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            return path
+    raise _missing(f'there is no file "{name}"', "name it from the folder of the calling file, or from the workspace")
+
+
+def _missing(message: str, help_text: str, expected: str = "") -> DelegatecError:
+    return DelegatecError(
+        [Diagnostic("DC115", message, location=session.caller(), expected=expected, help=help_text)]
+    )

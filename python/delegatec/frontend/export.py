@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Model to exported programs, and from a user's source file to a canonical `.pt2`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.frontend import archive
+from delegatec.frontend import session as sessions
+from delegatec.frontend.load import choose_source, load_model
+from delegatec.frontend.model import Method, Model
+from delegatec.frontend.plain_trees import plain_example, plain_spec
+from delegatec.frontend.program_checks import program_problems
+from delegatec.frontend.refusals import refusal
+from delegatec.frontend.signature import signature_json
+from delegatec.frontend.workspace import Workspace
+
+# All that `archive` keeps of a node besides its value: the rest names objects of this process or is never read.
+_KEPT_METADATA = frozenset({"val", "stack_trace", "nn_module_stack", "custom", "unbacked_bindings"})
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """One run of `delegatec export`.
+
+    Attributes:
+        entry: "module:function"; the module is the stem or dotted path of one of the sources.
+        sources: the target's own source files.
+        import_paths: folders that the user's modules are imported from.
+        data: the declared data files.
+        seed: of the generators of torch, numpy and random.
+        program: path of the `.pt2` to write.
+        signature: path of the JSON to write; "" for none.
+    """
+
+    entry: str
+    sources: tuple[str, ...]
+    import_paths: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    seed: int = 0
+    program: str = ""
+    signature: str = ""
+
+
+def export_model(request: ExportRequest) -> None:
+    """Runs a user's entry function and writes its program; nothing is written when anything is wrong.
+
+    Raises:
+        DelegatecError: DC1xx, every problem of the model that can be known at once.
+    """
+    module, _, function = request.entry.rpartition(":")
+    source = choose_source(request.sources, module)
+    workspace = Workspace.at(os.getcwd(), request.import_paths)
+    session = sessions.Session(workspace, source, request.data)
+    sys.path[:0] = [path for path in workspace.import_roots if path not in sys.path]
+    with sessions.running(session):
+        methods = export(load_model(session, function, request.seed), workspace)
+    archive.save(methods, request.program)
+    if request.signature:
+        with archive.replacing(request.signature) as file:
+            file.write(signature_json(methods).encode())
+
+
+def export(model: Model, workspace: Workspace | None = None) -> dict[str, ExportedProgram]:
+    """Traces every method of a model.
+
+    Args:
+        model: its module is put into eval mode, and its parameters are frozen.
+        workspace: names source files; the working directory by default.
+
+    Returns:
+        Method name -> program. Node metadata has workspace-relative stack traces, pytrees are plain, and example
+        inputs are copies.
+
+    Raises:
+        DelegatecError: DC110 to DC114, DC118, DC119, of all methods together.
+    """
+    workspace = workspace or Workspace.at(os.getcwd())
+    model.module.eval().requires_grad_(False)
+    programs: dict[str, ExportedProgram] = {}
+    problems: list[Diagnostic] = []
+    for name, method in model.all_methods().items():
+        try:
+            program = _trace(model, method)
+        except Exception as error:
+            problems.append(refusal(error, model.module, method, model.location, workspace))
+            continue
+        _canonicalize(program, method, workspace)
+        problems += program_problems(program, model)
+        programs[name] = program
+    if problems:
+        raise DelegatecError(problems)
+    return programs
+
+
+def _trace(model: Model, method: Method) -> ExportedProgram:
+    with torch.no_grad(), _as_forward(model.module, method.function):
+        return torch.export.export(
+            model.module,
+            method.example_inputs,
+            dict(method.example_kwargs or {}),
+            dynamic_shapes=method.dynamic_shapes,  # type: ignore[arg-type]
+            strict=model.strict,
+        )
+
+
+@contextmanager
+def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
+    """torch.export traces `forward` alone: lets another method stand in for it, with the same weight names."""
+    if name == "forward":
+        yield
+        return
+    module.forward = getattr(module, name)
+    try:
+        yield
+    finally:
+        del module.forward
+
+
+def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace) -> None:
+    for graph_module in program.graph_module.modules():
+        if isinstance(graph_module, torch.fx.GraphModule):
+            for node in graph_module.graph.nodes:
+                node.meta = _canonical_metadata(node.meta, workspace)
+    (root, *_) = program.module_call_graph
+    assert root.fqn == "" and root.signature is not None
+    root.signature.in_spec = plain_spec(root.signature.in_spec)
+    root.signature.out_spec = plain_spec(root.signature.out_spec)
+    # torch.export lists a module call graph for modules whose signature was to be kept; here there are none.
+    program._module_call_graph = [root]
+    program._example_inputs = plain_example(method.example_inputs, dict(method.example_kwargs or {}))
+
+
+def _canonical_metadata(metadata: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    kept = {key: value for key, value in metadata.items() if key in _KEPT_METADATA}
+    trace = workspace.stack_trace(kept.pop("stack_trace", None) or "")
+    if trace:
+        kept["stack_trace"] = trace
+    return kept

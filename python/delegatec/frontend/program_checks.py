@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with an exported program whatever the backend: unbounded shapes, training mode, odd constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+from torch.utils._sympy.numbers import int_oo
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.source import location_of
+from delegatec.frontend.model import Model
+
+# Operator -> index of its `training` argument (native_functions.yaml of torch).
+_TRAINING_ARGUMENT = {
+    torch.ops.aten.dropout.default: 2,
+    torch.ops.aten.feature_dropout.default: 2,
+    torch.ops.aten.alpha_dropout.default: 2,
+    torch.ops.aten.batch_norm.default: 5,
+    torch.ops.aten.rrelu.default: 3,
+}
+
+
+def program_problems(
+    program: ExportedProgram, model: Model
+) -> list[Diagnostic]:
+    """Every problem of one program.
+
+    Args:
+        program: with canonical metadata.
+        model: what it was exported from.
+    """
+    return [
+        *_unbounded(program, model),
+        *_training(program),
+        *_not_storable(program, model),
+    ]
+
+
+def _unbounded(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    inputs = {
+        spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT
+    }
+    named: set[str] = set()
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if node.name not in inputs or not isinstance(value, torch.Tensor):
+            continue
+        for dim, size in enumerate(value.shape):
+            for symbol in sorted(_symbols(size), key=str):
+                bounds = program.range_constraints.get(symbol)
+                if str(symbol) in named or (bounds is not None and bounds.upper < int_oo):
+                    continue
+                named.add(str(symbol))
+                yield Diagnostic(
+                    code="DC114",
+                    message=f"dimension {dim} of input {node.name} ({size}) has no upper bound",
+                    location=model.location,
+                    expected="a bound for each dynamic dimension: the runtime plans its memory ahead",
+                    help=f'write torch.export.Dim("{node.name}_{dim}", max=...) in dynamic_shapes',
+                )
+
+
+def _symbols(size: Any) -> set[Any]:
+    return set() if isinstance(size, int) else set(size.node.expr.free_symbols)
+
+
+def _training(program: ExportedProgram) -> Iterator[Diagnostic]:
+    for node in program.graph.nodes:
+        index = _TRAINING_ARGUMENT.get(node.target)
+        if index is None or len(node.args) <= index or node.args[index] is not True:
+            continue
+        yield Diagnostic(
+            code="DC118",
+            message=f"{node.target} runs in training mode",
+            location=location_of(node.meta.get("stack_trace")),
+            node=_path(node),
+            expected="training=False: an on-device program does not train",
+            help="pass training=self.training, which is False once the module is exported",
+        )
+
+
+def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    for name, value in {**program.state_dict, **program.constants}.items():
+        plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
+        if plain and value.device.type == "cpu" and value.layout is torch.strided:
+            continue
+        kind = f"a {type(value).__name__}"
+        if plain:
+            kind = f"a tensor on {value.device.type} with layout {str(value.layout).removeprefix('torch.')}"
+        yield Diagnostic(
+            code="DC119",
+            message=f'"{name}" of the module is {kind}',
+            location=model.location,
+            expected="strided tensors on cpu",
+            help="load the module's weights on cpu (a tensor on meta has none), as plain tensors",
+        )
+
+
+def _path(node: Node) -> str:
+    stack = node.meta.get("nn_module_stack")
+    return f"{node.name} in {list(stack.values())[-1][0] or 'the module'}" if stack else node.name

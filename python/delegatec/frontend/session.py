@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the running export declared, for the functions that a user's code calls."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from delegatec.diagnostics import SourceLocation
+from delegatec.frontend.workspace import Workspace
+
+_COMPILER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@dataclass(frozen=True)
+class Session:
+    """One export.
+
+    Attributes:
+        workspace: where the user's files lie.
+        source: path of the model's source file.
+        data: paths of the declared data files.
+    """
+
+    workspace: Workspace
+    source: str = ""
+    data: tuple[str, ...] = ()
+
+
+_current: ContextVar[Session | None] = ContextVar("delegatec_session", default=None)
+
+
+def current() -> Session | None:
+    """The running export; None where a user's code runs by itself, such as in a training script."""
+    return _current.get()
+
+
+@contextmanager
+def running(session: Session) -> Iterator[None]:
+    """Makes `session` the current one within the block."""
+    token = _current.set(session)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def caller() -> SourceLocation | None:
+    """The innermost line on the stack that is not of this compiler, nor of generated code."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<", _COMPILER)):
+            session = current()
+            workspace = session.workspace if session else Workspace.at(os.getcwd())
+            return workspace.line(name, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of source files that are the same on every machine, and the user's frame in a traceback."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final
+
+from delegatec.diagnostics import SourceLocation
+
+_PACKAGES: Final = ("site-packages/", "dist-packages/")
+# Libraries whose frames say nothing of the model.
+_MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
+_STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
+_COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
+_STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where the user's files lie.
+
+    Attributes:
+        root: absolute path of the workspace; in a Bazel action, the working directory.
+        import_roots: absolute paths that the user's modules are imported from.
+    """
+
+    root: str
+    import_roots: tuple[str, ...] = ()
+
+    @staticmethod
+    def at(root: str, import_paths: Iterable[str] = ()) -> Workspace:
+        """A workspace from paths that may be relative to the working directory."""
+        return Workspace(os.path.abspath(root), tuple(os.path.abspath(path) for path in import_paths))
+
+    def relative(self, path: str) -> str:
+        """The name of a file without the place of the workspace, of a sandbox or of an installation."""
+        path = os.path.abspath(path)
+        for root in (self.root, *self.import_roots):
+            if path.startswith(root.rstrip(os.sep) + os.sep):
+                path = os.path.relpath(path, root)
+                break
+        for folder in _PACKAGES:
+            if folder in path:
+                return folder + path.rpartition(folder)[2]
+        path = _GENERATED.sub("", path)
+        return os.path.basename(path) if os.path.isabs(path) else path
+
+    def frames(self, trace: TracebackType | None) -> list[SourceLocation]:
+        """The frames of the user's and of libraries' code in a traceback, outermost first."""
+        frames = (
+            SourceLocation(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
+            for frame in traceback.extract_tb(trace)
+        )
+        return self._relevant(frames)
+
+    def stack_trace(self, text: str) -> str:
+        """A node's stack trace as torch writes it, with relevant frames only and workspace-relative names."""
+        return "\n".join(
+            f'  File "{frame.file}", line {frame.line}, in {frame.function}\n    {frame.text}'
+            for frame in self._relevant(_parse(text))
+        )
+
+    def line(self, path: str, line: int, function: str = "") -> SourceLocation:
+        """The location of a line of a file."""
+        return SourceLocation(self.relative(path), line, function, linecache.getline(path, line).strip())
+
+    def _relevant(self, frames: Iterable[SourceLocation]) -> list[SourceLocation]:
+        named = []
+        for frame in frames:
+            path = os.path.abspath(frame.file)
+            installed = any(folder in path for folder in _PACKAGES)
+            if frame.file.startswith("<") or path.startswith(_COMPILER):
+                continue
+            if path.startswith(_STANDARD_LIBRARY) and not installed:
+                continue
+            named.append(replace(frame, file=self.relative(path)))
+        return [frame for frame in named if not frame.file.startswith(_MACHINERY)]
+
+
+def _parse(stack_trace: str) -> list[SourceLocation]:
+    frames: list[SourceLocation] = []
+    for line in stack_trace.splitlines():
+        match = _STACK_FRAME.search(line)
+        if match:
+            frames.append(SourceLocation(match["file"], int(match["line"]), match["function"]))
+        elif frames and not frames[-1].text:
+            frames[-1] = replace(frames[-1], text=line.strip())
+    return frames
+
+
+def preferred(frames: list[SourceLocation]) -> SourceLocation | None:
+    """The frame to show: the innermost of the user's own files, with the innermost of a library as `via`."""
+    own = [frame for frame in frames if not frame.file.startswith(_PACKAGES)]
+    if not frames or not own or own[-1] is frames[-1]:
+        return frames[-1] if frames else None
+    return replace(own[-1], via=str(frames[-1]))
