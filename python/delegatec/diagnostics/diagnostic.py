@@ -18,12 +18,15 @@ class SourceLocation:
         line: 1-based line number.
         function: name of the enclosing function, such as "forward".
         text: the line itself, stripped; empty where it is not known.
+        via: "file:line" of the library code below that frame in which the operator was called; empty where
+            the frame itself calls it.
     """
 
     file: str
     line: int
     function: str = ""
     text: str = ""
+    via: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -80,6 +83,8 @@ def _block(diagnostic: Diagnostic, label: str) -> str:
         function = f" in {where.function}" if where.function else ""
         text = f": {where.text}" if where.text else ""
         lines.append(f"  at {where}{function}{text}")
+        if where.via:
+            lines.append(f"  in {where.via}")
     lines += [
         f"  {title}: {text}"
         for title, text in (

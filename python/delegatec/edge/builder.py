@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inserts nodes into an edge program, with their metadata computed on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.signature import call_signature
+
+# What a node that replaces another one takes over from it.
+_INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
+
+
+class Builder:
+    """Creates nodes in front of an anchor node, which hands down its source location and debug handle.
+
+    Values of new nodes are computed by running the operator on the fake values of its arguments, once for each
+    distinct call signature. All values are dense and row-major: the edge program has no strides.
+    """
+
+    def __init__(self, program: EdgeProgram) -> None:
+        self.program = program
+        self.fake_mode = _fake_mode_of(program)
+        self._anchor: Node | None = None
+        self._values: dict[Any, Any] = {}
+
+    def at(self, anchor: Node) -> Builder:
+        """Makes `anchor` the node in front of which the next nodes are created."""
+        self._anchor = anchor
+        return self
+
+    def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
+        """Adds `target(*args, **kwargs)`.
+
+        Args:
+            target: an operator overload, or a function on symbolic integers.
+            *args: nodes and constants.
+            val: the value of the new node where it is known; computed otherwise.
+            **kwargs: nodes and constants.
+        """
+        assert self._anchor is not None
+        if val is None:
+            val = self.infer(target, args, kwargs)
+        with self.program.graph.inserting_before(self._anchor):
+            node = self.program.graph.call_function(target, args, kwargs)
+        self.adopt(node, val)
+        return node
+
+    def adopt(self, node: Node, val: Any) -> None:
+        """Gives a fresh node its value and what it inherits from the anchor."""
+        assert self._anchor is not None
+        for key in _INHERITED:
+            if key in self._anchor.meta:
+                node.meta[key] = self._anchor.meta[key]
+        node.meta["val"] = self.dense(val)
+
+    def infer(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The value of a call, with fake values for the nodes among its arguments."""
+        key = call_signature(target, args, kwargs)
+        if key not in self._values:
+            values = map_arg((tuple(args), kwargs), lambda node: node.meta["val"])
+            with self.fake_mode:
+                self._values[key] = self.dense(target(*values[0], **values[1]))
+        return self._values[key]
+
+    def empty(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        """A fake vector of `size` elements."""
+        with self.fake_mode:
+            return torch.empty(size, dtype=dtype)
+
+    def dense(self, val: Any) -> Any:
+        """The same value with row-major strides."""
+        if isinstance(val, (tuple, list)):
+            return type(val)(self.dense(item) for item in val)
+        if not isinstance(val, torch.Tensor) or val.is_contiguous():
+            return val
+        with self.fake_mode:
+            return torch.empty(val.shape, dtype=val.dtype, device=val.device)
+
+
+def _fake_mode_of(program: EdgeProgram) -> FakeTensorMode:
+    for node in program.graph.nodes:
+        val = node.meta.get("val")
+        if isinstance(val, FakeTensor):
+            return val.fake_mode
+    return FakeTensorMode(allow_non_fake_inputs=True)

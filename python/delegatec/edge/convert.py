@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what torch.export gave to the edge program's normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompose import decompose
+from delegatec.edge.functionalize import functionalize, mutations
+from delegatec.edge.passes.eliminate_common import eliminate_common
+from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
+from delegatec.edge.passes.fold_constants import fold_constants
+from delegatec.edge.passes.fuse_movement import fuse_movement
+from delegatec.edge.passes.index_to_view import index_to_view
+from delegatec.edge.passes.pass_manager import Pass, run_passes
+from delegatec.edge.passes.remove_identities import remove_identities
+from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+from delegatec.edge.source import location_of
+from delegatec.edge.verifier import verify
+
+SIMPLIFY: tuple[Pass, ...] = (
+    remove_identities,
+    index_to_view,
+    fuse_movement,
+    eliminate_common,
+    fold_constants,
+    eliminate_dead_code,
+)
+
+
+def to_edge(
+    exported: ExportedProgram, *, method: str = "forward", preserve: Collection[OpOverload] = ()
+) -> EdgeProgram:
+    """Takes over an exported program and brings it to normal form.
+
+    Args:
+        exported: what torch.export.export returned; its graph is edited, so that it must not be used afterwards.
+        method: the name that the method has in the program file.
+        preserve: composite operators to leave whole, because a backend or a kernel takes them so.
+
+    Returns:
+        The edge program; its constants are the exported program's own tensors.
+
+    Raises:
+        DelegatecError: DC205 for inputs and outputs that no program can have.
+    """
+    program = _adopt(exported, method)
+    remove_assertions(program)
+    remove_identities(program)
+    eliminate_dead_code(program)
+    if mutations(program) and not functionalize(program):
+        program = _adopt(exported.run_decompositions({}), method)
+        remove_assertions(program)
+    _annotate(program)
+    decompose(program, preserve)
+    _drop_strides(program)
+    run_passes(program, SIMPLIFY)
+    verify(program)
+    return program
+
+
+def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
+    signature = exported.graph_signature
+    in_spec, out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
+    assert in_spec is not None and out_spec is not None
+    refused = [spec for spec in signature.input_specs if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN)]
+    if refused:
+        raise DelegatecError(
+            Diagnostic(
+                "DC205",
+                f"{spec.arg.name} is a {spec.kind.name.lower().replace('_', ' ')}",
+                expected="tensors and numbers only",
+                help="take the custom object, or the operator with side effects, out of the exported method",
+            )
+            for spec in refused
+        )
+    return EdgeProgram(
+        method=method,
+        graph_module=exported.graph_module,
+        input_specs=list(signature.input_specs),
+        output_specs=list(signature.output_specs),
+        constants={
+            spec.arg.name: _constant(exported, spec.target)
+            for spec in signature.input_specs
+            if spec.kind in CONSTANT_KINDS
+        },
+        range_constraints=dict(exported.range_constraints),
+        in_spec=in_spec,
+        out_spec=out_spec,
+    )
+
+
+def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
+    assert target is not None
+    value: Any = exported.state_dict.get(target)
+    if value is None:
+        value = exported.constants[target]
+    tensor: torch.Tensor = value.detach()
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+
+def _annotate(program: EdgeProgram) -> None:
+    for handle, node in enumerate(program.graph.nodes, start=1):
+        node.meta["source"] = location_of(node.meta.get("stack_trace"))
+        node.meta["debug_handle"] = handle
+
+
+def _drop_strides(program: EdgeProgram) -> None:
+    builder = Builder(program)
+    for node in program.graph.nodes:
+        if "val" in node.meta:
+            node.meta["val"] = builder.dense(node.meta["val"])

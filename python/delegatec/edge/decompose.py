@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a graph to normal form in place: our own rules first, torch's decompositions for the rest.
+
+Torch's decompositions are Python functions that run under a tracer. Tracing the whole graph through them takes
+seconds; here each distinct call signature is traced once and the trace is copied to every call that has it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Hashable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._ops import OpOverload
+from torch.fx import Graph, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions import RULES
+from delegatec.edge.out_variants import out_variant
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.signature import call_signature
+
+aten = torch.ops.aten
+
+
+def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> None:
+    """Replaces every operator that is not of the normal form by operators that are.
+
+    An operator stays when a backend asks for it; when no rule of ours applies and the runtime has a kernel for
+    it; or when torch knows no decomposition either (who finds it left over, without a delegate, reports it).
+
+    Args:
+        program: edited in place.
+        preserve: operators to leave alone.
+    """
+    builder = Builder(program)
+    templates: dict[Hashable, Graph | None] = {}
+    node = program.graph._root.next
+    while node.op != "root":
+        following = node.next
+        if _is_candidate(node, preserve):
+            before = node.prev
+            if _apply(builder.at(node), node, templates):
+                # what was just made may itself have a decomposition
+                following = before.next
+        node = following
+
+
+def replace(node: Node, results: Node | Sequence[Node]) -> None:
+    """Puts `results` in the place of `node`: one node, or one for each element that `getitem` takes of it."""
+    if isinstance(results, Node):
+        node.replace_all_uses_with(results)
+    else:
+        for user in list(node.users):
+            assert user.target is operator.getitem, f"{user} takes the whole tuple of {node}"
+            user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
+            user.graph.erase_node(user)
+    node.graph.erase_node(node)
+
+
+def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
+    return node.op == "call_function" and isinstance(node.target, OpOverload) and node.target not in preserve
+
+
+def _apply(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]) -> bool:
+    assert isinstance(node.target, OpOverload)
+    rule = RULES.get(node.target)
+    results = rule(builder, node) if rule is not None else None
+    if results is None:
+        if out_variant(node.target) is not None or not _torch_decomposes(node.target):
+            return False
+        results = _apply_template(builder, node, templates)
+        if results is None:
+            return False
+    replace(node, results)
+    return True
+
+
+@cache
+def _torch_table() -> dict[Any, Any]:
+    table = core_aten_decompositions()
+    return {op: function for op, function in table.items() if out_variant(op) is None or op in RULES}
+
+
+@cache
+def _torch_decomposes(target: OpOverload) -> bool:
+    return target in _torch_table() or target._can_decompose()
+
+
+def _apply_template(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]) -> Any:
+    key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+    if key not in templates:
+        templates[key] = _trace(builder, node)
+    template = templates[key]
+    return None if template is None else _instantiate(builder, node, template)
+
+
+def _operands(node: Node) -> list[Node]:
+    """The nodes among a call's arguments, each as often as it occurs."""
+    found: list[Node] = []
+    map_arg((node.args, node.kwargs), found.append)
+    return found
+
+
+def _trace(builder: Builder, node: Node) -> Graph | None:
+    """The decomposition of one call as a graph whose placeholders are the call's operands; None if it is the call."""
+    target = node.target
+    assert isinstance(target, OpOverload)
+
+    def call(*operands: Any) -> Any:
+        remaining = iter(operands)
+        args, kwargs = map_arg((node.args, node.kwargs), lambda _: next(remaining))
+        return target(*args, **kwargs)
+
+    values = [operand.meta["val"] for operand in _operands(node)]
+    with builder.fake_mode:
+        traced = make_fx(call, decomposition_table=_torch_table(), tracing_mode="real")(*values)
+    graph: Graph = traced.graph
+    graph.eliminate_dead_code()
+    calls = [n for n in graph.nodes if n.op == "call_function"]
+    if len(calls) == 1 and calls[0].target is target or any(n.op == "get_attr" for n in graph.nodes):
+        return None
+    return graph
+
+
+def _instantiate(builder: Builder, node: Node, template: Graph) -> Any:
+    copies: dict[Node, Any] = dict(zip(template.find_nodes(op="placeholder"), _operands(node), strict=True))
+    for source in template.nodes:
+        if source.op == "call_function":
+            args, kwargs = map_arg((source.args, source.kwargs), copies.__getitem__)
+            copies[source] = builder.call(source.target, *args, val=source.meta["val"], **kwargs)
+    results = pytree.tree_map_only(Node, copies.__getitem__, template.output_node().args[0])
+    return results

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise operators in terms of those that the runtime has kernels for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.rule import Rule, RuleTable
+
+aten = torch.ops.aten
+
+
+def _renamed(target: OpOverload) -> Rule:
+    """The same operator under its core name."""
+
+    def rule(b: Builder, node: Node) -> Node:
+        return b.call(target, *node.args, val=node.meta["val"], **node.kwargs)
+
+    return rule
+
+
+def _to(b: Builder, node: Node) -> Node:
+    """The many overloads of `to`: all that can change here is the dtype."""
+    return b.call(aten._to_copy.default, node.args[0], dtype=dtype(node), val=node.meta["val"])
+
+
+def _scalar_overload(scalar: OpOverload) -> Rule:
+    """A number in the place of a tensor: the overload that takes a number."""
+
+    def rule(b: Builder, node: Node) -> Node | None:
+        if isinstance(node.args[1], Node):
+            return None
+        return b.call(scalar, *node.args, val=node.meta["val"], **node.kwargs)
+
+    return rule
+
+
+def _relu6(b: Builder, node: Node) -> Node:
+    return b.call(aten.hardtanh.default, node.args[0], 0, 6, val=node.meta["val"])
+
+
+def _silu(b: Builder, node: Node) -> Node:
+    x = node.args[0]
+    return b.call(aten.mul.Tensor, x, b.call(aten.sigmoid.default, x), val=node.meta["val"])
+
+
+def _hard_gate(b: Builder, node: Node) -> Node:
+    """hardsigmoid(x) = relu6(x + 3) / 6, and hardswish(x) = x * hardsigmoid(x)."""
+    x = node.args[0]
+    gate = b.call(aten.hardtanh.default, b.call(aten.add.Scalar, x, 3), 0, 6)
+    if node.target is aten.hardswish.default:
+        gate = b.call(aten.mul.Tensor, x, gate)
+    return b.call(aten.div.Scalar, gate, 6, val=node.meta["val"])
+
+
+def _rsub(b: Builder, node: Node) -> Node | None:
+    a = bind(node)
+    if a["alpha"] != 1:
+        return None
+    return b.call(aten.sub.Tensor, a["other"], a["self"], val=node.meta["val"])
+
+
+def _clamp(b: Builder, node: Node) -> Node:
+    a: dict[str, Any] = bind(node)
+    return b.call(aten.clamp.default, a["self"], a.get("min"), a.get("max"), val=node.meta["val"])
+
+
+def _arange(b: Builder, node: Node) -> Node:
+    a = bind(node)
+    start, step = a.get("start") or 0, a.get("step") or 1
+    return b.call(
+        aten.arange.start_step, start, a["end"], step, dtype=dtype(node), val=node.meta["val"]
+    )
+
+
+RULES: RuleTable = {
+    aten.__and__.Tensor: _renamed(aten.bitwise_and.Tensor),
+    aten.__or__.Tensor: _renamed(aten.bitwise_or.Tensor),
+    aten.__xor__.Tensor: _renamed(aten.bitwise_xor.Tensor),
+    **dict.fromkeys(
+        (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.to.other, aten.type_as.default), _to
+    ),
+    aten.add.Tensor: _scalar_overload(aten.add.Scalar),
+    aten.sub.Tensor: _scalar_overload(aten.sub.Scalar),
+    aten.mul.Tensor: _scalar_overload(aten.mul.Scalar),
+    aten.div.Tensor: _scalar_overload(aten.div.Scalar),
+    aten.div.Tensor_mode: _scalar_overload(aten.div.Scalar_mode),
+    aten.arange.default: _arange,
+    aten.arange.start: _arange,
+    aten.clamp_min.default: _clamp,
+    aten.clamp_max.default: _clamp,
+    aten.hardsigmoid.default: _hard_gate,
+    aten.hardswish.default: _hard_gate,
+    aten.relu6.default: _relu6,
+    aten.rsub.Tensor: _rsub,
+    aten.silu.default: _silu,
+}

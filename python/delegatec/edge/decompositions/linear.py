@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products: `linear`, `matmul` and their kin in terms of mm, bmm and addmm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.rule import RuleTable
+
+aten = torch.ops.aten
+
+
+def _linear(b: Builder, node: Node) -> Node:
+    arguments = bind(node)
+    x, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
+    *outer, width = shape(x)
+    flat = x if len(outer) == 1 else b.call(aten.view.default, x, [math.prod(outer), width])
+    transposed = b.call(aten.permute.default, weight, [1, 0])
+    if bias is None:
+        product = b.call(aten.mm.default, flat, transposed)
+    else:
+        product = b.call(aten.addmm.default, bias, flat, transposed)
+    return product if len(outer) == 1 else b.call(aten.view.default, product, [*outer, shape(weight)[0]])
+
+
+def _matmul(b: Builder, node: Node) -> Node | None:
+    left, right = node.args[0], node.args[1]
+    assert isinstance(left, Node) and isinstance(right, Node)
+    left_rank, right_rank = len(shape(left)), len(shape(right))
+    if left_rank < 2 or right_rank < 2:
+        return None
+    if left_rank == right_rank == 2:
+        return b.call(aten.mm.default, left, right)
+    if right_rank == 2:
+        *outer, width = shape(left)
+        flat = b.call(aten.view.default, left, [math.prod(outer), width])
+        return b.call(aten.view.default, b.call(aten.mm.default, flat, right), [*outer, shape(right)[1]])
+    batch = tuple(torch.broadcast_shapes(shape(left)[:-2], shape(right)[:-2]))
+    product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))
+    if len(batch) == 1:
+        return product
+    return b.call(aten.view.default, product, [*batch, shape(left)[-2], shape(right)[-1]])
+
+
+def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
+    sizes = shape(x)
+    if sizes[:-2] != batch:
+        x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
+    return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])
+
+
+RULES: RuleTable = {aten.linear.default: _linear, aten.matmul.default: _matmul}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalisations and softmax at inference, as the core ATen operators that the runtime has kernels for."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.rule import RuleTable
+
+aten = torch.ops.aten
+
+
+def _batch_norm(b: Builder, node: Node) -> Node | None:
+    a = bind(node)
+    if a["training"] or a["running_mean"] is None:
+        return None
+    mean, variance = a["running_mean"], a["running_var"]
+    # the kernel wants an affine map always
+    weight = a["weight"] or b.call(aten.full.default, list(shape(mean)), 1.0, dtype=dtype(mean))
+    bias = a["bias"] or b.call(aten.full.default, list(shape(mean)), 0.0, dtype=dtype(mean))
+    empty = b.empty(0, dtype(mean))
+    results = b.call(
+        aten._native_batch_norm_legit_no_training.default,
+        *(a["input"], weight, bias, mean, variance, a["momentum"], a["eps"]),
+        val=(node.meta["val"], empty, empty),
+    )
+    return b.call(operator.getitem, results, 0, val=node.meta["val"])
+
+
+def _layer_norm(b: Builder, node: Node) -> Node:
+    a = bind(node)
+    results = b.call(
+        aten.native_layer_norm.default,
+        *(a["input"], list(a["normalized_shape"]), a["weight"], a["bias"], a["eps"]),
+    )
+    return b.call(operator.getitem, results, 0, val=node.meta["val"])
+
+
+def _softmax(b: Builder, node: Node) -> Node:
+    a = bind(node)
+    x = a["self"]
+    if a["dtype"] is not None and a["dtype"] != dtype(x):
+        x = b.call(aten._to_copy.default, x, dtype=a["dtype"])
+    core = aten._softmax.default if node.target is aten.softmax.int else aten._log_softmax.default
+    return b.call(core, x, a["dim"], False, val=node.meta["val"])
+
+
+def _vector_norm(b: Builder, node: Node) -> Node | None:
+    a = bind(node)
+    if a["ord"] != 2 or a["dtype"] is not None:
+        return None
+    x = a["self"]
+    dims = list(range(len(shape(x)))) if a["dim"] is None else list(a["dim"])
+    total = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, x, x), dims, a["keepdim"])
+    return b.call(aten.sqrt.default, total)
+
+
+RULES: RuleTable = {
+    aten.batch_norm.default: _batch_norm,
+    aten.layer_norm.default: _layer_norm,
+    aten.linalg_vector_norm.default: _vector_norm,
+    aten.log_softmax.int: _softmax,
+    aten.softmax.int: _softmax,
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling, as the core ATen operators that the runtime has kernels for."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.rule import RuleTable
+
+aten = torch.ops.aten
+
+
+def _max_pool2d(b: Builder, node: Node) -> Node:
+    a = bind(node)
+    results = b.call(
+        aten.max_pool2d_with_indices.default,
+        *(a["self"], a["kernel_size"], a["stride"] or a["kernel_size"], a["padding"], a["dilation"]),
+        a["ceil_mode"],
+    )
+    return b.call(operator.getitem, results, 0, val=node.meta["val"])
+
+
+def _adaptive_avg_pool2d(b: Builder, node: Node) -> Node | None:
+    """A mean where the output is 1 x 1, a plain average pool where the windows are all of one size."""
+    x, output = node.args[0], node.args[1]
+    assert isinstance(x, Node) and isinstance(output, (list, tuple))
+    size = shape(x)[-2:]
+    if list(output) == [1, 1]:
+        return b.call(aten.mean.dim, x, [-2, -1], True)
+    if not all(isinstance(s, int) and isinstance(o, int) and s % o == 0 for s, o in zip(size, output, strict=True)):
+        return None
+    window = [s // o for s, o in zip(size, output, strict=True)]  # type: ignore[operator]
+    return b.call(aten.avg_pool2d.default, x, window, window)
+
+
+RULES: RuleTable = {
+    aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
+    aten.max_pool2d.default: _max_pool2d,
+}

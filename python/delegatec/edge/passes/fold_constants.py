@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes at build time what depends on constants only."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+# A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one only if
+# it takes the place of constants that are larger still.
+_SMALL: Final = 64 * 1024
+
+# They move elements at no cost, or at less than a copy of the constant would.
+_MOVEMENT: Final = frozenset(
+    {aten.view.default, aten.permute.default, aten.unsqueeze.default, aten.squeeze.dims, aten.expand.default}
+)
+
+
+def fold_constants(program: EdgeProgram) -> bool:
+    """Replaces calls whose arguments are all constants by constants."""
+    mutated = set(program.mutated_inputs().values())
+    changed = False
+    for node in list(program.graph.nodes):
+        if _is_foldable(program, node, mutated) and _is_worth(program, node):
+            _replace_by_constant(program, node, _evaluate(program, node))
+            changed = True
+    return changed
+
+
+def add_constant(program: EdgeProgram, name: str, value: torch.Tensor, like: Node) -> Node:
+    """Adds a placeholder for a constant; it takes over metadata from `like`, the node that it stands for.
+
+    Constants stand in front of all other placeholders, so that the order of the user's inputs stays.
+    """
+    graph = program.graph
+    first = next(iter(graph.nodes))
+    with graph.inserting_before(first):
+        placeholder = graph.placeholder(name)
+    placeholder.meta = dict(like.meta)
+    program.constants[placeholder.name] = value
+    program.input_specs.insert(
+        0,
+        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), placeholder.name),
+    )
+    return placeholder
+
+
+def _is_foldable(program: EdgeProgram, node: Node, mutated: set[str]) -> bool:
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
+        return False
+    return all(
+        operand.name in program.constants and operand.name not in mutated for operand in node.all_input_nodes
+    )
+
+
+def _is_static(val: Any) -> bool:
+    return isinstance(val, torch.Tensor) and all(isinstance(size, int) for size in val.shape)
+
+
+def _evaluate(program: EdgeProgram, node: Node) -> torch.Tensor:
+    args, kwargs = map_arg((node.args, node.kwargs), lambda operand: program.constants[operand.name])
+    with torch.no_grad():
+        value: torch.Tensor = node.target(*args, **kwargs)  # type: ignore[operator]
+    return value
+
+
+def _is_worth(program: EdgeProgram, node: Node) -> bool:
+    size = node.meta["val"].nbytes
+    if size <= _SMALL:
+        return True
+    freed = sum(
+        program.constants[operand.name].nbytes for operand in node.all_input_nodes if len(operand.users) == 1
+    )
+    return node.target not in _MOVEMENT and size < freed
+
+
+def _replace_by_constant(program: EdgeProgram, node: Node, value: torch.Tensor) -> None:
+    constant = add_constant(program, f"c_{node.name}", value.contiguous(), node)
+    node.replace_all_uses_with(constant)
+    program.graph.erase_node(node)

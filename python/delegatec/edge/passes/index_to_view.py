@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexing by constants that address all elements in order is a view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+
+def index_to_view(program: EdgeProgram) -> bool:
+    """Replaces `x[i, j, ...]`, with constant indices that enumerate x from first to last, by a view of x.
+
+    transformers builds attention masks this way: mask[arange(batch)[:, None], arange(length)[None, :]].
+    """
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target is aten.index.Tensor and _enumerates(program, node):
+            view = builder.at(node).call(
+                aten.view.default, node.args[0], list(shape(node)), val=node.meta["val"]
+            )
+            node.replace_all_uses_with(view)
+            program.graph.erase_node(node)
+            changed = True
+    return changed
+
+
+def _enumerates(program: EdgeProgram, node: Node) -> bool:
+    x: Any = node.args[0]
+    indices: Any = node.args[1]
+    sizes = shape(x)
+    if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape(node))):
+        return False
+    if any(index is None or index.name not in program.constants for index in indices):
+        return False
+    values = [program.constants[index.name] for index in indices]
+    if any(value.dtype is torch.bool for value in values):
+        return False
+    position = torch.zeros((), dtype=torch.int64)
+    for value, size in zip(values, sizes, strict=True):
+        position = position * size + torch.where(value < 0, value + size, value)
+    count = node.meta["val"].numel()
+    return count == x.meta["val"].numel() and torch.equal(
+        position.expand(shape(node)).flatten(), torch.arange(count)
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drops calls that give back what they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+
+def _always(_program: EdgeProgram, _node: Node) -> bool:
+    return True
+
+
+def _at_inference(_program: EdgeProgram, node: Node) -> bool:
+    return not node.args[2] or node.args[1] == 0
+
+
+def _same_shape(_program: EdgeProgram, node: Node) -> bool:
+    return shape(node) == shape(_first(node))
+
+
+def _same_dtype(_program: EdgeProgram, node: Node) -> bool:
+    return dtype(node) == dtype(_first(node))
+
+
+def _no_move(_program: EdgeProgram, node: Node) -> bool:
+    order: Any = node.args[1]
+    rank = len(order)
+    return [dim % rank for dim in order] == list(range(rank))
+
+
+def _no_padding(_program: EdgeProgram, node: Node) -> bool:
+    amounts: Any = node.args[1]
+    return all(amount == 0 for amount in amounts)
+
+
+def _all_true(program: EdgeProgram, node: Node) -> bool:
+    """`x & y` where y is a constant of true only, and broadcasting does not grow x."""
+    other = node.args[1]
+    if not isinstance(other, Node) or other.name not in program.constants or not _same_shape(program, node):
+        return False
+    return dtype(node) is torch.bool and bool(program.constants[other.name].all())
+
+
+# Operator -> when its result is its first argument. Slices and views are judged by shape: a slice that keeps every
+# size keeps every element, and the edge program has no strides.
+_IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
+    aten._to_copy.default: _same_dtype,
+    aten.alias.default: _always,
+    aten.bitwise_and.Tensor: _all_true,
+    aten.logical_and.default: _all_true,
+    aten.clone.default: _always,
+    aten.constant_pad_nd.default: _no_padding,
+    aten.contiguous.default: _always,
+    aten.detach.default: _always,
+    aten.detach_.default: _always,
+    aten.dropout.default: _at_inference,
+    aten.dropout_.default: _at_inference,
+    aten.expand.default: _same_shape,
+    aten.lift_fresh_copy.default: _always,
+    aten.permute.default: _no_move,
+    aten.slice.Tensor: _same_shape,
+    aten.view.default: _same_shape,
+}
+
+_COMMUTATIVE: Final = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
+
+
+def remove_identities(program: EdgeProgram) -> bool:
+    """Replaces each call that is an identity by its argument."""
+    changed = False
+    for node in list(program.graph.nodes):
+        holds = _IDENTITIES.get(node.target)
+        if holds is None:
+            continue
+        if node.target in _COMMUTATIVE and isinstance(node.args[0], Node) and node.args[0].name in program.constants:
+            node.args = (node.args[1], node.args[0])
+        if holds(program, node):
+            node.replace_all_uses_with(_first(node))
+            program.graph.erase_node(node)
+            changed = True
+    return changed
+
+
+def _first(node: Node) -> Node:
+    first = node.args[0]
+    assert isinstance(first, Node)
+    return first

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edge programs as text: the same program gives the same text, whatever its nodes are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+
+_DTYPES = {
+    torch.bfloat16: "bf16",
+    torch.bool: "bool",
+    torch.float16: "f16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+}
+
+
+def print_program(program: EdgeProgram) -> str:
+    """One line a node: `%3: f32[1, 10] = aten.addmm.default(%0, %2, %1)  # model.py:12`.
+
+    Constants come first, by their names in the model; values are numbered in order.
+    """
+    names: dict[Node, str] = {}
+    specs = {node.name: spec for node, spec in zip(program.placeholders(), program.input_specs, strict=True)}
+    inputs, lines = [], []
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            spec = specs[node.name]
+            if spec.kind in CONSTANT_KINDS:
+                names[node] = f"@{spec.target or node.name}"
+                lines.append(f"  {names[node]}: {_type(node.meta['val'])}")
+            else:
+                names[node] = f"%{node.name}"
+                inputs.append(f"{names[node]}: {_type(node.meta['val'])}")
+        elif node.op == "output":
+            lines.append(f"  return {_text(node.args[0], names)}")
+        else:
+            names[node] = node.name if node.op == "get_attr" else f"%{len(names)}"
+            lines.append(f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}")
+    return "\n".join([f"{program.method}({', '.join(inputs)}):", *lines]) + "\n"
+
+
+def _call(node: Node, names: dict[Node, str]) -> str:
+    arguments = [_text(argument, names) for argument in node.args]
+    arguments += [f"{name}={_text(value, names)}" for name, value in node.kwargs.items()]
+    target: Any = node.target
+    if not isinstance(target, (OpOverload, str)):
+        target = getattr(target, "__name__", str(target))
+    return f"{target}({', '.join(arguments)})"
+
+
+def _text(value: Any, names: dict[Node, str]) -> str:
+    if isinstance(value, Node):
+        return names[value]
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(_text(item, names) for item in value)}]"
+    return str(value)
+
+
+def _type(val: Any) -> str:
+    if isinstance(val, torch.Tensor):
+        return f"{_DTYPES.get(val.dtype, str(val.dtype))}[{', '.join(str(size) for size in val.shape)}]"
+    if isinstance(val, (tuple, list)):
+        return f"({', '.join(_type(item) for item in val)})"
+    return type(val).__name__
+
+
+def _source(node: Node) -> str:
+    source = node.meta.get("source")
+    return f"  # {source.via or source}" if source is not None else ""

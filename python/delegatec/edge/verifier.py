@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a program is in the edge program's form. What it finds is a bug of the compiler, not of a user."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+
+from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+
+
+def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None) -> None:
+    """Asserts that the graph, its metadata and its signature agree.
+
+    Args:
+        program: what to check.
+        delegate_call: the target that stands for a call of a delegate, where there may be any.
+    """
+    program.graph.lint()
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            _verify_call(node, delegate_call)
+        if node.op in ("placeholder", "call_function"):
+            assert "val" in node.meta, f"{node.name} has no value"
+    placeholders = program.placeholders()
+    assert len(placeholders) == len(program.input_specs), "a placeholder without a spec, or a spec without one"
+    for node, spec in zip(placeholders, program.input_specs, strict=True):
+        assert node.name == spec.arg.name, f"placeholder {node.name} has the spec of {spec.arg.name}"
+        held = node.name in program.constants
+        assert held == (spec.kind in CONSTANT_KINDS), f"{node.name} is {spec.kind} with{'' if held else 'out'} a value"
+    results = program.output_node().args[0]
+    assert isinstance(results, (tuple, list)) and len(results) == len(program.output_specs)
+
+
+def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
+    target = node.target
+    if isinstance(target, OpOverload):
+        assert not target._schema.is_mutable, f"{node.name} calls {target}, which writes to its argument"
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            assert val.is_contiguous(), f"{node.name} has strides {val.stride()} for {tuple(val.shape)}"
+    else:
+        known = (
+            target is operator.getitem
+            or target is delegate_call
+            or isinstance(target, HigherOrderOperator)
+            or getattr(target, "__module__", "") in ("_operator", "math", "torch")
+        )
+        assert known, f"{node.name} calls {target}, which is no operator"
