@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the locks `NAME.lock.txt` from the requirements `NAME.in.txt`: every wheel with version, hash and reason.
+"""Writes the locks `NAME.lock.txt` from the requirements `NAME.in.txt`: each wheel with its hash and reason.
 
 Usage: python3.11 third_party/python/lock.py [NAME]...
 
 Pip resolves, and its configuration says where from. A requirement that ends in `# without dependencies` is
-locked alone. A site that stands on another one is resolved with that one's versions, and its lock has only what
-the other has not, so that no package is installed twice.
+locked alone. A site that stands on another one is resolved with that one's versions, and its lock has only
+what the other has not, so that no package is installed twice.
 """
 
 from __future__ import annotations

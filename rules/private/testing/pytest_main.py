@@ -12,7 +12,7 @@ from pathlib import Path
 # Before anything imports numpy or torch: a test has one core's worth of the machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
+import pytest
 
 
 class Shard:
