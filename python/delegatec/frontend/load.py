@@ -177,6 +177,8 @@ def _definition(session: Session, function: Any) -> SourceLocation | None:
 
 
 def _seed(seed: int) -> None:
+    # Sums depend on how many threads share them, and so would weights that the entry computes.
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     numpy.random.seed(seed % 2**32)
     random.seed(seed)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A persistent Bazel worker: imports torch once, and answers each request in a child made by `fork`.
+
+A child starts from the same state whatever ran before it, so that a request has the bytes that a cold process
+gives; user code cannot reach the worker or the next request. One request runs at a time (singleplex).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from typing import BinaryIO
+
+from delegatec.cli.worker_protocol import ProtocolError, WorkRequest, WorkResponse, read_request, write_response
+
+Run = Callable[[Sequence[str]], int]
+
+_EXIT_CRASH = 70
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def serve(run: Run, warm_up: Callable[[], None]) -> int:
+    """Answers requests from stdin until it ends.
+
+    Args:
+        run: runs one command line; prints, and returns an exit code.
+        warm_up: loads what every request needs; called once, before the first fork.
+
+    Returns:
+        The exit code: 0 at the end of the requests, 1 when stdin holds something else.
+    """
+    requests = os.fdopen(os.dup(0), "rb")
+    responses = os.fdopen(os.dup(1), "wb")
+    # From here on nothing but `responses` reaches Bazel: a stray print would be taken for a response.
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    warm_up()
+    gc.collect()
+    gc.freeze()  # A collection in a child would touch, and so copy, every page of these objects.
+    try:
+        while (request := read_request(requests)) is not None:
+            # Requests are answered one by one: one that is cancelled is done by the time that this is read.
+            if not request.cancel:
+                write_response(responses, _answer(run, request, (requests, responses)))
+    except ProtocolError as error:
+        print(f"delegatec worker: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        pass  # Bazel is gone, and so is whoever would read the exit code.
+    return 0
+
+
+def warm_up() -> None:
+    """Imports torch and runs a small model through the whole compiler, since much of torch is imported on use.
+
+    No thread is started: a fork has none but the one that called it.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    from delegatec.frontend import archive
+    from delegatec.frontend.export import export
+    from delegatec.frontend.model import Model
+
+    module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    shapes = ({0: torch.export.Dim("batch", max=4)},)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "warm_up.pt2")
+        archive.save(export(Model(module, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes)), path)
+        archive.load(path)
+
+
+def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> WorkResponse:
+    with tempfile.TemporaryFile() as output:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            _run_child(run, request, output, streams)
+        _, status = os.waitpid(child, 0)
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (is the machine out of memory?)" if -code == signal.SIGKILL else ""
+        text += f"delegatec: the compiler's process was ended by {name}{hint}\n"
+        code = _EXIT_CRASH
+    return WorkResponse(code, text, request.request_id)
+
+
+def _run_child(run: Run, request: WorkRequest, output: BinaryIO, streams: Sequence[BinaryIO]) -> None:
+    code = _EXIT_CRASH
+    try:
+        _die_with_parent()
+        for stream in streams:
+            os.close(stream.fileno())
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        code = run(request.arguments)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _die_with_parent() -> None:
+    """Bazel kills a worker whose build was interrupted; its child must not go on writing outputs."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

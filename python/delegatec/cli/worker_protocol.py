@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bazel's worker protocol in its protobuf form, read and written without a protobuf library.
+
+Field numbers are those of Bazel's src/main/protobuf/worker_protocol.proto; each message follows its length as a
+varint. Fields that are not known are skipped, as protobuf demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+_ARGUMENTS: Final = 1
+_REQUEST_ID: Final = 3
+_CANCEL: Final = 4
+_EXIT_CODE: Final = 1
+_OUTPUT: Final = 2
+_RESPONSE_REQUEST_ID: Final = 3
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_LENGTH: Final = 2
+_FIXED32: Final = 5
+
+
+class ProtocolError(Exception):
+    """The bytes are not a request."""
+
+
+@dataclass(frozen=True)
+class WorkRequest:
+    """One request.
+
+    Attributes:
+        arguments: the action's arguments; Bazel has replaced parameter files by their lines.
+        request_id: 0 for a singleplex worker; goes back with the response.
+        cancel: the request of this id is no longer wanted.
+    """
+
+    arguments: tuple[str, ...] = ()
+    request_id: int = 0
+    cancel: bool = False
+
+
+@dataclass(frozen=True)
+class WorkResponse:
+    """The answer to one request: exit code of the action, and what Bazel shows of it."""
+
+    exit_code: int
+    output: str
+    request_id: int = 0
+
+
+def read_request(file: BinaryIO) -> WorkRequest | None:
+    """The next request, or None at the end of the stream.
+
+    Args:
+        file: a blocking stream; short reads are continued.
+
+    Raises:
+        ProtocolError: the stream ends within a request, or holds something else.
+    """
+    size = _read_length(file)
+    if size is None:
+        return None
+    body = b""
+    while len(body) < size:
+        part = file.read(size - len(body))
+        if not part:
+            raise ProtocolError("the stream ends within a request")
+        body += part
+    arguments: list[str] = []
+    numbers = {_REQUEST_ID: 0, _CANCEL: 0}
+    for field, value in _fields(body):
+        if field == _ARGUMENTS and isinstance(value, bytes):
+            arguments.append(value.decode("utf-8", "surrogateescape"))
+        elif field in numbers and isinstance(value, int):
+            numbers[field] = value
+    return WorkRequest(tuple(arguments), numbers[_REQUEST_ID], bool(numbers[_CANCEL]))
+
+
+def write_response(file: BinaryIO, response: WorkResponse) -> None:
+    """Writes one response and flushes the stream."""
+    output = response.output.encode("utf-8", "replace")
+    body = b""
+    if response.exit_code:
+        body += _varint(_EXIT_CODE << 3 | _VARINT) + _varint(response.exit_code)
+    if output:
+        body += _varint(_OUTPUT << 3 | _LENGTH) + _varint(len(output)) + output
+    if response.request_id:
+        body += _varint(_RESPONSE_REQUEST_ID << 3 | _VARINT) + _varint(response.request_id)
+    file.write(_varint(len(body)) + body)
+    file.flush()
+
+
+def _fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+    while position < len(body):
+        key, position = _parse_varint(body, position)
+        kind = key & 7
+        if kind == _VARINT:
+            value, position = _parse_varint(body, position)
+            yield key >> 3, value
+            continue
+        if kind == _LENGTH:
+            size, position = _parse_varint(body, position)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+        else:
+            raise ProtocolError(f"a field has wire type {kind}")
+        if position + size > len(body):
+            raise ProtocolError("a field ends behind its message")
+        yield key >> 3, body[position : position + size]
+        position += size
+
+
+def _parse_varint(body: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(body) and shift < 70:
+        byte = body[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
+    raise ProtocolError("a number does not end")
+
+
+def _read_length(file: BinaryIO) -> int | None:
+    prefix = b""
+    while not prefix or prefix[-1] >= 0x80:
+        byte = file.read(1)
+        if not byte and not prefix:
+            return None
+        if not byte or len(prefix) == 10:
+            raise ProtocolError("the length of a request does not end")
+        prefix += byte
+    return _parse_varint(prefix, 0)[0]
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
