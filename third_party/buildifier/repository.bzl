@@ -17,7 +17,7 @@ def _buildifier_impl(rctx):
     if not npm:
         fail("\n".join([
             "",
-            "error DC003: no npm on this host, and the lint wants %s" % _PACKAGE,
+            "error DC012: no npm on this host, and the lint wants %s" % _PACKAGE,
             "  help: apt-get install npm, or leave the lint out with --test_tag_filters=-lint --build_tag_filters=-lint",
             "",
         ]))

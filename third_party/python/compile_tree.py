@@ -19,7 +19,7 @@ from py_compile import PycInvalidationMode
 
 
 def compile_folder(folder: str) -> None:
-    """Compiles all modules below a folder; a file that is no valid Python (a template, say) is passed over."""
+    """Compiles all modules below a folder; what is no valid Python (a template, say) is passed over."""
     compileall.compile_dir(
         folder,
         maxlevels=100,

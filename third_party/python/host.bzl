@@ -42,7 +42,7 @@ def host_python(rctx, modules = []):
             return str(path)
     fail("\n".join([
         "",
-        "error DC001: no usable Python %s on this host" % PYTHON_VERSION,
+        "error DC010: no usable Python %s on this host" % PYTHON_VERSION,
     ] + ["  tried: " + reason for reason in tried] + [
         "  expected: CPython %s%s" % (PYTHON_VERSION, " with " + ", ".join(modules) if modules else ""),
         "  help: apt-get install python%s python3-pip, or name one with --repo_env=DELEGATEC_PYTHON=/path/to/python" % PYTHON_VERSION,

@@ -37,7 +37,7 @@ def _wheels_impl(rctx):
     if installed.return_code:
         fail("\n".join([
             "",
-            "error DC002: the wheels of %s cannot be installed" % rctx.attr.lock,
+            "error DC011: the wheels of %s cannot be installed" % rctx.attr.lock,
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
             "  help: where the package index has no CPU-only torch, put its wheel into a folder and set PIP_FIND_LINKS to it",

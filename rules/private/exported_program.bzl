@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`exported_program`: a model's Python to a canonical `.pt2`."""
+
+load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":python_paths.bzl", "import_roots", "merged_python")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _check_entry(ctx):
+    """Fails unless `entry` is `module:function` and the module is one of the sources."""
+    module, separator, function = ctx.attr.entry.partition(":")
+    modules = [source.basename[:-len(".py")] for source in ctx.files.srcs]
+    if separator and function and module in modules:
+        return
+    fail("\n".join([
+        "",
+        "%s: error DC101: entry \"%s\" names no function of the model's sources" % (ctx.label, ctx.attr.entry),
+        "  expected: module:function, with module one of: %s" % ", ".join(modules),
+        "  help: write the module without folder and without .py, such as entry = \"%s:build\"" % modules[0],
+        "",
+    ]))
+
+def _exported_program_impl(ctx):
+    _check_entry(ctx)
+    program = ctx.actions.declare_file(ctx.label.name + ".pt2")
+    signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
+    python = merged_python(ctx.attr.deps)
+
+    args = delegatec_arguments(ctx, "export")
+    args.add(ctx.attr.entry, format = "--entry=%s")
+    args.add_all(ctx.files.srcs, format_each = "--source=%s")
+    args.add_all(
+        # As Python has it for a program: first the folder of the model's own file, then the workspace.
+        [ctx.files.srcs[0].dirname or ".", ".", ctx.bin_dir.path] + import_roots(ctx, python.imports),
+        format_each = "--import-path=%s",
+        uniquify = True,
+    )
+    args.add_all(ctx.files.data, format_each = "--data=%s")
+    args.add(str(ctx.attr.seed), format = "--seed=%s")
+    args.add(program, format = "--program=%s")
+    args.add(signature, format = "--signature=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset(ctx.files.srcs + ctx.files.data, transitive = [python.files]),
+        mnemonic = "TorchExport",
+        outputs = [program, signature],
+        progress_message = "Exporting %s" % ctx.label,
+    )
+    return [
+        DefaultInfo(
+            files = depset([program]),
+            runfiles = ctx.runfiles([program]),
+        ),
+        ExportedProgramInfo(
+            label = ctx.label,
+            program = program,
+            signature = signature,
+        ),
+        OutputGroupInfo(signature = depset([signature])),
+    ]
+
+exported_program = rule(
+    implementation = _exported_program_impl,
+    doc = """\
+Exports a PyTorch model, once for all the programs that are made of it.
+
+`entry` is called in a process with a fixed seed, without network or home, that sees only `srcs`, `data` and
+`deps`. What it returns is exported and written as `NAME.pt2`. The same inputs give the same bytes.
+""",
+    attrs = {
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Files that the model reads, such as its checkpoint.",
+        ),
+        "deps": attr.label_list(
+            doc = "Libraries that the sources import. torch, numpy, safetensors and delegatec are there already.",
+            providers = [PyInfo],
+        ),
+        "entry": attr.string(
+            mandatory = True,
+            doc = "`module:function`: a function without arguments, in one of `srcs`, that returns a `delegatec.Model`.",
+        ),
+        "seed": attr.int(
+            default = 0,
+            doc = "Seed of the random generators of torch, numpy and Python before the function is called.",
+        ),
+        "srcs": attr.label_list(
+            mandatory = True,
+            allow_empty = False,
+            allow_files = [".py"],
+            doc = "The model's sources. They import each other by file name, and others from the workspace's root.",
+        ),
+    },
+    provides = [ExportedProgramInfo],
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)

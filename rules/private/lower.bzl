@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `delegate_program` and the rules of the built-in backends have in common."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load(":backends.bzl", "check_backend")
+load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":python_paths.bzl", "import_roots", "merged_python")
+
+LOWER_ATTRS = {
+    "program": attr.label(
+        mandatory = True,
+        doc = "The `exported_program` to lower.",
+        providers = [ExportedProgramInfo],
+    ),
+}
+
+DELEGATE_ATTRS = dict(
+    LOWER_ATTRS,
+    require_full_delegation = attr.bool(
+        default = False,
+        doc = "Whether an operator that the backend does not take is an error, instead of running on the CPU.",
+    ),
+)
+
+def lower_program(ctx, backend, options = {}, plugin = []):
+    """Declares the action that lowers `ctx.attr.program`.
+
+    Args:
+        ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
+        backend: a backend's name, or `module:attribute` of a plug-in.
+        options: dict of the backend's options.
+        plugin: targets with PyInfo, what a plug-in is imported from.
+
+    Returns:
+        The providers of the rule.
+    """
+    check_backend(ctx.label, backend, options)
+    exported = ctx.attr.program[ExportedProgramInfo]
+    python = merged_python(plugin)
+    outputs = {
+        flag: ctx.actions.declare_file(ctx.label.name + suffix)
+        for flag, suffix in {
+            "debug": ".debug.json",
+            "ir": ".ir.txt",
+            "manifest": ".manifest.json",
+            "pte": ".pte",
+            "report": ".report.html",
+        }.items()
+    }
+
+    args = delegatec_arguments(ctx, "lower")
+    args.add(exported.program, format = "--program=%s")
+    args.add(backend, format = "--backend=%s")
+    args.add_all(
+        ["%s=%s" % (option, options[option]) for option in sorted(options)],
+        format_each = "--option=%s",
+    )
+    args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
+    if getattr(ctx.attr, "require_full_delegation", False):
+        args.add("--require-full-delegation")
+    for flag, output in outputs.items():
+        args.add(output, format = "--" + flag + "=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset([exported.program], transitive = [python.files]),
+        mnemonic = "DelegateLower",
+        outputs = outputs.values(),
+        progress_message = "Lowering %s for %s" % (ctx.label, backend),
+    )
+    return [
+        DefaultInfo(
+            files = depset([outputs["pte"]]),
+            runfiles = ctx.runfiles([outputs["pte"]]),
+        ),
+        DelegateProgramInfo(
+            backend = backend,
+            debug = outputs["debug"],
+            exported = exported,
+            ir = outputs["ir"],
+            manifest = outputs["manifest"],
+            options = options,
+            plugin_files = python.files,
+            plugin_imports = python.imports,
+            program = outputs["pte"],
+            report = outputs["report"],
+        ),
+        OutputGroupInfo(
+            debug = depset([outputs["debug"]]),
+            ir = depset([outputs["ir"]]),
+            manifest = depset([outputs["manifest"]]),
+            report = depset([outputs["report"]]),
+        ),
+    ]

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mps_program`: an exported program lowered for Metal Performance Shaders."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":backends.bzl", "BACKENDS")
+load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _mps_program_impl(ctx):
+    return lower_program(ctx, backend = "mps", options = {"precision": ctx.attr.precision})
+
+mps_program = rule(
+    implementation = _mps_program_impl,
+    doc = "Lowers an exported program for the MPS backend of Apple's GPUs to `NAME.pte`.",
+    attrs = dict(
+        DELEGATE_ATTRS,
+        precision = attr.string(
+            default = BACKENDS["mps"]["precision"][0],
+            doc = "`fp32`, or `fp16`: the type that delegates calculate in, and keep their weights in.",
+        ),
+    ),
+    provides = [DelegateProgramInfo],
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`portable_program`: an exported program lowered to the runtime's own kernels."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":lower.bzl", "LOWER_ATTRS", "lower_program")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _portable_program_impl(ctx):
+    return lower_program(ctx, backend = "portable")
+
+portable_program = rule(
+    implementation = _portable_program_impl,
+    doc = "Lowers an exported program to the portable kernels that every runtime has, to `NAME.pte`.",
+    attrs = LOWER_ATTRS,
+    provides = [DelegateProgramInfo],
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a BUILD file calls: each program rule, with the target that shows what is in the program."""
+
+load(":backends.bzl", "BACKENDS")
+load(":delegate_program.bzl", _delegate_program = "delegate_program")
+load(":exported_program.bzl", _exported_program = "exported_program")
+load(":mps_program.bzl", _mps_program = "mps_program")
+load(":portable_program.bzl", _portable_program = "portable_program")
+load(":program_inspect.bzl", "program_inspect")
+
+def _inspect(name, attributes):
+    """`NAME.inspect`, out of the way of wildcards."""
+    program_inspect(
+        name = name + ".inspect",
+        program = ":" + name,
+        tags = ["manual"],
+        testonly = attributes.get("testonly"),
+        visibility = attributes.get("visibility"),
+    )
+
+def exported_program(name, srcs, entry, **kwargs):
+    """Exports a PyTorch model, once for all the programs that are made of it.
+
+    Args:
+        name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints what is in it.
+        srcs: the model's sources.
+        entry: `module:function`, what returns the `delegatec.Model`.
+        **kwargs: `deps`, `data`, `seed`, and the attributes of every rule.
+    """
+    _exported_program(name = name, srcs = srcs, entry = entry, **kwargs)
+    _inspect(name, kwargs)
+
+def delegate_program(name, program, backend, **kwargs):
+    """Lowers an exported program for a backend, a user's own included.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        program: the `exported_program`.
+        backend: a built-in backend, or `module:attribute` of a plug-in in `deps`.
+        **kwargs: `options`, `deps`, `require_full_delegation`, and the attributes of every rule.
+    """
+    _delegate_program(name = name, program = program, backend = backend, **kwargs)
+    _inspect(name, kwargs)
+
+def mps_program(name, program, **kwargs):
+    """Lowers an exported program for the MPS backend of Apple's GPUs.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        program: the `exported_program`.
+        **kwargs: `precision`, `require_full_delegation`, and the attributes of every rule.
+    """
+    _mps_program(name = name, program = program, **kwargs)
+    _inspect(name, kwargs)
+
+def portable_program(name, program, **kwargs):
+    """Lowers an exported program to the portable kernels that every runtime has.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        program: the `exported_program`.
+        **kwargs: the attributes of every rule.
+    """
+    _portable_program(name = name, program = program, **kwargs)
+    _inspect(name, kwargs)
+
+# The backends that have a rule of their own.
+_RULES = {
+    "mps": mps_program,
+    "portable": portable_program,
+}
+
+def delegate_programs(name, program, backends, **kwargs):
+    """Lowers one exported program for several backends, each with its defaults, as `NAME_BACKEND`.
+
+    Args:
+        name: prefix of the targets' names.
+        program: the `exported_program`.
+        backends: names of built-in backends.
+        **kwargs: the attributes of every rule.
+    """
+    for backend in backends:
+        if backend in _RULES:
+            _RULES[backend](name = "%s_%s" % (name, backend), program = program, **kwargs)
+        else:
+            fail("\n".join([
+                "",
+                "%s: error DC401: no backend is named \"%s\"" % (name, backend),
+                "  expected: " + ", ".join(sorted(BACKENDS)),
+                "",
+            ]))

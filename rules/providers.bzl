@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules hand to each other, and to rules of others."""
+
+ExportedProgramInfo = provider(
+    doc = "A model after `torch.export`.",
+    fields = {
+        "label": "Label: the target that exported the model.",
+        "program": "File: the canonical `.pt2` archive.",
+        "signature": "File: names, shapes and dtypes of the methods' inputs and outputs, as JSON.",
+    },
+)
+
+DelegateProgramInfo = provider(
+    doc = "A model lowered to a program that the runtime loads.",
+    fields = {
+        "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in.",
+        "debug": "File: from the delegates' debug handles to nodes of the exported program, as JSON.",
+        "exported": "ExportedProgramInfo: the model that was lowered.",
+        "ir": "File: the program after lowering, as text.",
+        "manifest": "File: methods, delegates, operators, weights and memory plan, as JSON.",
+        "options": "dict of string to string: the backend's options that differ from their defaults.",
+        "plugin_files": "depset of File: sources and run files of a plug-in; empty for a built-in backend.",
+        "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
+        "program": "File: the `.pte` program.",
+        "report": "File: what became of each node, and why, as one HTML file.",
+    },
+)
