@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,11 +52,12 @@ def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, to
             from safetensors.torch import load_file
 
             return load_file(path)
-        content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        mapped = zipfile.is_zipfile(path)  # What torch.save writes today; it once wrote a bare pickle.
+        content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # safetensors, zipfile, pickle and torch each have their own
         raise _unreadable(name, _reason(error), where) from error
     if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
-        raise _unreadable(name, f"it holds a {type(content).__name__}, not a map of tensors", where)
+        raise _unreadable(name, f"it holds a value of type {type(content).__name__}, not a map of tensors", where)
     return content
 
 
@@ -122,4 +124,4 @@ def _form(tensor: torch.Tensor) -> str:
 
 def _reason(error: Exception) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return f"{type(error).__name__}{f': {text.splitlines()[0]}' if text else ''}"

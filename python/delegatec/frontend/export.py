@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +20,7 @@ from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
 from delegatec.frontend.signature import signature_json
+from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
 # All that `archive` keeps of a node besides its value: the rest names objects of this process or is never read.
@@ -90,7 +89,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     problems: list[Diagnostic] = []
     for name, method in model.all_methods().items():
         try:
-            program = _trace(model, method)
+            program = trace(model.module, method, model.strict, workspace)
         except Exception as error:
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
@@ -100,30 +99,6 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     if problems:
         raise DelegatecError(problems)
     return programs
-
-
-def _trace(model: Model, method: Method) -> ExportedProgram:
-    with torch.no_grad(), _as_forward(model.module, method.function):
-        return torch.export.export(
-            model.module,
-            method.example_inputs,
-            dict(method.example_kwargs or {}),
-            dynamic_shapes=method.dynamic_shapes,  # type: ignore[arg-type]
-            strict=model.strict,
-        )
-
-
-@contextmanager
-def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
-    """torch.export traces `forward` alone: lets another method stand in for it, with the same weight names."""
-    if name == "forward":
-        yield
-        return
-    module.forward = getattr(module, name)
-    try:
-        yield
-    finally:
-        del module.forward
 
 
 def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace) -> None:

@@ -44,7 +44,7 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     if not isinstance(result, Model):
         _fail(
             "DC107",
-            f"{entry}() returns a {type(result).__name__}",
+            f"{entry}() returns a value of type {type(result).__name__}",
             _definition(session, function),
             expected="a delegatec.Model",
             help_text="return delegatec.Model(module, example_inputs)",
@@ -111,10 +111,10 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
             help_text=f"define def {name}() -> delegatec.Model, or correct `entry`",
         )
     if not callable(function) or isinstance(function, type):
-        kind = "class" if isinstance(function, type) else type(function).__name__
+        kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
         _fail(
             "DC105",
-            f'"{name}" in {relative} is a {kind}',
+            f'"{name}" in {relative} is {kind}',
             _definition(session, function) or SourceLocation(relative, 1),
             expected="a function without arguments that returns a delegatec.Model",
             help_text=f"define def {name}() -> delegatec.Model",
@@ -161,9 +161,9 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
         )
     _fail(
         code,
-        f"{what} {type(error).__name__}{f': {text}' if text else ''}",
+        f"{what}: {type(error).__name__}{f': {text}' if text else ''}",
         location,
-        help_text="correct the line; the file also runs by itself, under a debugger",
+        help_text="correct this line, or what it is given",
     )
 
 

@@ -135,7 +135,7 @@ class Model:
         if not isinstance(leaf, torch.Tensor):
             if not isinstance(leaf, _SCALARS):
                 yield self._wrong_input(
-                    name, f"a {type(leaf).__name__}", "a tensor, a number, or a tuple, list or dict of these",
+                    name, f"of type {type(leaf).__name__}", "a tensor, a number, or a tuple, list or dict of these",
                     "use torch.from_numpy" if hasattr(leaf, "__array__") else "pass its tensors",
                 )
             return
@@ -152,7 +152,7 @@ class Model:
             )
 
     def _wrong(self, name: str, value: Any, expected: str, help_text: str) -> Diagnostic:
-        kind = repr(value) if isinstance(value, (str, type(None))) else f"a {type(value).__name__}"
+        kind = repr(value) if isinstance(value, (str, type(None))) else f"of type {type(value).__name__}"
         if isinstance(value, type):
             kind = f"the class {value.__name__}"
         return Diagnostic(

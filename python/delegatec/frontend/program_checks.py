@@ -90,7 +90,7 @@ def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic
         plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
         if plain and value.device.type == "cpu" and value.layout is torch.strided:
             continue
-        kind = f"a {type(value).__name__}"
+        kind = f"of type {type(value).__name__}"
         if plain:
             kind = f"a tensor on {value.device.type} with layout {str(value.layout).removeprefix('torch.')}"
         yield Diagnostic(

@@ -19,6 +19,7 @@ _CONTROL_FLOW_HELP: Final = (
 )
 _CONTROL_FLOW = (UserErrorType.DYNAMIC_CONTROL_FLOW, UserErrorType.DYNAMIC_DIM)
 _SHAPES = (UserErrorType.CONSTRAINT_VIOLATION, UserErrorType.INVALID_INPUT)
+_ASIDES: Final = ("For more information", "If you're using", "If you would like", "Suggested fixes", "The error above", "Alternatively")
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -66,7 +67,7 @@ def refusal(
         code="DC111",
         message=f"torch.export cannot trace {method.function}(): {reason}",
         location=location,
-        help="use a form of this line that torch.export takes; torch.export.export(module, inputs) shows all of its reasons",
+        help="write this line in a form that torch.export takes, with torch operators on tensors",
     )
 
 
@@ -80,14 +81,17 @@ def _eager_error(module: torch.nn.Module, method: Method) -> Exception | None:
 
 
 def _sentence(error: BaseException) -> str:
-    """The first line of an exception, without colours and without what torch adds on where to read more."""
+    """The first line of an exception, without colours and without torch's own bookkeeping."""
     lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    return f"{type(error).__name__}: {text}".rstrip(": ").removeprefix("UserError: ")
+    text = lines[0].partition(" (unhinted:")[0] if lines else ""
+    if isinstance(error, (UserError, GuardOnDataDependentSymNode)):
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _constraint(error: Exception) -> str:
-    lines = [line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines()]
-    told = [line for line in lines if line and not line.startswith(("Suggested fixes", "For more information", "The error above"))]
-    return " ".join(told[:3])
-
+    """What a shape error says of the user's model: its sentences on debugging torch are left out."""
+    text = " ".join(line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines())
+    sentences = [part.strip() for part in re.split(r"(?<=[.!])\s+", text) if part.strip()]
+    told = [part for part in sentences if not part.startswith(_ASIDES)]
+    return " ".join(told[:2]).rstrip(".")

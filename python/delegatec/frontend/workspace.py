@@ -9,6 +9,7 @@ import re
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import TracebackType
 from typing import Final
 
@@ -72,17 +73,30 @@ class Workspace:
         """The location of a line of a file."""
         return SourceLocation(self.relative(path), line, function, linecache.getline(path, line).strip())
 
+    def user_frames(self, stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+        """The frames of a stack that the compiler did not bring there: those it called, without the machinery."""
+        frames: list[traceback.FrameSummary] = []
+        for frame in reversed(list(stack)):
+            if frame.filename.startswith(_COMPILER):
+                break
+            if _name(self, frame.filename) is not None:
+                frames.append(frame)
+        return frames[::-1]
+
     def _relevant(self, frames: Iterable[SourceLocation]) -> list[SourceLocation]:
-        named = []
-        for frame in frames:
-            path = os.path.abspath(frame.file)
-            installed = any(folder in path for folder in _PACKAGES)
-            if frame.file.startswith("<") or path.startswith(_COMPILER):
-                continue
-            if path.startswith(_STANDARD_LIBRARY) and not installed:
-                continue
-            named.append(replace(frame, file=self.relative(path)))
-        return [frame for frame in named if not frame.file.startswith(_MACHINERY)]
+        named = [(frame, _name(self, frame.file)) for frame in frames]
+        return [replace(frame, file=name) for frame, name in named if name is not None]
+
+
+@lru_cache(maxsize=4096)
+def _name(workspace: Workspace, file: str) -> str | None:
+    """The relative name of a source file; None for torch, the standard library, the compiler and generated code."""
+    path = os.path.abspath(file)
+    installed = any(folder in path for folder in _PACKAGES)
+    if file.startswith("<") or path.startswith(_COMPILER) or (path.startswith(_STANDARD_LIBRARY) and not installed):
+        return None
+    name = workspace.relative(path)
+    return None if name.startswith(_MACHINERY) else name
 
 
 def _parse(stack_trace: str) -> list[SourceLocation]:

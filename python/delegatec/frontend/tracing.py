@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.export with all of the user's frames in its stack traces, and without its noise."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.proxy import TracerBase
+
+from delegatec.frontend.model import Method
+from delegatec.frontend.workspace import Workspace
+
+
+def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Workspace) -> ExportedProgram:
+    """Exports one method of a module.
+
+    Args:
+        module: in eval mode.
+        method: which method, and how it is called.
+        strict: as of `torch.export.export`.
+        workspace: tells the user's frames from others.
+
+    Raises:
+        Exception: whatever torch.export, or the user's code in it, raises.
+    """
+    with torch.no_grad(), _as_forward(module, method.function), _user_frames(workspace), _quiet():
+        return torch.export.export(
+            module,
+            method.example_inputs,
+            dict(method.example_kwargs or {}),
+            dynamic_shapes=method.dynamic_shapes,
+            strict=strict,
+        )
+
+
+@contextlib.contextmanager
+def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
+    """torch.export traces `forward` alone: lets another method stand in for it, with the same weight names."""
+    if name == "forward":
+        yield
+        return
+    module.forward = getattr(module, name)
+    try:
+        yield
+    finally:
+        del module.forward
+
+
+@contextlib.contextmanager
+def _user_frames(workspace: Workspace) -> Iterator[None]:
+    """torch records only frames of functions named `forward`, and so not the line of a helper that fails."""
+    original = TracerBase._filter_traceback_frames
+
+    def keep(tracer: Any, stack: traceback.StackSummary) -> traceback.StackSummary:
+        return traceback.StackSummary.from_list(workspace.user_frames(stack))
+
+    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = original  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps back what torch logs and prints of a failure, which is raised as well; shows the rest at the end."""
+    printed = io.StringIO()
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            yield
+        sys.stderr.write(printed.getvalue())
+    finally:
+        logging.disable(disabled)
