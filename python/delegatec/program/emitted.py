@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An emitted program: everything that a .pte holds, as plain values, before it is bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from delegatec.program.memory_plan import MemoryPlan
+
+
+@dataclass(frozen=True)
+class TensorValue:
+    """A tensor in the values of a method.
+
+    Attributes:
+        scalar_type: c10::ScalarType.
+        sizes: upper bounds where `is_dynamic`.
+        constant_index: index into the constants (or, if `is_mutable`, into the mutable data); 0 for none.
+        offset: offset in bytes into the arena of planned memory; None for a tensor that is not planned.
+        is_dynamic: whether a size may be smaller at run time.
+        is_mutable: whether its planned memory starts from bytes in the file.
+        name: fully qualified name of a buffer that is mutable; empty otherwise.
+    """
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    constant_index: int = 0
+    offset: int | None = None
+    is_dynamic: bool = False
+    is_mutable: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class ListValue:
+    """A list in the values of a method.
+
+    Attributes:
+        kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or "DoubleList"
+            or "BoolList", whose items are numbers.
+        items: the items.
+    """
+
+    kind: str
+    items: tuple[int | float | bool, ...]
+
+
+# None, bool, int, float and str stand for themselves.
+Value = None | bool | int | float | str | TensorValue | ListValue
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """Calls a kernel: `operator` indexes the method's operators, `args` its values."""
+
+    operator: int
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DelegateCall:
+    """Calls a delegate: `delegate` indexes the method's delegates, `args` its values, inputs first."""
+
+    delegate: int
+    args: tuple[int, ...]
+
+
+Instruction = KernelCall | DelegateCall
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A delegate of a method.
+
+    Attributes:
+        backend_id: the id under which the backend registered itself in the runtime.
+        blob: parts whose concatenation is what the backend's `init` gets.
+        compile_specs: (key, value) pairs, in order.
+        name: its name in the edge program.
+        debug_handle_map: the backend's id of an instruction -> debug handles.
+    """
+
+    backend_id: str
+    blob: tuple[bytes | memoryview, ...]
+    compile_specs: tuple[tuple[str, bytes], ...]
+    name: str
+    debug_handle_map: dict[int, tuple[int, ...]]
+
+
+@dataclass
+class EmittedMethod:
+    """One method.
+
+    Attributes:
+        name: such as "forward".
+        values: all values; instructions, lists, inputs and outputs refer to them by index.
+        inputs: what the caller passes, in order.
+        outputs: what it gets back, in order.
+        operators: (name, overload) of each kernel that is called, such as ("aten::add", "out").
+        instructions: in the order in which they run.
+        debug_handles: debug handles of each instruction.
+        delegates: what delegate calls refer to.
+        memory_plan: the arena of planned memory.
+        in_spec: the pytree of arguments, as text.
+        out_spec: the pytree of results, as text.
+    """
+
+    name: str
+    values: list[Value]
+    inputs: list[int]
+    outputs: list[int]
+    operators: list[tuple[str, str]]
+    instructions: list[Instruction]
+    debug_handles: list[tuple[int, ...]]
+    delegates: list[Delegate]
+    memory_plan: MemoryPlan
+    in_spec: str = ""
+    out_spec: str = ""
+
+
+@dataclass
+class EmittedProgram:
+    """A program.
+
+    Attributes:
+        methods: in order of their names' first use.
+        constants: bytes of constant 1, 2, ... (0 stands for none).
+        constant_names: fully qualified names of each constant, sorted; more than one where weights are tied.
+        mutable_data: initial bytes of mutable buffer 1, 2, ...
+    """
+
+    methods: list[EmittedMethod]
+    constants: list[memoryview] = field(default_factory=list)
+    constant_names: list[tuple[str, ...]] = field(default_factory=list)
+    mutable_data: list[memoryview] = field(default_factory=list)

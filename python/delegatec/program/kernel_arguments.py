@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of kernels as values of a program: what each schema type becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.program.emitted import ListValue
+from delegatec.program.method_values import MethodValues
+from delegatec.program.scalar_type import SCALAR_TYPES
+
+# Kernels know two memory formats; preserve_format is what a tensor without strides has anyway.
+_MEMORY_FORMATS: Final = {torch.contiguous_format: 0, torch.preserve_format: 1}
+
+
+class ArgumentError(Exception):
+    """An argument that has no form in a program."""
+
+
+class ArgumentLowering:
+    """Turns the arguments of calls into indices of values.
+
+    Args:
+        values: the method's values, which grow.
+        tensor: gives the value index of a node.
+        scalar_tensor: gives the value index of a constant tensor of 0 dims, from a number and a dtype.
+    """
+
+    def __init__(
+        self,
+        values: MethodValues,
+        tensor: Callable[[Node], int],
+        scalar_tensor: Callable[[Any, torch.dtype], int],
+    ) -> None:
+        self._values = values
+        self._tensor = tensor
+        self._scalar_tensor = scalar_tensor
+
+    def lower(self, argument: Any, value: Any, operand_dtype: torch.dtype) -> int:
+        """The index of the value for one argument.
+
+        Args:
+            argument: the argument in the kernel's schema (torch._C.Argument).
+            value: what the call has for it: a node, a constant, or a list of these.
+            operand_dtype: dtype of the call's first tensor; a number in the place of a tensor takes it.
+
+        Raises:
+            ArgumentError: if it has no form in a program.
+        """
+        kind = str(argument.type)
+        optional = kind.startswith("Optional[")
+        kind = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
+        if value is None:
+            return self._values.share(None)
+        if isinstance(value, Node):
+            return self._tensor(value)
+        if kind == "Tensor":
+            return self._scalar_tensor(value, _wrapped_dtype(value, operand_dtype))
+        if isinstance(value, (tuple, list)) or kind.startswith("List["):
+            return self._list(argument, kind, value)
+        return self._scalar(kind, value)
+
+    def _scalar(self, kind: str, value: Any) -> int:
+        if isinstance(value, torch.dtype):
+            return self._values.share(SCALAR_TYPES[value])
+        if isinstance(value, torch.memory_format):
+            if value not in _MEMORY_FORMATS:
+                raise ArgumentError(f"memory format {value}")
+            return self._values.share(_MEMORY_FORMATS[value])
+        if isinstance(value, torch.layout):
+            return self._values.share(0)
+        if isinstance(value, torch.device):
+            return self._values.share(None)
+        if kind == "float" and isinstance(value, int):
+            return self._values.share(float(value))
+        if isinstance(value, (bool, int, float, str)):
+            return self._values.share(value)
+        raise ArgumentError(f"{value!r} for {kind}")
+
+    def _list(self, argument: Any, kind: str, value: Any) -> int:
+        item = kind.removeprefix("List[").removesuffix("]")
+        if not isinstance(value, (tuple, list)):
+            # the schema's int[2] takes one number for both
+            value = [value] * (argument.N or 1)
+        if item in ("Tensor", "Optional[Tensor"):
+            optional = item != "Tensor"
+            indices = tuple(-1 if element is None else self._tensor(element) for element in value)
+            return self._values.share(ListValue("OptionalTensorList" if optional else "TensorList", indices))
+        if item == "int" or item == "SymInt":
+            return self._values.int_list(
+                [self._tensor(e) if isinstance(e, Node) else self._values.share(int(e)) for e in value]
+            )
+        if item == "float":
+            return self._values.share(ListValue("DoubleList", tuple(float(e) for e in value)))
+        if item == "bool":
+            return self._values.share(ListValue("BoolList", tuple(bool(e) for e in value)))
+        raise ArgumentError(f"a list {value!r} for {kind}")
+
+
+def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:
+    """The dtype that torch gives a number beside a tensor: the tensor's, unless the number is of a wider kind."""
+    if isinstance(number, bool):
+        return operand_dtype
+    if isinstance(number, int):
+        return torch.int64 if operand_dtype is torch.bool else operand_dtype
+    return operand_dtype if operand_dtype.is_floating_point else torch.float32

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what no kernel of the runtime computes, before anything is emitted."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.delegation import call_delegate
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.kernels import KERNELS
+from delegatec.edge.out_variants import out_variant
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.scalar_type import SCALAR_TYPES
+
+
+def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
+    """One diagnostic for each operator without a kernel and for each value of a dtype that no program holds."""
+    return [problem for node in program.graph.nodes for problem in _check(node)]
+
+
+def _check(node: Node) -> Iterator[Diagnostic]:
+    if node.op == "call_function" and node.target not in (operator.getitem, call_delegate):
+        if out_variant(node.target) is None:
+            yield Diagnostic(
+                "DC201",
+                f"{node.target} has no kernel in the runtime",
+                location=node.meta.get("source"),
+                node=node.name,
+                expected=_closest(node),
+                help="write it with supported operators, or delegate it to a backend that takes it",
+            )
+    val = node.meta.get("val")
+    for item in val if isinstance(val, (tuple, list)) else (val,):
+        if isinstance(item, torch.Tensor) and item.dtype not in SCALAR_TYPES:
+            yield Diagnostic(
+                "DC202",
+                f"{node.name} has dtype {item.dtype}",
+                location=node.meta.get("source"),
+                node=node.name,
+                expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
+                help="convert it, or split complex numbers into real and imaginary parts",
+            )
+
+
+def _closest(node: Node) -> str:
+    """What the runtime has that comes nearest to the operator of a node."""
+    if not isinstance(node.target, OpOverload):
+        return "an operator of torch.ops.aten"
+    name = node.target._opname
+    same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
+    if same:
+        return f"a call that one of its kernels takes: {', '.join(same)}"
+    names = sorted({kernel.removeprefix("aten::").split(".")[0] for kernel in KERNELS if kernel.startswith("aten::")})
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"an operator with a kernel, such as aten.{', aten.'.join(near)}" if near else "an operator with a kernel"
