@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads .pte programs, ours and others'.
+
+Every offset, length and index is checked: a file that is damaged in whatever way gives one `DelegatecError`.
+What was read refers to the file's memory map and copies no weights.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+from delegatec_schemas import program as schema
+
+from delegatec.program.reader_checks import check_program
+from delegatec.program.reader_data import Data
+from delegatec.program.reader_guard import Table, fail
+from delegatec.program.reader_layout import read_layout
+from delegatec.program.reader_method import read_method
+from delegatec.program.reader_model import Program, Segment
+
+_VERSION = 0
+
+
+def read_program(path: Path | str) -> Program:
+    """Reads a file, which stays mapped as long as anything that was read from it lives.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DelegatecError: DC350 not a .pte program, DC351 cut off, DC352 damaged, DC353 its indices contradict
+            each other, DC354 made for another version.
+        OSError: it cannot be opened.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        if size == 0:
+            fail("DC350", "not a .pte program: the file is empty")
+        return parse_program(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
+
+
+def parse_program(file: bytes | memoryview) -> Program:
+    """Reads a program from memory. See `read_program`."""
+    view = memoryview(file).cast("B").toreadonly()
+    layout = read_layout(view)
+    root = Table.root(schema.Program, layout.flatbuffer)
+    version = root.scalar("Version")
+    if version != _VERSION:
+        fail("DC354", f"the program has version {version} of the format; this reader knows {_VERSION}")
+    data = Data(layout, root)
+    methods = tuple(read_method(plan, data) for plan in root.children("ExecutionPlan"))
+    program = Program(
+        file_bytes=len(view),
+        flatbuffer_bytes=len(layout.flatbuffer),
+        methods=methods,
+        segments=tuple(
+            Segment(offset, content, use)
+            for offset, content, use in zip(data.offsets, data.segments, data.uses, strict=True)
+        ),
+        named_data=data.named,
+    )
+    check_program(program)
+    return program

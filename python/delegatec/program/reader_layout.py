@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a .pte file: FlatBuffer, and segments behind it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from delegatec.program.reader_guard import Table, fail
+
+# The extended header: eight bytes into the file, behind the root offset and the identifier of the FlatBuffer.
+# Little endian: magic, its length, size of the FlatBuffer, segment base and, since it is 32 bytes long, the
+# size of all segments.
+_MAGIC = b"eh00"
+_HEADER = struct.Struct("<4sIQQ")
+_SEGMENT_DATA_SIZE = struct.Struct("<Q")
+_HEADER_OFFSET = 8
+IDENTIFIER = b"ET12"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a file lie.
+
+    Attributes:
+        flatbuffer: the FlatBuffer, with the extended header inside.
+        segments: all bytes from the segment base on.
+        segment_base: bytes from the start of the file to `segments`.
+    """
+
+    flatbuffer: memoryview
+    segments: memoryview
+    segment_base: int
+
+
+def read_layout(file: memoryview) -> Layout:
+    """Finds the parts of a file.
+
+    Args:
+        file: all bytes of it.
+
+    Raises:
+        DelegatecError: DC350 if it is no .pte file, DC351 if it ends before what its header promises.
+    """
+    size = len(file)
+    if size < 8 or file[4:8] != IDENTIFIER:
+        fail("DC350", f"not a .pte program: bytes 4 to 8 are {bytes(file[4:8])!r}, not {IDENTIFIER!r}")
+    if size < _HEADER_OFFSET + _HEADER.size or file[_HEADER_OFFSET:][:4] != _MAGIC:
+        return Layout(flatbuffer=file, segments=file[size:], segment_base=size)
+    _, length, program_size, base = _HEADER.unpack_from(file, _HEADER_OFFSET)
+    if length < _HEADER.size:
+        fail("DC352", f"the extended header claims {length} bytes; it has at least {_HEADER.size}")
+    data_size = size - base
+    if length >= _HEADER.size + _SEGMENT_DATA_SIZE.size:
+        end = _HEADER_OFFSET + _HEADER.size + _SEGMENT_DATA_SIZE.size
+        if size < end:
+            fail("DC351", f"the file ends at byte {size}, inside of its extended header")
+        (data_size,) = _SEGMENT_DATA_SIZE.unpack_from(file, _HEADER_OFFSET + _HEADER.size)
+    if base == 0:  # no segments
+        base, data_size = program_size, 0
+    if program_size > size or base > size or base + data_size > size:
+        promised = max(program_size, base + max(0, data_size))
+        fail("DC351", f"the file is {size} bytes long; its header promises {promised}", "it was cut off")
+    if base < program_size:
+        fail("DC352", f"the segments begin at byte {base}, inside of the FlatBuffer of {program_size} bytes")
+    return Layout(flatbuffer=file[:program_size], segments=file[base : base + data_size], segment_base=base)
+
+
+def slice_segment(layout: Layout, table: Table) -> memoryview:
+    """The bytes that a DataSegment names."""
+    offset, size = table.scalar("Offset"), table.scalar("Size")
+    if offset + size > len(layout.segments):
+        table.fail(f"bytes {offset} to {offset + size} exceed the {len(layout.segments)} bytes of segments")
+    return layout.segments[offset : offset + size]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading one method: an execution plan with its instructions and delegates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from delegatec_schemas import program as schema
+
+from delegatec.program.reader_data import Data
+from delegatec.program.reader_guard import Table
+from delegatec.program.reader_model import (
+    Chain,
+    CompileSpec,
+    Delegate,
+    DelegateCall,
+    FreeCall,
+    Instruction,
+    JumpFalseCall,
+    KernelCall,
+    Method,
+    MoveCall,
+)
+from delegatec.program.reader_values import read_value
+
+_MEMBERS = {
+    getattr(schema.InstructionArguments, name): getattr(schema, name)
+    for name in ("KernelCall", "DelegateCall", "MoveCall", "JumpFalseCall", "FreeCall")
+}
+# The longest arena whose size is a plausible promise of a file; the reader reserves nothing by it.
+_MAX_ARENA = 2**62
+
+
+def read_method(plan: Table, data: Data) -> Method:
+    """Reads an ExecutionPlan. Its indices into itself are not yet checked.
+
+    Args:
+        plan: the table.
+        data: where tensors and delegates find their bytes.
+    """
+    arena_bytes: tuple[int, ...] = plan.array("NonConstBufferSizes")
+    if any(not 0 <= size <= _MAX_ARENA for size in arena_bytes):
+        plan.fail(f"arenas of {arena_bytes} bytes")
+    return Method(
+        name=plan.text("Name"),
+        inputs=plan.array("Inputs"),
+        outputs=plan.array("Outputs"),
+        values=tuple(read_value(table, data, arena_bytes) for table in plan.children("Values")),
+        operators=tuple(map(_operator, plan.children("Operators"))),
+        chains=tuple(map(_chain, plan.children("Chains"))),
+        delegates=tuple(_delegate(table, data) for table in plan.children("Delegates")),
+        arena_bytes=arena_bytes,
+    )
+
+
+def _chain(table: Table) -> Chain:
+    return Chain(tuple(map(_instruction, table.children("Instructions"))))
+
+
+def _operator(table: Table) -> str:
+    name, overload = table.text("Name"), table.text("Overload")
+    return f"{name}.{overload}" if overload else name
+
+
+def _delegate(table: Table, data: Data) -> Delegate:
+    processed = table.child("Processed")
+    if processed is None:
+        table.fail("it has no data")
+    blob, segment = data.blob(processed)
+    specs = table.children("CompileSpecs")
+    return Delegate(
+        id=table.text("Id"),
+        blob=blob,
+        segment=segment,
+        compile_specs=tuple(CompileSpec(spec.text("Key"), bytes(spec.blob("Value"))) for spec in specs),
+    )
+
+
+def _instruction(table: Table) -> Instruction:
+    tag, call = table.union("InstrArgs", _MEMBERS)
+    if call is None:
+        table.fail("the instruction is missing")
+    return _READERS[tag](call)
+
+
+_READERS: dict[int, Callable[[Table], Instruction]] = {
+    schema.InstructionArguments.KernelCall: lambda t: KernelCall(t.scalar("OpIndex"), t.array("Args")),
+    schema.InstructionArguments.DelegateCall: lambda t: DelegateCall(
+        t.scalar("DelegateIndex"), t.array("Args")
+    ),
+    schema.InstructionArguments.MoveCall: lambda t: MoveCall(t.scalar("MoveFrom"), t.scalar("MoveTo")),
+    schema.InstructionArguments.JumpFalseCall: lambda t: JumpFalseCall(
+        t.scalar("CondValueIndex"), t.scalar("DestinationInstruction")
+    ),
+    schema.InstructionArguments.FreeCall: lambda t: FreeCall(t.scalar("ValueIndex")),
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running programs on the host, and comparing them with eager."""
+
+from delegatec.verify.compare import Comparison as Comparison
+from delegatec.verify.compare import compare as compare
+from delegatec.verify.interpreter import Interpreter as Interpreter
+from delegatec.verify.verification import OutputResult as OutputResult
+from delegatec.verify.verification import Verification as Verification
+from delegatec.verify.verification import verify_program as verify_program

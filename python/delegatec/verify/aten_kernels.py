@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of the "aten" namespace: torch's own overloads of the same names, called by their schemas.
+
+Results are made in fresh memory and then copied to where the program wants them. So shapes and dtypes can
+be checked first, and an instruction whose output overlaps an input is found by comparing addresses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn, Protocol
+
+import torch
+from torch._ops import OpOverload
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader_types import SCALAR_KINDS
+from delegatec.verify.slots import TensorSlot, byte_range
+
+
+class Machine(Protocol):
+    """What kernels see of a running method."""
+
+    def read(self, index: int) -> Any:
+        """A value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+
+    def slots(self, index: int) -> list[TensorSlot]:
+        """The slot of a tensor value, or those of a list of tensors."""
+
+    def set_scalar(self, index: int, value: bool | int | float) -> None:
+        """Sets a value that is a number."""
+
+
+# Values of c10::MemoryFormat.
+_MEMORY_FORMATS: Final[dict[int, torch.memory_format]] = {
+    0: torch.contiguous_format,
+    1: torch.preserve_format,
+    2: torch.channels_last,
+    3: torch.channels_last_3d,
+}
+
+
+@functools.cache
+def find_aten(name: str) -> OpOverload | None:
+    """The overload of torch that a kernel is named after.
+
+    Args:
+        name: such as "aten::add.out" or "aten::copy_".
+    """
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    found = getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
+    return found if isinstance(found, OpOverload) else None
+
+
+def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> None:
+    """Runs one kernel call.
+
+    Args:
+        operator: what to call.
+        machine: the running method.
+        args: indices of values: the arguments of the operator's schema, then its results.
+
+    Raises:
+        DelegatecError: DC505 for wrong arguments, DC506 for an output that overlaps an input.
+    """
+    schema = operator._schema
+    if len(args) < len(schema.arguments):
+        _fail("DC505", f"{operator} takes {len(schema.arguments)} arguments, not {len(args)}")
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    outputs: list[TensorSlot] = []
+    for argument, index in zip(schema.arguments, args, strict=False):
+        if argument.is_out:
+            slots = machine.slots(index)
+            fresh = [torch.empty(0, dtype=slot.dtype) for slot in slots]
+            named[argument.name] = fresh if isinstance(argument.type, torch.ListType) else fresh[0]
+            outputs += slots
+            continue
+        value = _convert(machine.read(index), argument.real_type)
+        if argument.kwarg_only:
+            named[argument.name] = value
+        else:
+            positional.append(value)
+    result = operator(*positional, **named)
+    if outputs:
+        written = [tensor for a in schema.arguments if a.is_out for tensor in _tensors(named[a.name])]
+        inputs = list(_tensors(positional))
+        for slot, tensor in zip(outputs, written, strict=True):
+            slot.write(tensor)
+            check_overlap(inputs, slot.read())
+    elif isinstance(result, (bool, int, float)):
+        machine.set_scalar(args[len(schema.arguments)], result)
+
+
+def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:
+    """Refuses an output whose memory overlaps that of an input: the kernel would read what it has written.
+
+    Raises:
+        DelegatecError: DC506.
+    """
+    start, end = byte_range(output)
+    for tensor in inputs:
+        other_start, other_end = byte_range(tensor)
+        if start < other_end and other_start < end:
+            _fail("DC506", "the memory of its output overlaps that of an input")
+
+
+def _convert(value: Any, real_type: Any) -> Any:
+    kind = str(real_type).removeprefix("Optional[").removesuffix("]")
+    if value is None:
+        return None
+    if kind == "ScalarType":
+        return getattr(torch, SCALAR_KINDS[value].name)
+    if kind == "MemoryFormat":
+        return _MEMORY_FORMATS[value]
+    if kind == "Layout":
+        return torch.strided
+    return value
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return []
+
+
+def _fail(code: str, message: str) -> NoReturn:
+    raise DelegatecError([Diagnostic(code=code, message=message)])

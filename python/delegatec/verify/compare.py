@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far one tensor is from another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The distance of `actual` from `expected`, two tensors of one shape and dtype.
+
+    Attributes:
+        passed: every element is within tolerance; integers and bools are equal.
+        max_abs: largest absolute difference; inf where only one side is finite.
+        max_rel: largest difference relative to the expected element, where that is not zero; inf likewise.
+        cosine: cosine of the angle between the two as vectors; 1 for two zero vectors, NaN where only one
+            side is finite.
+        snr_db: power of `expected` over that of the difference, in dB; inf if they are equal.
+        worst_index: the element that exceeds its tolerance by most; None for no elements.
+        worst_actual: its value.
+        worst_expected: what it should be.
+        failures: how many elements are out of tolerance.
+        elements: how many there are.
+    """
+
+    passed: bool
+    max_abs: float
+    max_rel: float
+    cosine: float
+    snr_db: float
+    worst_index: tuple[int, ...] | None
+    worst_actual: float
+    worst_expected: float
+    failures: int
+    elements: int
+
+
+def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: float) -> Comparison:
+    """Compares element by element: |actual - expected| <= atol + rtol * |expected|.
+
+    NaN equals NaN and an infinity itself. Integers and bools must be equal, whatever the tolerance.
+
+    Args:
+        actual: what was computed.
+        expected: what it should be, of the same shape and dtype.
+        atol: absolute tolerance, in the unit of the tensors.
+        rtol: relative tolerance.
+    """
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    if expected.numel() == 0:
+        return Comparison(True, 0.0, 0.0, 1.0, math.inf, None, 0.0, 0.0, 0, 0)
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+        atol = rtol = 0.0
+    a = actual.detach().flatten().to(torch.float64)
+    e = expected.detach().flatten().to(torch.float64)
+    equal = (actual == expected).flatten() | (a.isnan() & e.isnan())  # exact, for integers beyond 2**53 too
+    difference = torch.where(equal, 0.0, (a - e).abs()).nan_to_num(nan=math.inf, posinf=math.inf)
+    allowed = torch.where(e.isfinite(), atol + rtol * e.abs(), 0.0)
+    excess = difference - allowed
+    bad = ~equal & (excess > 0)
+    bad |= ~equal & (allowed == 0)
+    worst = int(torch.where(equal, -math.inf, excess).argmax())
+    finite = a.isfinite() & e.isfinite()
+    lost = bool((~equal & ~finite).any())  # NaN or an infinity on one side only
+    signal, error = e[finite], (a - e)[finite]
+    nonzero = finite & (e != 0)
+    relative = difference[nonzero] / e[nonzero].abs()
+    noise, power = float(error.square().sum()), float(signal.square().sum())
+    return Comparison(
+        passed=not bool(bad.any()),
+        max_abs=float(difference.max()),
+        max_rel=math.inf if lost else float(relative.max()) if relative.numel() else 0.0,
+        cosine=math.nan if lost else _cosine(a[finite], signal),
+        snr_db=-math.inf if lost else _decibels(power, noise),
+        worst_index=tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), expected.shape)),
+        worst_actual=float(a[worst]),
+        worst_expected=float(e[worst]),
+        failures=int(bad.sum()),
+        elements=expected.numel(),
+    )
+
+
+def _decibels(power: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(power / noise) if power > 0 else -math.inf
+
+
+def _cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    norms = float(a.norm()) * float(b.norm())
+    if norms == 0:
+        return 1.0 if torch.equal(a, b) else 0.0
+    return max(-1.0, min(1.0, float(a @ b) / norms))

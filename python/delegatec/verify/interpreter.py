@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a method of a .pte program on the host, by the file alone.
+
+Planned memory is real memory: every tensor lives at the offset that the file gives it, so that a memory plan
+which lets two live tensors share bytes gives wrong numbers, as it would on a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, Protocol
+
+import torch
+
+from delegatec.delegation.backend import Backend, ReferenceExecutor
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader_model import (
+    BoolList,
+    Delegate,
+    DelegateCall,
+    DoubleList,
+    Dynamism,
+    FreeCall,
+    Instruction,
+    IntList,
+    JumpFalseCall,
+    KernelCall,
+    Method,
+    MoveCall,
+    Tensor,
+    TensorList,
+    Value,
+)
+from delegatec.verify.aten_kernels import call_aten, check_overlap, find_aten
+from delegatec.verify.prim_kernels import PRIM_KERNELS
+from delegatec.verify.slots import POISON, TensorSlot
+
+# A program that jumps back for ever should end, too.
+_MAX_STEPS: Final = 10_000_000
+_KERNEL_ERRORS: Final = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+
+
+class Backends(Protocol):
+    """Where the interpreter finds reference executors: a `BackendRegistry`."""
+
+    def by_id(self, backend_id: str) -> Backend:
+        """The backend that the runtime knows by an id. Raises a DelegatecError if there is none."""
+        ...
+
+
+class Interpreter:
+    """A loaded method. State (mutable buffers) lasts from one run to the next.
+
+    Args:
+        method: what to run.
+        backends: who runs the delegates; without it, a program with delegates cannot be run.
+        fill: the byte that planned memory holds at first. The runtime promises nothing; zero is what a
+            program needs whose mutable buffers have no initial state and count on it.
+
+    Raises:
+        DelegatecError: DC501, one diagnostic for each kernel and each delegate that cannot be run here.
+    """
+
+    def __init__(self, method: Method, backends: Backends | None = None, *, fill: int = POISON) -> None:
+        self._method = method
+        self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
+        self._values: list[Any] = [self._load(value) for value in method.values]
+        problems: list[Diagnostic] = []
+        self._kernels = [_kernel(name, problems) for name in method.operators]
+        self._executors = [_executor(delegate, backends, problems) for delegate in method.delegates]
+        if problems:
+            raise DelegatecError(problems)
+        self._delegate_inputs = _count_delegate_inputs(method, self._executors)
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs the method takes."""
+        return len(self._method.inputs)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the method once.
+
+        Args:
+            inputs: one for each input of the method: tensors, or the numbers it was compiled with.
+
+        Returns:
+            One for each output; tensors are copies.
+
+        Raises:
+            DelegatecError: DC504 for inputs that do not fit, DC505 and DC506 for an instruction that fails.
+        """
+        if len(inputs) != len(self._method.inputs):
+            _fail("DC504", f"the method takes {len(self._method.inputs)} inputs, not {len(inputs)}")
+        for position, (index, value) in enumerate(zip(self._method.inputs, inputs, strict=True)):
+            self._set_input(position, index, value)
+        instructions = self._method.chains[0].instructions
+        position = steps = 0
+        while position < len(instructions):
+            steps += 1
+            if steps > _MAX_STEPS:
+                _fail("DC505", f"the program did not end after {_MAX_STEPS} instructions")
+            jump = self._step(position, instructions[position])
+            position = position + 1 if jump is None else jump
+        outputs = [self.read(index) for index in self._method.outputs]
+        return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
+
+    def read(self, index: int) -> Any:
+        """A value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+        value = self._values[index]
+        match value:
+            case TensorSlot():
+                return value.read()
+            case IntList() | TensorList():
+                return [None if item is None else self.read(item) for item in value.items]
+            case DoubleList() | BoolList():
+                return list(value.items)
+        return value
+
+    def slots(self, index: int) -> list[TensorSlot]:
+        """The slot of a tensor value, or those of a list of tensors."""
+        value = self._values[index]
+        if isinstance(value, TensorSlot):
+            return [value]
+        if isinstance(value, TensorList):
+            return [slot for item in value.items if item is not None for slot in self.slots(item)]
+        _fail("DC505", f"value {index} is no tensor")
+
+    def set_scalar(self, index: int, value: bool | int | float) -> None:
+        """Sets a value that is a number."""
+        if isinstance(self._values[index], (TensorSlot, IntList, DoubleList, BoolList, TensorList, str)):
+            _fail("DC505", f"value {index} is no number")
+        self._values[index] = value
+
+    def _load(self, value: Value) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        if value.allocation is None:
+            return TensorSlot(value, value.data)
+        slot = TensorSlot(value, self._arenas[value.allocation.arena], value.allocation.offset)
+        if value.data is not None:
+            start = value.allocation.offset
+            self._arenas[value.allocation.arena][start : start + value.nbytes] = value.data
+        return slot
+
+    def _set_input(self, position: int, index: int, value: Any) -> None:
+        slot = self._values[index]
+        if not isinstance(slot, TensorSlot):
+            if value != slot:
+                _fail("DC504", f"input {position} is {value!r}; the program was compiled for {slot!r}")
+            return
+        if not isinstance(value, torch.Tensor) or value.dtype != slot.dtype:
+            found = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+            _fail("DC504", f"input {position} is of {found}; the program takes {slot.dtype}")
+        if slot.spec.dynamism is Dynamism.STATIC and tuple(value.shape) != slot.spec.sizes:
+            _fail(
+                "DC504", f"input {position} is {list(value.shape)}; the program takes {list(slot.spec.sizes)}"
+            )
+        try:
+            slot.write(value)
+        except DelegatecError as error:
+            _fail("DC504", f"input {position}: {error.diagnostics[0].message}")
+
+    def _step(self, position: int, instruction: Instruction) -> int | None:
+        try:
+            return self._execute(position, instruction)
+        except DelegatecError as error:
+            where = self._describe(position, instruction)
+            raise DelegatecError(
+                Diagnostic(code=d.code, message=f"{where}: {d.message}", help=d.help)
+                for d in error.diagnostics
+            ) from error
+        except _KERNEL_ERRORS as error:  # what a kernel refuses is an answer about the program
+            _fail("DC505", f"{self._describe(position, instruction)}: {type(error).__name__}: {error}")
+
+    def _execute(self, position: int, instruction: Instruction) -> int | None:
+        match instruction:
+            case KernelCall():
+                self._kernels[instruction.operator](self, instruction.args)
+            case DelegateCall():
+                self._call_delegate(position, instruction)
+            case MoveCall():
+                self._values[instruction.target] = self._values[instruction.source]
+            case JumpFalseCall():
+                condition = self.read(instruction.condition)
+                holds = bool(condition.all()) if isinstance(condition, torch.Tensor) else bool(condition)
+                return None if holds else instruction.destination
+            case FreeCall():
+                self.slots(instruction.value)[0].release()
+        return None
+
+    def _call_delegate(self, position: int, call: DelegateCall) -> None:
+        count = self._delegate_inputs[position]
+        inputs = [self.read(index) for index in call.args[:count]]
+        targets = [self.slots(index)[0] for index in call.args[count:]]
+        outputs = self._executors[call.delegate](inputs)
+        if len(outputs) != len(targets):
+            _fail("DC505", f"the delegate gives {len(outputs)} outputs; the program expects {len(targets)}")
+        for slot, output in zip(targets, outputs, strict=True):
+            slot.write(output)
+            check_overlap([value for value in inputs if isinstance(value, torch.Tensor)], slot.read())
+
+    def _describe(self, position: int, instruction: Instruction) -> str:
+        name = type(instruction).__name__
+        if isinstance(instruction, KernelCall):
+            name = self._method.operators[instruction.operator]
+        elif isinstance(instruction, DelegateCall):
+            name = f"delegate {instruction.delegate} ({self._method.delegates[instruction.delegate].id})"
+        return f"method {self._method.name!r}, instruction {position}, {name}"
+
+
+def _kernel(name: str, problems: list[Diagnostic]) -> Callable[[Interpreter, Sequence[int]], None]:
+    prim = PRIM_KERNELS.get(name)
+    if prim is not None:
+        return prim
+    overload = find_aten(name) if name.startswith("aten::") else None
+    if overload is None:
+        problems.append(Diagnostic(code="DC501", message=f"this host has no kernel {name!r}"))
+        return lambda _machine, _args: None
+    return lambda machine, args: call_aten(overload, machine, args)
+
+
+def _executor(delegate: Delegate, backends: Backends | None, problems: list[Diagnostic]) -> ReferenceExecutor:
+    specs = [CompileSpec(spec.key, spec.value) for spec in delegate.compile_specs]
+    try:
+        if backends is None:
+            _fail("DC501", f"the program has a delegate for {delegate.id!r} and no backend to run it")
+        return backends.by_id(delegate.id).reference(delegate.blob, specs)
+    except DelegatecError as error:
+        problems += error.diagnostics
+        return lambda _inputs: []
+
+
+def _count_delegate_inputs(method: Method, executors: Sequence[ReferenceExecutor]) -> dict[int, int]:
+    """How many arguments of each delegate call are inputs, by the position of the instruction.
+
+    The file does not say: the backend knows it by the blob. An executor may tell (`num_inputs`); otherwise,
+    an argument is an output if it is planned memory or a bare pointer that nothing set before the call.
+    """
+    counts: dict[int, int] = {}
+    written = set(method.inputs)
+    for position, instruction in enumerate(method.chains[0].instructions):
+        match instruction:
+            case KernelCall():
+                written.update(instruction.args)
+            case MoveCall():
+                written.add(instruction.target)
+            case DelegateCall():
+                told = getattr(executors[instruction.delegate], "num_inputs", None)
+                if not isinstance(told, int):
+                    told = sum(i in written or _has_content(method.values[i]) for i in instruction.args)
+                counts[position] = told
+                written.update(instruction.args)
+    return counts
+
+
+def _has_content(value: Value) -> bool:
+    return not isinstance(value, Tensor) or value.data is not None or value.external_key is not None
+
+
+def _fail(code: str, message: str) -> NoReturn:
+    raise DelegatecError([Diagnostic(code=code, message=message)])

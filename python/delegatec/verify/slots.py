@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor values at run time: views of planned memory, of constants, or of memory of their own."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final, NoReturn
+
+import torch
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader_model import Dynamism, Tensor, strides_of
+
+# What fresh memory is filled with. As a float of any width it is NaN, so that an instruction which reads what
+# nothing has written shows in the result.
+POISON: Final = 0xFF
+
+
+def dtype_of(tensor: Tensor) -> torch.dtype:
+    """The torch dtype of a tensor value."""
+    dtype = getattr(torch, tensor.kind.name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
+
+
+class TensorSlot:
+    """One tensor value of a running method.
+
+    Args:
+        spec: what the file says of it.
+        memory: the bytes it lives in: an arena or a constant; None for what gets memory of its own.
+        offset: where in `memory` it starts, in bytes.
+
+    Attributes:
+        spec: as given.
+        dtype: its torch dtype.
+        sizes: its present shape.
+    """
+
+    def __init__(self, spec: Tensor, memory: bytearray | memoryview | None, offset: int = 0) -> None:
+        self.spec = spec
+        self.dtype = dtype_of(spec)
+        self.sizes = spec.sizes
+        self._memory = memory
+        self._offset = offset
+        self._view: torch.Tensor | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it has memory."""
+        return self._memory is not None
+
+    def read(self) -> torch.Tensor:
+        """The tensor, a view of its memory.
+
+        Raises:
+            DelegatecError: DC505, nothing gave it memory yet.
+        """
+        if self._view is None:
+            if self._memory is None:
+                _fail("a tensor is read that nothing has written")
+            self._view = _view(self._memory, self._offset, self.sizes, self.spec.dim_order, self.dtype)
+        return self._view
+
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """Gives it a shape, under the rules of the runtime.
+
+        Args:
+            sizes: the new shape.
+
+        Raises:
+            DelegatecError: DC505, a static tensor would change, or a bounded one exceed its bound.
+        """
+        if sizes == self.sizes:
+            return
+        spec = self.spec
+        if len(sizes) != len(spec.sizes) or spec.dynamism is Dynamism.STATIC:
+            _fail(f"a static tensor of shape {list(spec.sizes)} would get the shape {list(sizes)}")
+        if spec.dynamism is Dynamism.BOUND and any(s > b for s, b in zip(sizes, spec.sizes, strict=True)):
+            _fail(f"a tensor of at most {list(spec.sizes)} would get the shape {list(sizes)}")
+        self.sizes = sizes
+        self._view = None
+        if spec.dynamism is Dynamism.UNBOUND:
+            self.release()
+
+    def write(self, value: torch.Tensor) -> None:
+        """Copies a tensor in, with its shape; the dtype must be right already."""
+        if value.dtype != self.dtype:
+            _fail(f"a tensor of {self.dtype} would be written as {value.dtype}")
+        self.resize(tuple(value.shape))
+        if self._memory is None:
+            self._memory = bytearray([POISON]) * max(1, value.numel() * value.element_size())
+            self._offset = 0
+        self.read().copy_(value)
+
+    def alias(self, other: TensorSlot, sizes: tuple[int, ...]) -> None:
+        """Makes it a view of another tensor's memory, with a shape of its own."""
+        self.resize(sizes)
+        self._memory, self._offset, self._view = other._memory, other._offset, None
+
+    def release(self) -> None:
+        """Takes its memory away."""
+        self._memory, self._view = None, None
+
+
+def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Addresses of the first byte of a dense tensor and of the one behind its last."""
+    start = tensor.data_ptr()
+    return start, start + tensor.numel() * tensor.element_size()
+
+
+def _view(
+    memory: bytearray | memoryview,
+    offset: int,
+    sizes: tuple[int, ...],
+    dim_order: tuple[int, ...],
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    count = 1
+    for size in sizes:
+        count *= size
+    if count == 0:
+        return torch.empty(sizes, dtype=dtype)
+    with warnings.catch_warnings():  # constants are read-only, and no kernel writes to one
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+    return flat.as_strided(sizes, strides_of(sizes, dim_order))
+
+
+def _fail(message: str) -> NoReturn:
+    raise DelegatecError([Diagnostic(code="DC505", message=message)])

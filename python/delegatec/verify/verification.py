@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares a .pte program with the exported model that it was made of."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader import read_program
+from delegatec.verify.compare import Comparison, compare
+from delegatec.verify.inputs import Trial, trials
+from delegatec.verify.interpreter import Backends, Interpreter
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """One output of one call.
+
+    Attributes:
+        method: the method.
+        trial: which inputs: "example" or the seed.
+        output: number of the output, counted from 0 in the flattened result.
+        kind: its dtype and shape.
+        comparison: how far it is from eager; None if shape or dtype differ.
+    """
+
+    method: str
+    trial: str
+    output: int
+    kind: str
+    comparison: Comparison | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is as it should be."""
+        return self.comparison is not None and self.comparison.passed
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of it.
+
+    Attributes:
+        results: one for each output of each call.
+        diagnostics: what is wrong; empty if the program computes what the model does.
+    """
+
+    results: tuple[OutputResult, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the program computes what the model does."""
+        return not self.diagnostics
+
+    def table(self) -> str:
+        """The worst call of each output, one a line."""
+        rows = [("method", "output", "", "worst call", "max abs", "max rel", "cosine", "SNR dB", "")]
+        for result in self.worst():
+            c = result.comparison
+            numbers = ("-",) * 4
+            if c is not None:
+                numbers = (f"{c.max_abs:.3g}", f"{c.max_rel:.3g}", f"{c.cosine:.7f}", f"{c.snr_db:.1f}")
+            verdict = "ok" if result.passed else "FAILED"
+            rows.append((result.method, str(result.output), result.kind, result.trial, *numbers, verdict))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join(lines)
+
+    def worst(self) -> list[OutputResult]:
+        """For each output of each method, the call in which it was furthest from eager."""
+        worst: dict[tuple[str, int], OutputResult] = {}
+        for result in self.results:
+            key = result.method, result.output
+            if key not in worst or _badness(result) > _badness(worst[key]):
+                worst[key] = result
+        return list(worst.values())
+
+
+def _badness(result: OutputResult) -> tuple[bool, float]:
+    return not result.passed, result.comparison.max_abs if result.comparison else math.inf
+
+
+def verify_program(
+    pte: Path | str,
+    exported: Mapping[str, ExportedProgram],
+    backends: Backends,
+    *,
+    atol: float,
+    rtol: float,
+    seeds: int = 3,
+) -> Verification:
+    """Runs every method of a program on this host and compares it with eager.
+
+    Each method is called with its example inputs and then with `seeds` variations of them, in one sequence on
+    both sides, so that mutable state is compared as well.
+
+    Args:
+        pte: the program.
+        exported: method -> the exported program it was made of, with example inputs.
+        backends: registry whose reference executors run the delegates.
+        atol: absolute tolerance, in the unit of the outputs.
+        rtol: relative tolerance.
+        seeds: number of variations.
+
+    Returns:
+        Results and, if outputs differ, diagnostics: DC502 numbers, DC503 shape or dtype, DC505 and DC506 a
+        program that fails while it runs.
+
+    Raises:
+        DelegatecError: DC35x a file that cannot be read, DC501 one that cannot be run here, DC507 one that
+            does not belong to the model.
+    """
+    program = read_program(pte)
+    missing = [name for name in exported if name not in {method.name for method in program.methods}]
+    if missing:
+        _mismatch(f"the program lacks the method {missing[0]!r} of the model")
+    results: list[OutputResult] = []
+    diagnostics: list[Diagnostic] = []
+    for name, model in exported.items():
+        interpreter = Interpreter(program.method(name), backends)
+        _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
+    return Verification(tuple(results), tuple(diagnostics))
+
+
+def _verify_method(
+    name: str,
+    exported: ExportedProgram,
+    interpreter: Interpreter,
+    tolerance: tuple[float, float],
+    seeds: int,
+    results: list[OutputResult],
+    diagnostics: list[Diagnostic],
+) -> None:
+    if exported.example_inputs is None:
+        _mismatch(f"method {name!r} of the model has no example inputs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about torch.export's own modules, nothing of the user's
+        eager = _own_buffers(exported.module())
+    for trial in trials(exported, seeds):
+        inputs = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
+        try:
+            actual = interpreter.run(inputs)
+        except DelegatecError as error:
+            diagnostics += error.diagnostics
+            return
+        with torch.no_grad():
+            wanted = pytree.tree_leaves(eager(*trial.args, **trial.kwargs))
+        expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
+        for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
+            _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+
+
+def _compare_output(
+    name: str,
+    trial: Trial,
+    index: int,
+    actual: Any,
+    expected: Any,
+    tolerance: tuple[float, float],
+    results: list[OutputResult],
+    diagnostics: list[Diagnostic],
+) -> None:
+    where = f"method {name!r}, {trial.name}, output {index}"
+    if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
+        actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
+        actual = actual.to(expected.dtype)
+    if _kind(actual) != _kind(expected):
+        results.append(OutputResult(name, trial.name, index, _kind(actual), None))
+        message = f"{where} is {_kind(actual)}; eager gives {_kind(expected)}"
+        diagnostics.append(Diagnostic(code="DC503", message=message))
+        return
+    result = compare(actual, expected, atol=tolerance[0], rtol=tolerance[1])
+    results.append(OutputResult(name, trial.name, index, _kind(actual), result))
+    if not result.passed:
+        diagnostics.append(
+            Diagnostic(
+                code="DC502",
+                message=(
+                    f"{where} ({_kind(actual)}): {result.failures} of {result.elements} elements are wrong;"
+                    f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
+                    f" eager gives {result.worst_expected:.9g}"
+                ),
+                expected=f"|difference| <= {tolerance[0]:g} + {tolerance[1]:g} * |value|",
+            )
+        )
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+
+
+def _matching(values: Sequence[Any], count: int, what: str) -> list[Any]:
+    """The values that a program takes or gives: all, or (where it leaves out constants) the tensors."""
+    if len(values) == count:
+        return list(values)
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if len(tensors) != count:
+        _mismatch(f"{what}: the program has {count}, the model {len(values)}")
+    return tensors
+
+
+def _own_buffers(module: torch.nn.Module) -> torch.nn.Module:
+    """Gives a module buffers that it may write to: those of an archive are mapped read-only."""
+    copies: dict[int, torch.Tensor] = {}
+    for name, buffer in list(module.named_buffers(remove_duplicate=False)):
+        parent, _, attribute = name.rpartition(".")
+        owner = module.get_submodule(parent)
+        owner._buffers[attribute] = copies.setdefault(id(buffer), buffer.clone())
+    return module
+
+
+def _mismatch(message: str) -> NoReturn:
+    help = "were both built from the same model?"
+    raise DelegatecError([Diagnostic(code="DC507", message=message, help=help)])
