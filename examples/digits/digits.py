@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import torch
+from network import DigitNetwork
 
 import delegatec
-from network import DigitNetwork
 
 
 def build() -> delegatec.Model:
     """Returns the trained network, for one picture."""
+    return delegatec.Model(trained_network(), (torch.rand(1, 1, 8, 8),))
+
+
+def build_batch() -> delegatec.Model:
+    """Returns the trained network, for 1 to 64 pictures at once."""
+    batch = torch.export.Dim("batch", min=1, max=64)
+    return delegatec.Model(trained_network(), (torch.rand(8, 1, 8, 8),), dynamic_shapes=({0: batch},))
+
+
+def trained_network() -> DigitNetwork:
+    """The network with the weights that ``train.py`` found."""
     network = DigitNetwork()
     delegatec.load_checkpoint(network, "digits.safetensors")
-    return delegatec.Model(network.eval(), (torch.rand(1, 1, 8, 8),))
+    return network.eval()

