@@ -33,6 +33,9 @@ class Classifier(torch.nn.Module):
 
 def build() -> delegatec.Model:
     """Returns the network for one picture."""
-    config = MobileNetV2Config(num_labels=1000)
-    network = MobileNetV2ForImageClassification(config)
+    network = MobileNetV2ForImageClassification(MobileNetV2Config(num_labels=1000))
+    for module in network.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            # transformers' own initial weights let the signal fade to 1e-21 on its way through 52 layers
+            torch.nn.init.kaiming_normal_(module.weight)
     return delegatec.Model(Classifier(network).eval(), (torch.rand(1, 3, 224, 224) * 2 - 1,))
