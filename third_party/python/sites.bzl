@@ -25,7 +25,6 @@ _SITES = {
             "torch/share",
             "torch/test",
             "torchgen/packaged",
-            "functorch",
             "isympy.py",
             # For torch.utils.cpp_extension, which nothing here calls.
             "_distutils_hack",
@@ -64,11 +63,19 @@ _SITES = {
         exports = [],
     ),
     "oracle": struct(
-        # Of the runtime only its Python bindings are used: no C++ headers, no prebuilt runtime libraries.
+        # Wanted are the runtime's Python bindings and the peer's lowering for our backends: no C++ headers, no
+        # language models, no backends of other chips.
         drop = _DROP_EVERYWHERE + [
+            "executorch/**/test",
+            "executorch/backends/cadence",
+            "executorch/backends/mlx",
+            "executorch/backends/nxp",
+            "executorch/backends/qualcomm",
+            "executorch/examples",
+            "executorch/extension/llm",
+            "executorch/extension/training",
             "executorch/include",
             "executorch/share",
-            "executorch/**/test",
         ],
         keep = [],
         exports = [],
