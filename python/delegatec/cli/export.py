@@ -11,8 +11,12 @@ OUTPUTS = ("program", "signature")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, for messages")
-    parser.add_argument("--entry", required=True, metavar="MODULE:FUNCTION", help="what returns the delegatec.Model")
-    parser.add_argument("--source", action="append", required=True, metavar="FILE", help="a source file of the model")
+    parser.add_argument(
+        "--entry", required=True, metavar="MODULE:FUNCTION", help="what returns the delegatec.Model"
+    )
+    parser.add_argument(
+        "--source", action="append", required=True, metavar="FILE", help="a source file of the model"
+    )
     parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="imported from")
     parser.add_argument("--data", action="append", default=[], metavar="FILE", help="a declared data file")
     parser.add_argument("--seed", type=int, default=0, help="of the generators of torch, numpy and random")

@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final, NoReturn
 
+from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic, render
 
-# Verb -> what it is for. Its module, delegatec.cli.<verb>, has add_arguments(parser) and run(args) -> exit code.
+# Verb -> what it is for. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
+# and OUTPUTS, the names of the arguments that name files to write.
 VERBS: Final = {
     "export": "run a model's entry function and write its canonical .pt2",
     "lower": "compile a .pt2 to a .pte program, for a backend or for the portable kernels",
@@ -32,10 +34,6 @@ EXIT_COMMAND_LINE: Final = 2
 EXIT_BUG: Final = 70
 
 
-class CommandLineError(Exception):
-    """The command line is wrong."""
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise CommandLineError(message)
@@ -45,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs one verb, or the worker.
 
     Args:
-        argv: arguments behind the program's name. `@FILE` and `--flagfile=FILE` stand for the lines of a file.
+        argv: what follows the program's name; `@FILE` and `--flagfile=FILE` stand for a file's lines.
 
     Returns:
         The exit code.
@@ -84,7 +82,7 @@ def run_verb(argv: Sequence[str]) -> int:
             return EXIT_BUG
         reason = f"{error.filename}: {error.strerror}"
         print(render([Diagnostic("DC002", reason, help="check the path")], label), file=sys.stderr)
-    except Exception:
+    except Exception:  # noqa: BLE001 - the last resort
         _report_bug(label)
         _discard(outputs)
         return EXIT_BUG
@@ -109,7 +107,9 @@ def expand(argv: Sequence[str]) -> list[str]:
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, ModuleType]:
-    parser = _Parser(prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False)
+    parser = _Parser(
+        prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
     wanted = next((argument for argument in argv if argument in VERBS), None)
     module = None
@@ -131,4 +131,5 @@ def _discard(outputs: Sequence[str]) -> None:
 
 def _report_bug(label: str) -> None:
     traceback.print_exc()
-    print(f"{label + ': ' if label else ''}this is a bug of delegatec, not of the model: please report it", file=sys.stderr)
+    prefix = f"{label}: " if label else ""
+    print(f"{prefix}this is a bug of delegatec, not of the model: please report it", file=sys.stderr)

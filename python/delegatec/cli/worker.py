@@ -16,7 +16,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
-from delegatec.cli.worker_protocol import ProtocolError, WorkRequest, WorkResponse, read_request, write_response
+from delegatec.cli.worker_protocol import (
+    ProtocolError,
+    WorkRequest,
+    WorkResponse,
+    read_request,
+    write_response,
+)
 
 Run = Callable[[Sequence[str]], int]
 
@@ -58,7 +64,7 @@ def serve(run: Run, warm_up: Callable[[], None]) -> int:
 
 
 def warm_up() -> None:
-    """Imports torch and runs a small model through the whole compiler, since much of torch is imported on use.
+    """Imports torch and takes a small model through the compiler: much of torch is imported on first use.
 
     No thread is started: a fork has none but the one that called it.
     """
@@ -69,7 +75,9 @@ def warm_up() -> None:
     from delegatec.frontend.export import export
     from delegatec.frontend.model import Model
 
-    module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2)
+    )
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "warm_up.pt2")
@@ -105,7 +113,7 @@ def _run_child(run: Run, request: WorkRequest, output: BinaryIO, streams: Sequen
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
         code = run(request.arguments)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent reports it
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bazel's worker protocol in its protobuf form, read and written without a protobuf library.
 
-Field numbers are those of Bazel's src/main/protobuf/worker_protocol.proto; each message follows its length as a
-varint. Fields that are not known are skipped, as protobuf demands.
+Field numbers are those of Bazel's src/main/protobuf/worker_protocol.proto; each message follows its length
+as a varint. Fields that are not known are skipped, as protobuf demands.
 """
 
 from __future__ import annotations

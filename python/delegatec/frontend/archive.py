@@ -13,10 +13,9 @@ import json
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import torch
 from torch._export.serde import schema
@@ -38,6 +37,7 @@ from torch.export.pt2_archive import constants as layout
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
+from delegatec.frontend.files import replacing
 from delegatec.frontend.schema_json import from_json
 from delegatec.frontend.storages import Region, regions
 
@@ -114,26 +114,12 @@ def load(path: str) -> LoadedModel:
             [
                 Diagnostic(
                     code="DC120",
-                    message=f"{os.path.basename(path)} is not an archive that can be read: {_first_line(error)}",
+                    message=f"{os.path.basename(path)} cannot be read: {_first_line(error)}",
                     expected=f"a .pt2 of torch {torch.__version__}, written by `delegatec export`",
                     help="export the model again with this version of the compiler",
                 )
             ]
         ) from error
-
-
-@contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of `path` when the block ends well, and vanishes otherwise."""
-    temporary = f"{path}.partial"
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
 
 
 def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
@@ -142,7 +128,9 @@ def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
     weights = layout.WEIGHTS_CONFIG_FILENAME_FORMAT.format(member)
     constants = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(member)
     if serialized.schema_version.major != schema.SCHEMA_VERSION[0]:
-        raise ValueError(f"its schema is version {serialized.schema_version.major}, not {schema.SCHEMA_VERSION[0]}")
+        raise ValueError(
+            f"its schema is version {serialized.schema_version.major}, not {schema.SCHEMA_VERSION[0]}"
+        )
     return ExportedProgramDeserializer().deserialize(
         serialized,
         _read_tensors(archive, weights, layout.WEIGHTS_DIR),
@@ -199,7 +187,9 @@ def _write_tensors(
     config_format: str,
 ) -> None:
     payloads: dict[str, dict[str, schema.PayloadMeta]] = {method: {} for method in tensors}
-    stored = regions({(method, name): tensor for method, named in tensors.items() for name, tensor in named.items()})
+    stored = regions(
+        {(method, name): tensor for method, named in tensors.items() for name, tensor in named.items()}
+    )
     for index, region in enumerate(stored):
         path = f"{prefix}{index}"
         archive.write(path, [region.bytes()], region.end - region.start)
@@ -212,7 +202,7 @@ def _write_tensors(
 
 def _payload(tensor: torch.Tensor, path: str, region: Region[TensorKey]) -> schema.PayloadMeta:
     meta = serialize_tensor_meta(tensor)
-    meta.storage_offset = schema.SymInt.create(as_int=region.offset(tensor))
+    meta.storage_offset = schema.SymInt.create(as_int=region.offset(tensor))  # type: ignore[no-untyped-call]
     return schema.PayloadMeta(
         path_name=path, is_param=isinstance(tensor, torch.nn.Parameter), use_pickle=False, tensor_meta=meta
     )
@@ -223,7 +213,7 @@ def _write(archive: AlignedZipWriter, name: str, content: bytes) -> None:
 
 
 def _json(value: Any) -> bytes:
-    plain = _dataclass_to_dict(value)
+    plain = _dataclass_to_dict(value)  # type: ignore[no-untyped-call]
     return json.dumps(plain, cls=EnumEncoder, allow_nan=False, separators=(",", ":")).encode()
 
 

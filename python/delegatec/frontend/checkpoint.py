@@ -19,8 +19,8 @@ def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
 
     Args:
         module: the module; names, shapes and dtypes of its parameters and buffers must be the file's.
-        name: a data file (`data_path`): `.safetensors`, or a state dict that `torch.save` wrote, which is read
-            with `weights_only`, so that no code of the file runs.
+        name: a data file (`data_path`): `.safetensors`, or a state dict that `torch.save` wrote, which is
+            read with `weights_only`, so that no code of the file runs.
 
     Returns:
         The module.
@@ -56,8 +56,12 @@ def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, to
         content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # safetensors, zipfile, pickle and torch each have their own
         raise _unreadable(name, _reason(error), where) from error
-    if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
-        raise _unreadable(name, f"it holds a value of type {type(content).__name__}, not a map of tensors", where)
+    if not isinstance(content, Mapping) or not all(
+        isinstance(value, torch.Tensor) for value in content.values()
+    ):
+        raise _unreadable(
+            name, f"it holds a value of type {type(content).__name__}, not a map of tensors", where
+        )
     return content
 
 
@@ -76,7 +80,10 @@ def _unreadable(name: str, reason: str, where: SourceLocation | None) -> Delegat
 
 
 def _misfits(
-    expected: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor], name: str, where: SourceLocation | None
+    expected: Mapping[str, torch.Tensor],
+    found: Mapping[str, torch.Tensor],
+    name: str,
+    where: SourceLocation | None,
 ) -> list[Diagnostic]:
     aliases = {key: names for names in _aliases(expected) for key in names}
     texts = [

@@ -51,7 +51,9 @@ def _undeclared(name: str) -> str:
         path = os.path.join(folder, name)
         if os.path.exists(path):
             return path
-    raise _missing(f'there is no file "{name}"', "name it from the folder of the calling file, or from the workspace")
+    raise _missing(
+        f'there is no file "{name}"', "name it from the folder of the calling file, or from the workspace"
+    )
 
 
 def _missing(message: str, help_text: str, expected: str = "") -> DelegatecError:

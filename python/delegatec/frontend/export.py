@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
+from delegatec.frontend.files import replacing
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.plain_trees import plain_example, plain_spec
@@ -23,7 +24,7 @@ from delegatec.frontend.signature import signature_json
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
-# All that `archive` keeps of a node besides its value: the rest names objects of this process or is never read.
+# What is kept of a node: the rest names objects of this process, or is never read.
 _KEPT_METADATA = frozenset({"val", "stack_trace", "nn_module_stack", "custom", "unbacked_bindings"})
 
 
@@ -65,7 +66,7 @@ def export_model(request: ExportRequest) -> None:
         methods = export(load_model(session, function, request.seed), workspace)
     archive.save(methods, request.program)
     if request.signature:
-        with archive.replacing(request.signature) as file:
+        with replacing(request.signature) as file:
             file.write(signature_json(methods).encode())
 
 
@@ -77,8 +78,8 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         workspace: names source files; the working directory by default.
 
     Returns:
-        Method name -> program. Node metadata has workspace-relative stack traces, pytrees are plain, and example
-        inputs are copies.
+        Method name -> program. Node metadata has workspace-relative stack traces, pytrees are plain, and
+        example inputs are copies.
 
     Raises:
         DelegatecError: DC110 to DC114, DC118, DC119, of all methods together.
@@ -90,7 +91,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     for name, method in model.all_methods().items():
         try:
             program = trace(model.module, method, model.strict, workspace)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
         _canonicalize(program, method, workspace)

@@ -28,7 +28,7 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     Args:
         session: the running export (`session.running`).
         entry: name of the function in the session's source that returns the Model.
-        seed: what the generators of torch, numpy and random start from, before the import and before the call.
+        seed: of the generators of torch, numpy and random, before the import and before the call.
 
     Raises:
         DelegatecError: DC101 to DC107, DC115, or what `Model` and `load_checkpoint` raise.
@@ -39,7 +39,7 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     _seed(seed)
     try:
         result = function()
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
         _raise_user_error(session, error, "DC106", f"{entry}() raises")
     if not isinstance(result, Model):
         _fail(
@@ -67,7 +67,7 @@ def choose_source(sources: Sequence[str], module: str) -> str:
     if len(matches) != 1:
         _fail(
             "DC101",
-            f"the entry names {tail}, which {'is not' if not matches else 'is more than once'} among the sources",
+            f"the entry names {tail}, which is {'twice' if matches else 'not'} among the sources",
             None,
             expected=f"one of: {', '.join(sources) or 'none'}",
             help_text="add the file to `srcs`, or correct `entry`",
@@ -88,7 +88,7 @@ def _import(session: Session) -> ModuleType:
     sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
         _raise_user_error(session, error, "DC104", f"{relative} raises while it is imported")
     return module
 
@@ -140,7 +140,12 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, SyntaxError) and error.filename:
         location = workspace.line(error.filename, error.lineno or 1)
-        _fail("DC102", f"{location.file} has a syntax error: {error.msg}", location, help_text="correct the line")
+        _fail(
+            "DC102",
+            f"{location.file} has a syntax error: {error.msg}",
+            location,
+            help_text="correct the line",
+        )
     if isinstance(error, ModuleNotFoundError):
         _fail(
             "DC103",
@@ -157,7 +162,7 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
             f'"{workspace.relative(name) if os.path.isabs(name) else name}" is opened, and does not exist',
             location,
             expected="a file that `data` declares, found with delegatec.data_path(name)",
-            help_text="add the file to `data` of the exported_program target, and open delegatec.data_path(name)",
+            help_text="add the file to `data` of the target, and open delegatec.data_path(name)",
         )
     _fail(
         code,

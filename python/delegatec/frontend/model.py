@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.frontend import session
 
-# What torch.export stores and some kernel of the runtime takes. Complex and quantized tensors have no kernels.
+# What torch.export stores and some kernel of the runtime takes; complex and quantized tensors have none.
 INPUT_DTYPES = (
     torch.float32,
     torch.float16,
@@ -35,9 +35,9 @@ class Method:
 
     Attributes:
         function: name of the module's attribute that is called, such as "encode".
-        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples, lists
-            and dicts of these. Shapes are those of the program, but where `dynamic_shapes` says otherwise;
-            values matter only to verification. Numbers, strings and None become part of the program.
+        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples,
+            lists and dicts of these. Shapes are those of the program, but where `dynamic_shapes` says
+            otherwise; values matter only to verification. Numbers, strings and None become part of it.
         example_kwargs: keyword arguments of the same kinds.
         dynamic_shapes: as of `torch.export.export`. Each dynamic dimension needs a bound:
             `torch.export.Dim("batch", max=16)`.
@@ -58,12 +58,12 @@ class Model:
 
     Attributes:
         module: the module, on CPU.
-        example_inputs: positional arguments of `forward`, as of `Method`. None where only `methods` are exported.
+        example_inputs: positional arguments of `forward`, as of `Method`; None to export only `methods`.
         example_kwargs: keyword arguments of `forward`.
         dynamic_shapes: dynamic dimensions of `forward`, as of `Method`.
         methods: further methods of the program by name. All share their weights.
-        strict: whether torch.export traces Python bytecode (True) or runs the module (False, the default:
-            faster, and takes more modules).
+        strict: whether torch.export traces Python bytecode (True) or runs the module (False, the
+            default: faster, and takes more modules).
         location: where the user's code made this object; None outside of user code.
 
     Raises:
@@ -88,7 +88,9 @@ class Model:
         """Every method by name, `forward` first."""
         methods: dict[str, Method] = {}
         if self.example_inputs is not None:
-            methods["forward"] = Method("forward", self.example_inputs, self.example_kwargs, self.dynamic_shapes)
+            methods["forward"] = Method(
+                "forward", self.example_inputs, self.example_kwargs, self.dynamic_shapes
+            )
         return methods | dict(self.methods)
 
     def _problems(self) -> Iterator[Diagnostic]:
@@ -98,33 +100,57 @@ class Model:
                 "module",
                 self.module,
                 "a torch.nn.Module",
-                f"call the class: {self.module.__name__}(...)" if is_class else "wrap the function in a module's forward",
+                f"call the class: {self.module.__name__}(...)"
+                if is_class
+                else "wrap the function in a module's forward",
             )
-        if not isinstance(self.methods, Mapping) or not all(isinstance(m, Method) for m in self.methods.values()):
-            yield self._wrong("methods", self.methods, "a dict of delegatec.Method by name", "see delegatec.Method")
+        if not isinstance(self.methods, Mapping) or not all(
+            isinstance(m, Method) for m in self.methods.values()
+        ):
+            yield self._wrong(
+                "methods", self.methods, "a dict of delegatec.Method by name", "see delegatec.Method"
+            )
             return
         if self.example_inputs is None and not self.methods:
-            yield self._wrong("example_inputs", None, "a tuple", "give the arguments of forward, such as (image,)")
+            yield self._wrong(
+                "example_inputs", None, "a tuple", "give the arguments of forward, such as (image,)"
+            )
         for name, method in self.all_methods().items():
             yield from self._method_problems(name, method)
 
     def _method_problems(self, name: str, method: Method) -> Iterator[Diagnostic]:
         where = "" if name == "forward" else f"methods[{name!r}]."
         # "model" is the name that a .pt2 stores `forward` under.
-        if not name.isidentifier() or name == "model" or (name == "forward" and "forward" in self.methods and self.example_inputs):
-            yield self._wrong("methods", name, "names that are identifiers, and not `model`", "rename the method")
-        if isinstance(self.module, torch.nn.Module) and not callable(getattr(self.module, method.function, None)):
-            yield self._wrong(f"{where}function", method.function, "the name of a method of the module", "check the name")
+        if (
+            not name.isidentifier()
+            or name == "model"
+            or (name == "forward" and "forward" in self.methods and self.example_inputs)
+        ):
+            yield self._wrong(
+                "methods", name, "names that are identifiers, and not `model`", "rename the method"
+            )
+        if isinstance(self.module, torch.nn.Module) and not callable(
+            getattr(self.module, method.function, None)
+        ):
+            yield self._wrong(
+                f"{where}function", method.function, "the name of a method of the module", "check the name"
+            )
         if not isinstance(method.example_inputs, tuple):
             single = isinstance(method.example_inputs, torch.Tensor)
             yield self._wrong(
-                f"{where}example_inputs", method.example_inputs, "a tuple of the positional arguments",
+                f"{where}example_inputs",
+                method.example_inputs,
+                "a tuple of the positional arguments",
                 "write (x,) for a single argument" if single else "write tuple(...)",
             )
             return
         kwargs = method.example_kwargs
-        if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(key, str) for key in kwargs)):
-            yield self._wrong(f"{where}example_kwargs", kwargs, "a dict of the keyword arguments", "see delegatec.Method")
+        if kwargs is not None and not (
+            isinstance(kwargs, Mapping) and all(isinstance(key, str) for key in kwargs)
+        ):
+            yield self._wrong(
+                f"{where}example_kwargs", kwargs, "a dict of the keyword arguments", "see delegatec.Method"
+            )
             return
         inputs = pytree.tree_flatten_with_path((method.example_inputs, dict(kwargs or {})))[0]
         for path, leaf in inputs:
@@ -135,20 +161,27 @@ class Model:
         if not isinstance(leaf, torch.Tensor):
             if not isinstance(leaf, _SCALARS):
                 yield self._wrong_input(
-                    name, f"of type {type(leaf).__name__}", "a tensor, a number, or a tuple, list or dict of these",
+                    name,
+                    f"of type {type(leaf).__name__}",
+                    "a tensor, a number, or a tuple, list or dict of these",
                     "use torch.from_numpy" if hasattr(leaf, "__array__") else "pass its tensors",
                 )
             return
         if leaf.dtype not in INPUT_DTYPES:
             yield self._wrong_input(
-                name, f"a tensor of dtype {_short(leaf.dtype)}",
+                name,
+                f"a tensor of dtype {_short(leaf.dtype)}",
                 f"one of {', '.join(map(_short, INPUT_DTYPES))}",
-                "pass real and imaginary parts as two tensors (torch.view_as_real)" if leaf.is_complex() else "convert it",
+                "pass real and imaginary parts as two tensors (torch.view_as_real)"
+                if leaf.is_complex()
+                else "convert it",
             )
         if leaf.device.type != "cpu" or leaf.layout is not torch.strided:
             yield self._wrong_input(
-                name, f"a tensor on {leaf.device.type} with layout {str(leaf.layout).removeprefix('torch.')}",
-                "a strided tensor on cpu", "use .cpu() and .to_dense()",
+                name,
+                f"a tensor on {leaf.device.type} with layout {str(leaf.layout).removeprefix('torch.')}",
+                "a strided tensor on cpu",
+                "use .cpu() and .to_dense()",
             )
 
     def _wrong(self, name: str, value: Any, expected: str, help_text: str) -> Diagnostic:
@@ -156,11 +189,17 @@ class Model:
         if isinstance(value, type):
             kind = f"the class {value.__name__}"
         return Diagnostic(
-            "DC108", f"{name} of delegatec.Model is {kind}", location=self.location, expected=expected, help=help_text
+            "DC108",
+            f"{name} of delegatec.Model is {kind}",
+            location=self.location,
+            expected=expected,
+            help=help_text,
         )
 
     def _wrong_input(self, name: str, kind: str, expected: str, help_text: str) -> Diagnostic:
-        return Diagnostic("DC109", f"{name} is {kind}", location=self.location, expected=expected, help=help_text)
+        return Diagnostic(
+            "DC109", f"{name} is {kind}", location=self.location, expected=expected, help=help_text
+        )
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with an exported program whatever the backend: unbounded shapes, training mode, odd constants."""
+"""What is wrong with a program for every backend: unbounded shapes, training mode, odd constants."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ _TRAINING_ARGUMENT = {
 }
 
 
-def program_problems(
-    program: ExportedProgram, model: Model
-) -> list[Diagnostic]:
+def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]:
     """Every problem of one program.
 
     Args:

@@ -15,16 +15,27 @@ from delegatec.frontend.model import Method
 from delegatec.frontend.workspace import Workspace, preferred
 
 _CONTROL_FLOW_HELP: Final = (
-    "compute both results and choose with torch.where, use torch.cond, or make the choice from shapes or constants"
+    "compute both results and choose with torch.where, use torch.cond, or choose by shapes or constants"
 )
 _CONTROL_FLOW = (UserErrorType.DYNAMIC_CONTROL_FLOW, UserErrorType.DYNAMIC_DIM)
 _SHAPES = (UserErrorType.CONSTRAINT_VIOLATION, UserErrorType.INVALID_INPUT)
-_ASIDES: Final = ("For more information", "If you're using", "If you would like", "Suggested fixes", "The error above", "Alternatively")
+_ASIDES: Final = (
+    "For more information",
+    "If you're using",
+    "If you would like",
+    "Suggested fixes",
+    "The error above",
+    "Alternatively",
+)
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def refusal(
-    error: Exception, module: torch.nn.Module, method: Method, where: SourceLocation | None, workspace: Workspace
+    error: Exception,
+    module: torch.nn.Module,
+    method: Method,
+    where: SourceLocation | None,
+    workspace: Workspace,
 ) -> Diagnostic:
     """Why one method could not be exported.
 
@@ -75,7 +86,7 @@ def _eager_error(module: torch.nn.Module, method: Method) -> Exception | None:
     try:
         with torch.no_grad():
             getattr(module, method.function)(*method.example_inputs, **dict(method.example_kwargs or {}))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - user code ran
         return error
     return None
 

@@ -71,7 +71,7 @@ def _union(cls: type[_Union]) -> Converter:
 
     def convert(data: dict[str, Any]) -> Any:
         ((name, value),) = data.items()
-        return cls.create(**{name: _converter(hints[name])(value)})
+        return cls.create(**{name: _converter(hints[name])(value)})  # type: ignore[no-untyped-call]
 
     return convert
 

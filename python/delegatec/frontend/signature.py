@@ -25,7 +25,7 @@ def signature_json(methods: Mapping[str, ExportedProgram]) -> str:
     Returns:
         `{"methods": {name: {"inputs": [...], "outputs": [...], "parameters": [...], "buffers": [...],
         "constants": [...], "symbols": {name: {"min": int, "max": int}}}}}`. A tensor is `{"name", "dtype",
-        "shape"}`, each dimension an int or the expression of a symbol; a value that is fixed in the program is
+        "shape"}`, each dimension an int or the expression of a symbol; a value that is fixed is
         `{"name", "value"}`.
     """
     content = {"methods": {name: _method(program) for name, program in methods.items()}}

@@ -28,17 +28,18 @@ class Region(Generic[Key]):
 
     def offset(self, tensor: torch.Tensor) -> int:
         """The tensor's first element, in elements from the start of this region."""
-        return tensor.storage_offset() - self.start // tensor.element_size()
+        return int(tensor.storage_offset()) - self.start // tensor.element_size()
 
     def bytes(self) -> memoryview:
         """The region's content. A view of the tensors' memory where they cover it without gaps."""
         tensor = self.members[0][1]
         size = self.end - self.start
-        if not any(member.numel() * member.element_size() == size and _is_dense(member) for _, member in self.members):
+        covers = (m.numel() * m.element_size() == size and _is_dense(m) for _, m in self.members)
+        if not any(covers):
             tensor = self._gathered()
-            return memoryview(tensor.view(torch.uint8).numpy())
-        flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), self.start, (size,), (1,))  # type: ignore[call-overload]
-        return memoryview(flat.numpy())
+            return tensor.view(torch.uint8).numpy().data
+        flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), self.start, (size,), (1,))
+        return flat.numpy().data
 
     def _gathered(self) -> torch.Tensor:
         """A copy in which bytes that no tensor covers are zero, since what lies there is chance."""
@@ -70,7 +71,9 @@ def regions(tensors: Mapping[Key, torch.Tensor]) -> list[Region[Key]]:
         if start == end:
             found.append(Region(start, end, [(key, tensor)]))
         else:
-            spans.setdefault((tensor.untyped_storage().data_ptr(), tensor.dtype), []).append((start, end, key))
+            spans.setdefault((tensor.untyped_storage().data_ptr(), tensor.dtype), []).append(
+                (start, end, key)
+            )
     for group in spans.values():
         found += _merge(sorted(group, key=lambda span: span[:2]), tensors)
     for region in found:
@@ -89,10 +92,10 @@ def _merge(group: Iterable[tuple[int, int, Key]], tensors: Mapping[Key, torch.Te
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    first = tensor.storage_offset() * tensor.element_size()
+    first = int(tensor.storage_offset()) * tensor.element_size()
     if tensor.numel() == 0:
         return first, first
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    last = sum((int(size) - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return first, first + (last + 1) * tensor.element_size()
 
 

@@ -36,14 +36,14 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
             module,
             method.example_inputs,
             dict(method.example_kwargs or {}),
-            dynamic_shapes=method.dynamic_shapes,
+            dynamic_shapes=method.dynamic_shapes,  # type: ignore[arg-type]
             strict=strict,
         )
 
 
 @contextlib.contextmanager
 def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
-    """torch.export traces `forward` alone: lets another method stand in for it, with the same weight names."""
+    """Lets another method be `forward`, all that torch.export traces, with the same weight names."""
     if name == "forward":
         yield
         return
@@ -56,13 +56,13 @@ def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _user_frames(workspace: Workspace) -> Iterator[None]:
-    """torch records only frames of functions named `forward`, and so not the line of a helper that fails."""
+    """Records all of them: torch keeps frames of functions named `forward`, not the line in a helper."""
     original = TracerBase._filter_traceback_frames
 
     def keep(tracer: Any, stack: traceback.StackSummary) -> traceback.StackSummary:
         return traceback.StackSummary.from_list(workspace.user_frames(stack))
 
-    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign]
+    TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -71,7 +71,7 @@ def _user_frames(workspace: Workspace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps back what torch logs and prints of a failure, which is raised as well; shows the rest at the end."""
+    """Keeps back what torch logs and prints of a failure that it raises as well."""
     printed = io.StringIO()
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)

@@ -63,7 +63,7 @@ class Workspace:
         return self._relevant(frames)
 
     def stack_trace(self, text: str) -> str:
-        """A node's stack trace as torch writes it, with relevant frames only and workspace-relative names."""
+        """A node's stack trace as torch writes it, with relevant frames and relative names only."""
         return "\n".join(
             f'  File "{frame.file}", line {frame.line}, in {frame.function}\n    {frame.text}'
             for frame in self._relevant(_parse(text))
@@ -74,7 +74,7 @@ class Workspace:
         return SourceLocation(self.relative(path), line, function, linecache.getline(path, line).strip())
 
     def user_frames(self, stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-        """The frames of a stack that the compiler did not bring there: those it called, without the machinery."""
+        """The frames below the compiler's own on a stack, without the machinery."""
         frames: list[traceback.FrameSummary] = []
         for frame in reversed(list(stack)):
             if frame.filename.startswith(_COMPILER):
@@ -90,10 +90,14 @@ class Workspace:
 
 @lru_cache(maxsize=4096)
 def _name(workspace: Workspace, file: str) -> str | None:
-    """The relative name of a source file; None for torch, the standard library, the compiler and generated code."""
+    """The relative name of a source file; None for machinery: torch, the standard library, the compiler."""
     path = os.path.abspath(file)
     installed = any(folder in path for folder in _PACKAGES)
-    if file.startswith("<") or path.startswith(_COMPILER) or (path.startswith(_STANDARD_LIBRARY) and not installed):
+    if (
+        file.startswith("<")
+        or path.startswith(_COMPILER)
+        or (path.startswith(_STANDARD_LIBRARY) and not installed)
+    ):
         return None
     name = workspace.relative(path)
     return None if name.startswith(_MACHINERY) else name
@@ -111,7 +115,7 @@ def _parse(stack_trace: str) -> list[SourceLocation]:
 
 
 def preferred(frames: list[SourceLocation]) -> SourceLocation | None:
-    """The frame to show: the innermost of the user's own files, with the innermost of a library as `via`."""
+    """The frame to show: the innermost of the user's own files, with the innermost of all as `via`."""
     own = [frame for frame in frames if not frame.file.startswith(_PACKAGES)]
     if not frames or not own or own[-1] is frames[-1]:
         return frames[-1] if frames else None

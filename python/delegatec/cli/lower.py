@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec lower`: a `.pt2` to a `.pte` program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from delegatec.cli.errors import CommandLineError
+
+OUTPUTS = ("pte", "manifest", "report", "debug", "ir")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--program", required=True, metavar="IN.pt2")
+    parser.add_argument(
+        "--backend", default="portable", help="portable, a backend's name, or module:attribute"
+    )
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the backend")
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
+    )
+    parser.add_argument(
+        "--require-full-delegation", action="store_true", help="fail if the backend leaves a node"
+    )
+    parser.add_argument("--pte", required=True, metavar="OUT.pte")
+    parser.add_argument("--manifest", default="", metavar="OUT.json")
+    parser.add_argument("--report", default="", metavar="OUT.html")
+    parser.add_argument("--debug", default="", metavar="OUT.json")
+    parser.add_argument("--ir", default="", metavar="OUT.txt")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lowers the program."""
+    import torch
+
+    from delegatec.edge import print_program
+    from delegatec.frontend import archive
+    from delegatec.frontend.files import replacing
+    from delegatec.lowering import lower
+    from delegatec.program import write_program
+
+    torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
+    sys.path[:0] = arguments.import_path
+    model = archive.load(arguments.program)
+    lowered = lower(
+        model.methods,
+        arguments.backend,
+        _options(arguments.option),
+        require_full_delegation=arguments.require_full_delegation,
+    )
+    with replacing(arguments.pte) as file:
+        write_program(lowered.emitted, file)
+    if arguments.ir:
+        with replacing(arguments.ir) as file:
+            file.write("\n".join(print_program(program) for program in lowered.programs.values()).encode())
+    return 0
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CommandLineError(f"--option {text}: expected NAME=VALUE")
+        if name in options:
+            raise CommandLineError(f"--option {name} is given twice")
+        options[name] = value
+    return options

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way from exported programs to an emitted program, for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from torch.export import ExportedProgram
+
+from delegatec.delegation import BackendRegistry, DelegationReport, resolve_options, to_backend
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.program import EmittedProgram, emit
+
+PORTABLE: Final = "portable"
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A compiled model.
+
+    Attributes:
+        emitted: what `program.write_program` writes.
+        programs: method name -> its edge program, delegates in place.
+        reports: method name -> what was delegated, and why not the rest; empty for the portable kernels.
+        backend: name of the backend, or "portable".
+        options: value of every option of the backend.
+    """
+
+    emitted: EmittedProgram
+    programs: dict[str, EdgeProgram]
+    reports: dict[str, DelegationReport]
+    backend: str
+    options: dict[str, str]
+
+
+def lower(
+    methods: Mapping[str, ExportedProgram],
+    backend: str = PORTABLE,
+    options: Mapping[str, str] | None = None,
+    *,
+    require_full_delegation: bool = False,
+    registry: BackendRegistry | None = None,
+) -> Lowered:
+    """Compiles the methods of a model.
+
+    Args:
+        methods: method name -> exported program; they are taken over, and must not be used afterwards.
+        backend: name of a backend, "module:attribute" of one's own, or "portable" for none.
+        options: of the backend, by name.
+        require_full_delegation: whether an operator that the backend leaves is an error.
+        registry: where backends are found; those that come with the compiler by default.
+
+    Raises:
+        DelegatecError: DC2xx to DC4xx, the problems of all methods at once.
+    """
+    options = dict(options or {})
+    if backend == PORTABLE:
+        settings = resolve_options(PORTABLE, {}, options)
+        if require_full_delegation:
+            raise DelegatecError(
+                [
+                    Diagnostic(
+                        "DC405",
+                        "the portable kernels are no delegate",
+                        help="choose a backend, or drop the demand",
+                    )
+                ]
+            )
+        programs = _each(methods, lambda name, exported: to_edge(exported, method=name))
+        return Lowered(emit(programs), programs, {}, backend, settings)
+
+    if registry is None:
+        from delegatec.backends import builtin_backends  # The portable way needs none of them.
+
+        registry = builtin_backends()
+    found = registry
+    chosen = found.resolve(backend)
+    settings = resolve_options(chosen.name, chosen.options, options)
+    specs = chosen.compile_specs(settings)
+    preserved = chosen.preserved_operators()
+    programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
+    reports = _each(programs, lambda _, program: to_backend(program, chosen.partitioner(specs), found))
+    if require_full_delegation:
+        left = [problem for report in reports.values() for problem in _left(report)]
+        if left:
+            raise DelegatecError(left)
+    return Lowered(emit(programs), programs, reports, chosen.name, settings)
+
+
+def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:
+    """Does the work for each item, and raises the problems of all."""
+    results: dict[str, _Result] = {}
+    problems: list[Diagnostic] = []
+    for name, item in items.items():
+        try:
+            results[name] = work(name, item)
+        except DelegatecError as error:
+            problems += error.diagnostics
+    if problems:
+        raise DelegatecError(problems)
+    return results
+
+
+def _left(report: DelegationReport) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            code="DC405",
+            message=f"{rejection.backend_id} left {rejection.operator}: {rejection.message}",
+            location=rejection.location,
+            node=rejection.node,
+            help=rejection.help,
+        )
+        for rejection in report.rejections
+    ]
