@@ -21,8 +21,8 @@ _INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
 class Builder:
     """Creates nodes in front of an anchor node, which hands down its source location and debug handle.
 
-    Values of new nodes are computed by running the operator on the fake values of its arguments, once for each
-    distinct call signature. All values are dense and row-major: the edge program has no strides.
+    Values of new nodes are computed by running the operator on the fake values of its arguments, once for
+    each distinct call signature. All values are dense and row-major: the edge program has no strides.
     """
 
     def __init__(self, program: EdgeProgram) -> None:

@@ -18,8 +18,10 @@ from delegatec.edge.functionalize import functionalize, mutations
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.fold_constants import fold_constants
+from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.fuse_movement import fuse_movement
 from delegatec.edge.passes.index_to_view import index_to_view
+from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.pass_manager import Pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
@@ -28,12 +30,19 @@ from delegatec.edge.verifier import verify
 
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
+    remove_neutral_operands,
     index_to_view,
+    fold_padding,
     fuse_movement,
     eliminate_common,
     fold_constants,
     eliminate_dead_code,
 )
+
+
+# Composite operators that the runtime has a kernel for that is better than its parts: `linear` reads a
+# weight as it lies, where a product of matrices would have to transpose it at each run.
+KERNEL_COMPOSITES = frozenset({torch.ops.aten.linear.default})
 
 
 def to_edge(
@@ -42,9 +51,9 @@ def to_edge(
     """Takes over an exported program and brings it to normal form.
 
     Args:
-        exported: what torch.export.export returned; its graph is edited, so that it must not be used afterwards.
-        method: the name that the method has in the program file.
-        preserve: composite operators to leave whole, because a backend or a kernel takes them so.
+        exported: what torch.export.export returned; its graph is edited, so that it must not be used
+        afterwards. method: the name that the method has in the program file. preserve: composite operators
+        to leave whole, because a backend or a kernel takes them so.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.

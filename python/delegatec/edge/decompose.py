@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brings a graph to normal form in place: our own rules first, torch's decompositions for the rest.
 
-Torch's decompositions are Python functions that run under a tracer. Tracing the whole graph through them takes
-seconds; here each distinct call signature is traced once and the trace is copied to every call that has it.
+Torch's decompositions are Python functions that run under a tracer. Tracing the whole graph through them
+takes seconds; here each distinct call signature is traced once and the trace is copied to every call that
+has it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ aten = torch.ops.aten
 def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> None:
     """Replaces every operator that is not of the normal form by operators that are.
 
-    An operator stays when a backend asks for it; when no rule of ours applies and the runtime has a kernel for
-    it; or when torch knows no decomposition either (who finds it left over, without a delegate, reports it).
+    An operator stays when a backend asks for it; when no rule of ours applies and the runtime has a kernel
+    for it; or when torch knows no decomposition either (who finds it left over, without a delegate, reports
+    it).
 
     Args:
         program: edited in place.
@@ -84,7 +86,7 @@ def _apply(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]
 
 @cache
 def _torch_table() -> dict[Any, Any]:
-    table = core_aten_decompositions()
+    table: Any = core_aten_decompositions()
     return {op: function for op, function in table.items() if out_variant(op) is None or op in RULES}
 
 
@@ -109,7 +111,7 @@ def _operands(node: Node) -> list[Node]:
 
 
 def _trace(builder: Builder, node: Node) -> Graph | None:
-    """The decomposition of one call as a graph whose placeholders are the call's operands; None if it is the call."""
+    """The decomposition of one call, as a graph over its operands; None where torch leaves the call as it is."""
     target = node.target
     assert isinstance(target, OpOverload)
 
@@ -124,7 +126,7 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
     graph: Graph = traced.graph
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]
-    if len(calls) == 1 and calls[0].target is target or any(n.op == "get_attr" for n in graph.nodes):
+    if (len(calls) == 1 and calls[0].target is target) or any(n.op == "get_attr" for n in graph.nodes):
         return None
     return graph
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites in-place operators on fresh tensors as functional ones, in place and without a trace.
 
-torch.export keeps `relu_` and its like. Where the tensor that is written to is the result of an operator and has
-no views, the write is a new value that all later readers get. Anything else (views that see the write, buffers,
-inputs) needs torch's functionalisation of the whole program, which the caller falls back to.
+torch.export keeps `relu_` and its like. Where the tensor that is written to is the result of an operator
+and has no views, the write is a new value that all later readers get. Anything else (views that see the
+write, buffers, inputs) needs torch's functionalisation of the whole program, which the caller falls back
+to.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def functionalize(program: EdgeProgram) -> bool:
     if not all(_is_local(node, order) for node in found):
         return False
     for node in found:
-        functional = functional_overload(node.target)  # type: ignore[arg-type]
+        functional = functional_overload(node.target)
         written = node.args[0]
         assert functional is not None and isinstance(written, Node)
         for user in list(written.users):
@@ -58,7 +59,9 @@ def functionalize(program: EdgeProgram) -> bool:
 def functional_overload(target: OpOverload) -> OpOverload | None:
     """The overload that returns what `target` writes: relu for relu_."""
     name = target._opname.removesuffix("_")
-    packet = getattr(torch.ops.aten, name, None) if target.namespace == "aten" and name != target._opname else None
+    packet = (
+        getattr(torch.ops.aten, name, None) if target.namespace == "aten" and name != target._opname else None
+    )
     if packet is None or target._overloadname not in packet.overloads():
         return None
     functional: OpOverload = getattr(packet, target._overloadname)
@@ -75,8 +78,15 @@ def _is_local(node: Node, order: dict[Node, int]) -> bool:
     if functional is None or not isinstance(written, Node) or written.op != "call_function":
         return False
     # a write to a tensor that broadcasting or promotion would change in the functional form is not the same
-    same = written.meta["val"].shape == node.meta["val"].shape and written.meta["val"].dtype == node.meta["val"].dtype
-    return same and not _may_alias(written) and not any(_may_alias(user) for user in written.users if user is not node)
+    same = (
+        written.meta["val"].shape == node.meta["val"].shape
+        and written.meta["val"].dtype == node.meta["val"].dtype
+    )
+    return (
+        same
+        and not _may_alias(written)
+        and not any(_may_alias(user) for user in written.users if user is not node)
+    )
 
 
 def _may_alias(node: Node) -> bool:

@@ -39,7 +39,7 @@ VIEW_COPIES: Final[dict[OpOverload, OpOverload]] = {
 
 @cache
 def out_variant(target: Any) -> OpOverload | None:
-    """The overload that writes what `target` returns into tensors it is given, where the runtime has its kernel.
+    """The overload that writes what `target` returns to given tensors, where the runtime has its kernel.
 
     Args:
         target: a functional overload; for anything else the answer is None.
@@ -57,7 +57,9 @@ def out_variant(target: Any) -> OpOverload | None:
 
 def kernel_name(operator: OpOverload) -> str:
     """The name under which the runtime registers a kernel: "aten::add.out"."""
-    return str(operator.name())
+    return f"{operator.namespace}::{operator._opname}" + (
+        "" if operator._overloadname == "default" else f".{operator._overloadname}"
+    )
 
 
 def out_arguments(operator: OpOverload) -> list[str]:

@@ -46,7 +46,9 @@ def print_program(program: EdgeProgram) -> str:
             lines.append(f"  return {_text(node.args[0], names)}")
         else:
             names[node] = node.name if node.op == "get_attr" else f"%{len(names)}"
-            lines.append(f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}")
+            lines.append(
+                f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}"
+            )
     return "\n".join([f"{program.method}({', '.join(inputs)}):", *lines]) + "\n"
 
 

@@ -12,9 +12,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputSpec
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import TreeSpec
 
-CONSTANT_KINDS = frozenset(
-    {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
-)
+CONSTANT_KINDS = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 
 
 @dataclass(eq=False)

@@ -13,19 +13,22 @@ _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n?(?P<text>.*)$', re.MULTILINE
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
+_TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/")
 
 
 @lru_cache(maxsize=4096)
 def location_of(stack_trace: str | None) -> SourceLocation | None:
     """The frame to show a user for one recorded stack trace.
 
-    That is the innermost frame outside of installed packages, with the innermost of all frames as `via`: an
-    operator deep in a library's model is reported at the line of the user that called it.
+    That is the innermost frame outside of installed packages, with the innermost of all frames but torch's as
+    `via`: an operator deep in a library's model is reported at the line of the user that called it.
 
     Args:
         stack_trace: `node.meta["stack_trace"]`, outermost frame first.
     """
-    frames = [_location(match) for match in _FRAME.finditer(stack_trace or "")]
+    frames = [
+        _location(match) for match in _FRAME.finditer(stack_trace or "") if not _TORCH.search(match["file"])
+    ]
     if not frames:
         return None
     innermost = frames[-1]
@@ -39,4 +42,6 @@ def _location(match: re.Match[str]) -> SourceLocation:
     library = _LIBRARY.search(match["file"])
     file = library[1] if library else match["file"]
     text = match["text"].strip()
-    return SourceLocation(file, int(match["line"]), match["function"], "" if text.startswith("File ") else text)
+    return SourceLocation(
+        file, int(match["line"]), match["function"], "" if text.startswith("File ") else text
+    )

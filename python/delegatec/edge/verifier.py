@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a program is in the edge program's form. What it finds is a bug of the compiler, not of a user."""
+"""Checks that a program has the form of an edge program. What it finds is a bug of the compiler."""
 
 from __future__ import annotations
 
@@ -28,11 +28,15 @@ def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None
         if node.op in ("placeholder", "call_function"):
             assert "val" in node.meta, f"{node.name} has no value"
     placeholders = program.placeholders()
-    assert len(placeholders) == len(program.input_specs), "a placeholder without a spec, or a spec without one"
+    assert len(placeholders) == len(program.input_specs), (
+        "a placeholder without a spec, or a spec without one"
+    )
     for node, spec in zip(placeholders, program.input_specs, strict=True):
         assert node.name == spec.arg.name, f"placeholder {node.name} has the spec of {spec.arg.name}"
         held = node.name in program.constants
-        assert held == (spec.kind in CONSTANT_KINDS), f"{node.name} is {spec.kind} with{'' if held else 'out'} a value"
+        assert held == (spec.kind in CONSTANT_KINDS), (
+            f"{node.name} is {spec.kind} with{'' if held else 'out'} a value"
+        )
     results = program.output_node().args[0]
     assert isinstance(results, (tuple, list)) and len(results) == len(program.output_specs)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -59,4 +59,7 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """The bytes of a dense, row-major tensor, not copied."""
     flat = tensor.detach().reshape(-1)
     assert flat.numel() == 0 or flat.data_ptr() == tensor.data_ptr(), "the tensor is not dense"
-    return memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
+    if flat.numel() == 0:
+        return memoryview(b"")
+    array: Any = flat.view(torch.uint8).numpy()
+    return memoryview(array)

@@ -36,7 +36,8 @@ class ListValue:
     """A list in the values of a method.
 
     Attributes:
-        kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or "DoubleList"
+        kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or
+        "DoubleList"
             or "BoolList", whose items are numbers.
         items: the items.
     """
@@ -46,7 +47,7 @@ class ListValue:
 
 
 # None, bool, int, float and str stand for themselves.
-Value = None | bool | int | float | str | TensorValue | ListValue
+Value = bool | int | float | str | TensorValue | ListValue | None
 
 
 @dataclass(frozen=True)

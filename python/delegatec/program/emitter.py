@@ -14,8 +14,8 @@ from torch.utils._pytree import TreeSpec, treespec_dumps
 
 from delegatec.delegation import LoweredModule, call_delegate
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
 from delegatec.edge.arguments import bind
+from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.constants import ConstantPool, tensor_bytes
 from delegatec.program.emitted import (
@@ -94,7 +94,9 @@ class _MethodEmitter:
         handles: list[tuple[int, ...]] = []
         for node in self._storages.steps:
             try:
-                instructions.append(self._delegate_call(node) if node.target is call_delegate else self._kernel_call(node))
+                instructions.append(
+                    self._delegate_call(node) if node.target is call_delegate else self._kernel_call(node)
+                )
             except ArgumentError as error:
                 self.problems.append(_bad_argument(node, error))
             handles.append(_handles(node))
@@ -131,18 +133,24 @@ class _MethodEmitter:
             return self._node(value)
         if isinstance(value, (type(None), bool, int, float, str)):
             return self._values.add(value)
-        self.problems.append(Diagnostic("DC301", f"{self._name} returns {value!r}", expected="tensors and numbers"))
+        self.problems.append(
+            Diagnostic("DC301", f"{self._name} returns {value!r}", expected="tensors and numbers")
+        )
         return 0
 
     def _write_back(self) -> list[Instruction]:
         """Copies the new value of each mutable buffer into its memory, after everything else has run."""
         by_name = {node.name: node for node in self._program.graph.nodes}
         copy = self._operator("aten::copy_", "")
-        return [
-            KernelCall(copy, (buffer, self._node(by_name[value]), self._values.share(False), buffer))
-            for target, value in self._storages.mutable.items()
-            for buffer in (self._node(by_name[target]),)
-        ] if self._storages.mutable else []
+        return (
+            [
+                KernelCall(copy, (buffer, self._node(by_name[value]), self._values.share(False), buffer))
+                for target, value in self._storages.mutable.items()
+                for buffer in (self._node(by_name[target]),)
+            ]
+            if self._storages.mutable
+            else []
+        )
 
     def _node(self, node: Node) -> int:
         return self._tensor(slot_of(node))
@@ -194,7 +202,11 @@ class _MethodEmitter:
         ]
         name, _, overload = kernel_name(out).partition(".")
         # behind the arguments stands what the kernel returns
-        returned = results if len(results) == 1 else [*results, self._values.share(ListValue("TensorList", tuple(results)))]
+        returned = (
+            results
+            if len(results) == 1
+            else [*results, self._values.share(ListValue("TensorList", tuple(results)))]
+        )
         return KernelCall(self._operator(name, overload), (*args, *returned[-1:]))
 
     def _delegate_call(self, node: Node) -> DelegateCall:

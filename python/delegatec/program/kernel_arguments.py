@@ -102,7 +102,7 @@ class ArgumentLowering:
 
 
 def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:
-    """The dtype that torch gives a number beside a tensor: the tensor's, unless the number is of a wider kind."""
+    """The dtype of a number beside a tensor: the tensor's, unless the number is of a wider kind."""
     if isinstance(number, bool):
         return operand_dtype
     if isinstance(number, int):

@@ -20,21 +20,21 @@ from delegatec.program.scalar_type import SCALAR_TYPES
 
 
 def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
-    """One diagnostic for each operator without a kernel and for each value of a dtype that no program holds."""
+    """One diagnostic for each operator without a kernel, and for each value of an unknown dtype."""
     return [problem for node in program.graph.nodes for problem in _check(node)]
 
 
 def _check(node: Node) -> Iterator[Diagnostic]:
-    if node.op == "call_function" and node.target not in (operator.getitem, call_delegate):
-        if out_variant(node.target) is None:
-            yield Diagnostic(
-                "DC201",
-                f"{node.target} has no kernel in the runtime",
-                location=node.meta.get("source"),
-                node=node.name,
-                expected=_closest(node),
-                help="write it with supported operators, or delegate it to a backend that takes it",
-            )
+    is_operator = node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
+    if is_operator and out_variant(node.target) is None:
+        yield Diagnostic(
+            "DC201",
+            f"{node.target} has no kernel in the runtime",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected=_closest(node),
+            help="write it with supported operators, or delegate it to a backend that takes it",
+        )
     val = node.meta.get("val")
     for item in val if isinstance(val, (tuple, list)) else (val,):
         if isinstance(item, torch.Tensor) and item.dtype not in SCALAR_TYPES:
@@ -56,6 +56,12 @@ def _closest(node: Node) -> str:
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
         return f"a call that one of its kernels takes: {', '.join(same)}"
-    names = sorted({kernel.removeprefix("aten::").split(".")[0] for kernel in KERNELS if kernel.startswith("aten::")})
+    names = sorted(
+        {kernel.removeprefix("aten::").split(".")[0] for kernel in KERNELS if kernel.startswith("aten::")}
+    )
     near = get_close_matches(name, names, n=3, cutoff=0.5)
-    return f"an operator with a kernel, such as aten.{', aten.'.join(near)}" if near else "an operator with a kernel"
+    return (
+        f"an operator with a kernel, such as aten.{', aten.'.join(near)}"
+        if near
+        else "an operator with a kernel"
+    )

@@ -71,7 +71,8 @@ def align(offset: int, alignment: int) -> int:
 
 
 def _pack(data: Sequence[memoryview]) -> tuple[list[int], Parts]:
-    offsets, parts, end = [0], [], 0
+    offsets, end = [0], 0
+    parts: Parts = []
     for item in data:
         start = align(end, CONSTANT_ALIGNMENT)
         offsets.append(start)
@@ -81,7 +82,8 @@ def _pack(data: Sequence[memoryview]) -> tuple[list[int], Parts]:
 
 
 def _concatenate(blob: Sequence[bytes | memoryview]) -> Parts:
-    parts, end = [], 0
+    parts: Parts = []
+    end = 0
     for part in blob:
         parts.append((end, part))
         end += len(part)

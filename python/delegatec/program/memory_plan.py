@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory planning: offsets in one arena for storages that live at different times.
 
-The sum of what is alive at one time, at its largest, bounds every plan from below. First fit reaches or nearly
-reaches it if storages are placed in a good order, and which order is good depends on the model; so several are
-tried, each is improved by placing first what did not fit, and the smallest arena is kept.
+The sum of what is alive at one time, at its largest, bounds every plan from below. First fit reaches or
+nearly reaches it if storages are placed in a good order, and which order is good depends on the model; so
+several are tried, each is improved by placing first what did not fit, and the smallest arena is kept.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class MemoryPlan:
     """The arena of one method.
 
     Attributes:
-        arena_size: bytes.
-        lower_bound: the most bytes alive at one time, each storage rounded up to the alignment: no plan without
+        arena_size: bytes. lower_bound: the most bytes alive at one time, each storage rounded up to the
+        alignment: no plan without
             recomputation or in-place kernels can be smaller.
         order: name of the order whose plan was kept.
         storages: every storage with its offset.

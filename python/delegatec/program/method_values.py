@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from delegatec.program.emitted import ListValue, TensorValue, Value
+from delegatec.program.emitted import ListValue, Value
 
 
 class MethodValues:
@@ -20,7 +20,7 @@ class MethodValues:
         self.values.append(value)
         return len(self.values) - 1
 
-    def share(self, value: None | bool | int | float | str | TensorValue | ListValue) -> int:
+    def share(self, value: Value) -> int:
         """Index of a value that is never written to."""
         # repr tells 1 from 1.0 and True, and -0.0 from 0.0, and makes nan equal to itself
         key = (type(value), repr(value))

@@ -54,7 +54,9 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
 
 
 def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
-    name, in_spec, out_spec = (b.CreateString(text) for text in (method.name, method.in_spec, method.out_spec))
+    name, in_spec, out_spec = (
+        b.CreateString(text) for text in (method.name, method.in_spec, method.out_spec)
+    )
     schema.ContainerMetadataStart(b)
     schema.ContainerMetadataAddEncodedInpStr(b, in_spec)
     schema.ContainerMetadataAddEncodedOutStr(b, out_spec)
@@ -145,7 +147,7 @@ def _compile_spec(b: Any, key: str, value: bytes) -> int:
     return int(schema.CompileSpecEnd(b))
 
 
-# ---- values --------------------------------------------------------------------------------------------------------
+# ---- values ------------------------------------------------------------------------------------------------
 
 
 def _value(b: Any, value: Value) -> int:
@@ -231,7 +233,7 @@ def _tensor(b: Any, tensor: TensorValue) -> int:
     return int(schema.TensorEnd(b))
 
 
-# ---- segments ------------------------------------------------------------------------------------------------------
+# ---- segments ----------------------------------------------------------------------------------------------
 
 
 def _segment(b: Any, offset: int, size: int) -> int:
@@ -249,7 +251,7 @@ def _subsegments(b: Any, segment: int, offsets: Sequence[int]) -> int:
     return int(schema.SubsegmentOffsetsEnd(b))
 
 
-# ---- vectors -------------------------------------------------------------------------------------------------------
+# ---- vectors -----------------------------------------------------------------------------------------------
 
 
 def _vector(b: Any, offsets: Sequence[int]) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which memory each tensor of a method lives in, and from which instruction to which.
 
-A view of planned memory needs no kernel: it is another tensor at the same place. Which values are such views is
-decided here, before anything is emitted, because it decides how long each storage lives.
+A view of planned memory needs no kernel: it is another tensor at the same place. Which values are such
+views is decided here, before anything is emitted, because it decides how long each storage lives.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Storages:
 def assign_storages(program: EdgeProgram) -> Storages:
     """Decides for every tensor of a program where it lives, and for how long.
 
-    Mutable buffers live from before the first instruction to after the last: their memory is the model's state.
+    Mutable buffers live from before the first instruction to after the last: their memory is the model's
+    state.
     """
     result = Storages(mutable={target: name for name, target in program.mutated_inputs().items()})
     end = sum(_is_step(node) for node in program.graph.nodes) + 1

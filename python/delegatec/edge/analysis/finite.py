@@ -116,7 +116,7 @@ def _is_zero_or_one(program: EdgeProgram, value: Any) -> bool:
         return True
     if value.target in (aten.rsub.Scalar, aten.sub.Tensor) and len(value.args) == 2:
         one, other = value.args if value.target is aten.sub.Tensor else value.args[::-1]
-        return one == 1 and _is_zero_or_one(program, other)
+        return isinstance(one, (int, float)) and one == 1 and _is_zero_or_one(program, other)
     if value.target in _CONVERTS or value.target in _SELECTS:
         positions = _SELECTS.get(value.target, (0,))
         return all(_is_zero_or_one(program, value.args[i]) for i in positions)

@@ -3,7 +3,15 @@
 
 from typing import Final
 
-from delegatec.edge.decompositions import attention, convolution, elementwise, linear, normalization, pooling, shape
+from delegatec.edge.decompositions import (
+    attention,
+    convolution,
+    elementwise,
+    linear,
+    normalization,
+    pooling,
+    shape,
+)
 from delegatec.edge.decompositions.rule import Rule as Rule
 from delegatec.edge.decompositions.rule import RuleTable, merge
 

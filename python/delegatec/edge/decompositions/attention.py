@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention without the guard of torch's own decomposition.
 
-Softmax of a row that is minus infinity everywhere is NaN, and torch defines attention on such a row as zero. Its
-decomposition therefore tests every row of the scores (`any`, `logical_not`, `full_like`, `where`), with operators
-that delegates do not have. Here no score is minus infinity: a masked score is the lowest finite number of its
-dtype, whose weight is exactly 0 wherever the row has any score that is not masked. Rows without one exist only if
-the mask allows it; then, and only then, the result is multiplied by "this row has one", which depends on the mask
-alone and is shared by all layers that share the mask.
+Softmax of a row that is minus infinity everywhere is NaN, and torch defines attention on such a row as
+zero. Its decomposition therefore tests every row of the scores (`any`, `logical_not`, `full_like`,
+`where`), with operators that delegates do not have. Here no score is minus infinity: a masked score is the
+lowest finite number of its dtype, whose weight is exactly 0 wherever the row has any score that is not
+masked. Rows without one exist only if the mask allows it; then, and only then, the result is multiplied by
+"this row has one", which depends on the mask alone and is shared by all layers that share the mask.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch.fx import Node
 from delegatec.edge.analysis.finite import never_minus_infinity
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.batched_matmul import batched_matmul
 from delegatec.edge.decompositions.rule import RuleTable
 
 aten = torch.ops.aten
@@ -30,16 +31,16 @@ def _attention(b: Builder, node: Node) -> Node | None:
     query, key, value = arguments["query"], arguments["key"], arguments["value"]
     if arguments["dropout_p"] or len(shape(query)) < 2:
         return None
-    batch, rows, columns = shape(query)[:-2], shape(query)[-2], shape(key)[-2]
+    rows, columns = shape(query)[-2], shape(key)[-2]
     if arguments["enable_gqa"]:
-        key, value = (_repeat_heads(b, x, batch[-1]) for x in (key, value))
+        key, value = (_repeat_heads(b, x, shape(query)[-3]) for x in (key, value))
 
     scale = arguments["scale"]
     scaled = b.call(aten.mul.Scalar, query, 1.0 / math.sqrt(shape(query)[-1]) if scale is None else scale)
-    scores = _matmul(b, scaled, _transpose(b, key), batch)
+    scores = batched_matmul(b, scaled, _transpose(b, key))
     scores, row_is_alive = _mask(b, scores, arguments["attn_mask"], arguments["is_causal"], rows, columns)
     weights = b.call(aten._softmax.default, scores, len(shape(scores)) - 1, False)
-    result = _matmul(b, weights, value, batch)
+    result = batched_matmul(b, weights, value)
     return result if row_is_alive is None else b.call(aten.mul.Tensor, result, row_is_alive)
 
 
@@ -71,22 +72,6 @@ def _where(b: Builder, mask: Node, scores: Node) -> Node:
 def _any_in_row(b: Builder, mask: Node, result_dtype: torch.dtype) -> Node:
     share = b.call(aten.mean.dim, b.call(aten._to_copy.default, mask, dtype=result_dtype), [-1], True)
     return b.call(aten._to_copy.default, b.call(aten.gt.Scalar, share, 0), dtype=result_dtype)
-
-
-def _matmul(b: Builder, left: Node, right: Node, batch: tuple[Any, ...]) -> Node:
-    """`left @ right` of shapes [*, M, K] and [*, K, N], with leading dimensions that broadcast to `batch`."""
-    rows, columns = shape(left)[-2], shape(right)[-1]
-    if not batch:
-        return b.call(aten.mm.default, left, right)
-    product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))
-    return b.call(aten.view.default, product, [*batch, rows, columns])
-
-
-def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
-    sizes = shape(x)
-    if sizes[:-2] != batch:
-        x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
-    return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])
 
 
 def _transpose(b: Builder, x: Node) -> Node:

@@ -74,9 +74,7 @@ def _clamp(b: Builder, node: Node) -> Node:
 def _arange(b: Builder, node: Node) -> Node:
     a = bind(node)
     start, step = a.get("start") or 0, a.get("step") or 1
-    return b.call(
-        aten.arange.start_step, start, a["end"], step, dtype=dtype(node), val=node.meta["val"]
-    )
+    return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype(node), val=node.meta["val"])
 
 
 RULES: RuleTable = {

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, shape
 from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.batched_matmul import batched_matmul
 from delegatec.edge.decompositions.rule import RuleTable
 
 aten = torch.ops.aten
@@ -41,18 +41,7 @@ def _matmul(b: Builder, node: Node) -> Node | None:
         *outer, width = shape(left)
         flat = b.call(aten.view.default, left, [math.prod(outer), width])
         return b.call(aten.view.default, b.call(aten.mm.default, flat, right), [*outer, shape(right)[1]])
-    batch = tuple(torch.broadcast_shapes(shape(left)[:-2], shape(right)[:-2]))
-    product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))
-    if len(batch) == 1:
-        return product
-    return b.call(aten.view.default, product, [*batch, shape(left)[-2], shape(right)[-1]])
-
-
-def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
-    sizes = shape(x)
-    if sizes[:-2] != batch:
-        x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
-    return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])
+    return batched_matmul(b, left, right)
 
 
 RULES: RuleTable = {aten.linear.default: _linear, aten.matmul.default: _matmul}

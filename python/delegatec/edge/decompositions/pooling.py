@@ -32,9 +32,11 @@ def _adaptive_avg_pool2d(b: Builder, node: Node) -> Node | None:
     size = shape(x)[-2:]
     if list(output) == [1, 1]:
         return b.call(aten.mean.dim, x, [-2, -1], True)
-    if not all(isinstance(s, int) and isinstance(o, int) and s % o == 0 for s, o in zip(size, output, strict=True)):
+    if not all(
+        isinstance(s, int) and isinstance(o, int) and s % o == 0 for s, o in zip(size, output, strict=True)
+    ):
         return None
-    window = [s // o for s, o in zip(size, output, strict=True)]  # type: ignore[operator]
+    window = [s // o for s, o in zip(size, output, strict=True)]
     return b.call(aten.avg_pool2d.default, x, window, window)
 
 

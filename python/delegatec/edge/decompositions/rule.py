@@ -10,8 +10,9 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 
-# A rule computes what a node computes with other nodes, made by the builder in front of it. It returns the node
-# that takes the place (one for each result of an operator with several), or None where it does not apply.
+# A rule computes what a node computes with other nodes, made by the builder in front of it. It returns the
+# node that takes the place (one for each result of an operator with several), or None where it does not
+# apply.
 Rule = Callable[[Builder, Node], Node | Sequence[Node] | None]
 RuleTable = Mapping[OpOverload, Rule]
 

@@ -19,6 +19,15 @@ def _view(b: Builder, node: Node) -> Node:
     return b.call(aten.view.default, node.args[0], list(shape(node)), val=node.meta["val"])
 
 
+def _resolve_sizes(b: Builder, node: Node) -> Node | None:
+    """Writes sizes out where -1 stands for one."""
+    sizes: Any = node.args[1]
+    if -1 not in [size for size in sizes if isinstance(size, int)]:
+        return None
+    target: Any = node.target
+    return b.call(target, node.args[0], list(shape(node)), val=node.meta["val"])
+
+
 def _transpose(b: Builder, node: Node) -> Node:
     x = node.args[0]
     assert isinstance(x, Node)
@@ -76,12 +85,20 @@ def _pad(b: Builder, node: Node) -> Node | None:
     )
 
 
-def _fill(number: Any) -> Any:
-    def rule(b: Builder, node: Node) -> Node:
-        value = node.args[{"full_like": 1, "new_full": 2}.get(node.target._opname, 0)] if number is None else number  # type: ignore[union-attr]
-        return b.call(aten.full.default, list(shape(node)), value, dtype=dtype(node), val=node.meta["val"])
+def _full(b: Builder, node: Node, number: Any) -> Node:
+    return b.call(aten.full.default, list(shape(node)), number, dtype=dtype(node), val=node.meta["val"])
 
-    return rule
+
+def _filled(b: Builder, node: Node) -> Node:
+    return _full(b, node, bind(node)["fill_value"])
+
+
+def _ones(b: Builder, node: Node) -> Node:
+    return _full(b, node, 1)
+
+
+def _zeros(b: Builder, node: Node) -> Node:
+    return _full(b, node, 0)
 
 
 RULES: RuleTable = {
@@ -97,6 +114,7 @@ RULES: RuleTable = {
         ),
         _view,
     ),
+    **dict.fromkeys((aten.expand.default, aten.view.default), _resolve_sizes),
     **dict.fromkeys((aten.t.default, aten.transpose.int), _transpose),
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim), _squeeze),
     **dict.fromkeys(
@@ -106,7 +124,7 @@ RULES: RuleTable = {
     aten.pad.default: _pad,
     aten.stack.default: _stack,
     aten.unbind.int: _unbind,
-    **dict.fromkeys((aten.full_like.default, aten.new_full.default), _fill(None)),
-    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _fill(1)),
-    **dict.fromkeys((aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default), _fill(0)),
+    **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
+    **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
+    **dict.fromkeys((aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default), _zeros),
 }

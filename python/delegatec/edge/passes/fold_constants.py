@@ -15,8 +15,8 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one only if
-# it takes the place of constants that are larger still.
+# A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one
+# only if it takes the place of constants that are larger still.
 _SMALL: Final = 64 * 1024
 
 # They move elements at no cost, or at less than a copy of the constant would.

@@ -14,13 +14,14 @@ aten = torch.ops.aten
 
 
 def fuse_movement(program: EdgeProgram) -> bool:
-    """Replaces a view of a view by one view, and a permutation of a permutation by one permutation."""
+    """Replaces a view of a view by one view; likewise permutations and expansions."""
     changed = False
     for node in program.graph.nodes:
         source = node.args[0] if node.args else None
         if not isinstance(source, Node) or source.target is not node.target:
             continue
-        if node.target is aten.view.default:
+        if node.target in (aten.view.default, aten.expand.default):
+            # the outer one has the sizes of the result; an expansion of 1 to n to m does not exist
             node.args = (source.args[0], node.args[1])
             changed = True
         elif node.target is aten.permute.default:

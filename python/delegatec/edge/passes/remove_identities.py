@@ -20,7 +20,8 @@ def _always(_program: EdgeProgram, _node: Node) -> bool:
 
 
 def _at_inference(_program: EdgeProgram, node: Node) -> bool:
-    return not node.args[2] or node.args[1] == 0
+    probability, train = node.args[1], node.args[2]
+    return train is False or (isinstance(probability, float) and probability == 0)
 
 
 def _same_shape(_program: EdgeProgram, node: Node) -> bool:
@@ -28,7 +29,7 @@ def _same_shape(_program: EdgeProgram, node: Node) -> bool:
 
 
 def _same_dtype(_program: EdgeProgram, node: Node) -> bool:
-    return dtype(node) == dtype(_first(node))
+    return bool(dtype(node) == dtype(_first(node)))
 
 
 def _no_move(_program: EdgeProgram, node: Node) -> bool:
@@ -42,21 +43,11 @@ def _no_padding(_program: EdgeProgram, node: Node) -> bool:
     return all(amount == 0 for amount in amounts)
 
 
-def _all_true(program: EdgeProgram, node: Node) -> bool:
-    """`x & y` where y is a constant of true only, and broadcasting does not grow x."""
-    other = node.args[1]
-    if not isinstance(other, Node) or other.name not in program.constants or not _same_shape(program, node):
-        return False
-    return dtype(node) is torch.bool and bool(program.constants[other.name].all())
-
-
-# Operator -> when its result is its first argument. Slices and views are judged by shape: a slice that keeps every
-# size keeps every element, and the edge program has no strides.
+# Operator -> when its result is its first argument. Slices and views are judged by shape: a slice that
+# keeps every size keeps every element, and the edge program has no strides.
 _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten._to_copy.default: _same_dtype,
     aten.alias.default: _always,
-    aten.bitwise_and.Tensor: _all_true,
-    aten.logical_and.default: _all_true,
     aten.clone.default: _always,
     aten.constant_pad_nd.default: _no_padding,
     aten.contiguous.default: _always,
@@ -71,8 +62,6 @@ _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten.view.default: _same_shape,
 }
 
-_COMMUTATIVE: Final = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
-
 
 def remove_identities(program: EdgeProgram) -> bool:
     """Replaces each call that is an identity by its argument."""
@@ -81,8 +70,6 @@ def remove_identities(program: EdgeProgram) -> bool:
         holds = _IDENTITIES.get(node.target)
         if holds is None:
             continue
-        if node.target in _COMMUTATIVE and isinstance(node.args[0], Node) and node.args[0].name in program.constants:
-            node.args = (node.args[1], node.args[0])
         if holds(program, node):
             node.replace_all_uses_with(_first(node))
             program.graph.erase_node(node)

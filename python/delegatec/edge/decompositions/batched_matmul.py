@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The product of two stacks of matrices in terms of bmm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import shape
+from delegatec.edge.builder import Builder
+
+aten = torch.ops.aten
+
+
+def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
+    """`left @ right` of shapes [*, M, K] and [*, K, N], whose leading dimensions broadcast."""
+    batch: tuple[Any, ...] = torch.broadcast_shapes(shape(left)[:-2], shape(right)[:-2])  # type: ignore[no-untyped-call]
+    if not batch:
+        return b.call(aten.mm.default, left, right)
+    product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))
+    if len(batch) == 1:
+        return product
+    return b.call(aten.view.default, product, [*batch, shape(left)[-2], shape(right)[-1]])
+
+
+def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
+    """`x` with its leading dimensions broadcast to `batch` and joined into one."""
+    sizes = shape(x)
+    if sizes[:-2] != batch:
+        x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
+    return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`x & true` is x, broadcast to the shape of the result."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+_CONJUNCTIONS: Final = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
+
+
+def remove_neutral_operands(program: EdgeProgram) -> bool:
+    """Replaces a conjunction with a constant of nothing but true by an expansion of the other operand."""
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target not in _CONJUNCTIONS or dtype(node) is not torch.bool:
+            continue
+        for true, other in (node.args, node.args[::-1]):
+            if isinstance(other, Node) and dtype(other) is torch.bool and _is_true(program, true):
+                expanded = builder.at(node).call(
+                    aten.expand.default, other, list(shape(node)), val=node.meta["val"]
+                )
+                node.replace_all_uses_with(expanded)
+                program.graph.erase_node(node)
+                changed = True
+                break
+    return changed
+
+
+def _is_true(program: EdgeProgram, value: object) -> bool:
+    if not isinstance(value, Node) or value.name not in program.constants:
+        return False
+    return bool(program.constants[value.name].all()) and value.name not in program.mutated_inputs().values()
