@@ -51,6 +51,7 @@ CODES: Final[dict[str, str]] = {
     "DC405": "A program was to be lowered whole, and has a node that the backend does not take.",
     "DC406": "A weight is beyond the range of the dtype that it is to be converted to.",
     "DC407": "A delegate's blob is damaged or not of the format.",
+    "DC408": "A delegate's blob asks for what its runtime cannot do.",
     "DC501": "A program needs a kernel or a backend that this host cannot run.",
     "DC502": "An output of the program differs from eager by more than the tolerance.",
     "DC503": "An output of the program has another shape or dtype than in eager.",

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MPS backend behind the protocol that all backends have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from torch._ops import OpOverload
+
+from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.compile_spec import OPTIONS, precision_of, specs_for
+from delegatec.backends.mps.partitioner import MpsPartitioner
+from delegatec.backends.mps.preprocess import preprocess
+from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.delegation import (
+    CompileSpec,
+    OptionSpec,
+    PartitionView,
+    PreprocessResult,
+    ReferenceExecutor,
+    resolve_options,
+)
+
+
+class MpsBackend:
+    """Compiles partitions to blobs of the MPS runtime."""
+
+    id: Final = "MPSBackend"
+    name: Final = "mps"
+    options: Final[Mapping[str, OptionSpec]] = OPTIONS
+
+    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        """See `Backend.compile_specs`."""
+        return specs_for(resolve_options(self.name, self.options, options))
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        """None: the format knows no composite operator that decomposition would take apart."""
+        return frozenset()
+
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> MpsPartitioner:
+        """See `Backend.partitioner`."""
+        return MpsPartitioner(compile_specs)
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""
+        return preprocess(view, precision_of(compile_specs))
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        """See `Backend.reference`. The settings are not needed: the graph says all."""
+        return MpsReferenceExecutor(read_blob(blob))
+
+
+MPS: Final = MpsBackend()

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the graph of one blob: hands out value ids, collects constants, appends operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from delegatec_schemas import mps_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.mps.blob import Part, write_blob
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.constants import tensor_bytes, to_float16
+from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.delegation.view import PartitionView
+from delegatec.diagnostics import Diagnostic
+
+Number = bool | int | float
+Operand = Node | Number
+
+
+class GraphBuilder:
+    """The graph of one partition in the making. Ids are handed out in order and belong to this graph only.
+
+    Lowering speaks of dtypes as the program has them. With fp16, what is float32 in the program is float16 in
+    the graph: `physical` maps between them.
+
+    Args:
+        view: the partition.
+        precision: what float32 values are computed in.
+
+    Attributes:
+        problems: DC406 for each constant that cannot be converted.
+        debug_handles: index of each operation -> handles of the node it stands for.
+    """
+
+    def __init__(self, view: PartitionView, precision: Precision) -> None:
+        self.problems: list[Diagnostic] = []
+        self.debug_handles: dict[int, tuple[int, ...]] = {}
+        self.current: Node | None = None
+        self._view = view
+        self._precision = precision
+        self._graph = schema.GraphT(
+            version="0",
+            mpsNodes=[],
+            mpsValues=[],
+            inputIds=[],
+            outputIds=[],
+            constantIds=[],
+            graphType=schema.GraphType.MPS_GRAPH,
+            constantSegment=schema.SegmentT(),
+        )
+        self._ids: dict[Node, int] = {}
+        self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
+        self._scalars: dict[tuple[torch.dtype, str], int] = {}
+        self._tied: dict[object, int] = {}
+        self._casts: dict[tuple[int, torch.dtype], int] = {}
+        self._segment: list[Part] = []
+        self._segment_size = 0
+
+    # ---- values ----------------------------------------------------------------------------------------------
+
+    def physical(self, dtype: torch.dtype) -> torch.dtype:
+        """What a dtype of the program is in the graph."""
+        return torch.float16 if dtype == torch.float32 and self._precision is Precision.FP16 else dtype
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate; all inputs come before everything else."""
+        value = node.meta["val"]
+        id = self._value(value.dtype, tuple(value.shape), value.dtype)
+        self._graph.inputIds.append(id)
+        self._ids[node] = id
+
+    def convert_inputs(self) -> None:
+        """With fp16, appends casts of the float32 inputs."""
+        for node, id in list(self._ids.items()):
+            dtype, shape = self._types[id]
+            if self.physical(dtype) != dtype:
+                self._ids[node] = self.temporary(shape, dtype)
+                self._cast(id, self._ids[node], self.physical(dtype))
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate, of the dtype that it has in the program."""
+        id = self._ids[node]
+        dtype, shape = self._types[id]
+        if self.physical(dtype) != dtype:
+            out = self._value(dtype, shape, dtype)
+            self._cast(id, out, dtype)
+        elif id in self._graph.outputIds or id in self._graph.inputIds or id in self._graph.constantIds:
+            out = self._value(dtype, shape, dtype)
+            view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
+            self.emit(schema.Operation.View, view)
+        else:
+            out = id
+        self._graph.outputIds.append(out)
+
+    def of(self, node: Node) -> int:
+        """Id of the value that a node stands for; the first use of a constant adds it."""
+        if node not in self._ids:
+            tensor = self._view.constants[node]
+            storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+            if storage not in self._tied:
+                self._tied[storage] = self.constant(tensor, lambda: self._name_of(node))
+            self._ids[node] = self._tied[storage]
+        return self._ids[node]
+
+    def result(self, node: Node, index: int | None = None) -> int:
+        """Adds the value that a node computes.
+
+        Args:
+            node: the node.
+            index: which of its values, where it has several; the `getitem` nodes of that one get the id.
+        """
+        value = node.meta["val"] if index is None else node.meta["val"][index]
+        id = self.temporary(tuple(value.shape), value.dtype)
+        if index is None:
+            self._ids[node] = id
+        else:
+            self._ids.update({user: id for user in node.users if user.args[1] == index})
+        return id
+
+    def alias(self, node: Node, id: int) -> None:
+        """Lets a node stand for a value that there is already."""
+        self._ids[node] = id
+
+    def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
+        """Adds a value that no node stands for; dtype as in the program."""
+        return self._value(self.physical(dtype), tuple(shape), dtype)
+
+    def constant(self, tensor: torch.Tensor, name: Callable[[], str]) -> int:
+        """Adds a constant.
+
+        Args:
+            tensor: its value.
+            name: gives what to call it if it cannot be converted.
+        """
+        dtype = tensor.dtype
+        stored = tensor
+        if self.physical(dtype) != dtype:
+            stored, lost = to_float16(tensor)
+            if lost:
+                self._problem(f"{name()} has {lost}")
+        data = tensor_bytes(stored)
+        id = self._value(stored.dtype, tuple(tensor.shape), dtype)
+        value = self._graph.mpsValues[id]
+        value.constantBufferSize = len(data)
+        value.segmentOffset = self._segment_size
+        self._graph.constantIds.append(id)
+        self._segment.append(data)
+        self._segment_size += len(data)
+        return id
+
+    def scalar(self, number: Number, dtype: torch.dtype) -> int:
+        """A constant of shape [1]; equal ones are one."""
+        tensor = torch.tensor([number], dtype=dtype)
+        key = (dtype, repr(tensor.item()))
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
+        return self._scalars[key]
+
+    def number(self, number: Number, dtype: torch.dtype) -> float:
+        """A number for a float32 field of an operation on values of a dtype, range-checked like a constant."""
+        if self.physical(dtype) == dtype:
+            return float(number)
+        converted, lost = to_float16(torch.tensor([number], dtype=torch.float32))
+        if lost:
+            self._problem(f"the number {number} is beyond float16")
+        # A number that fits is left to the runtime to round, once.
+        return float(number) if abs(number) != torch.finfo(torch.float32).max else converted.item()
+
+    def operand(self, operand: Operand, dtype: torch.dtype) -> int:
+        """Id of an operand as a value of a dtype of the program: a number becomes a constant, a tensor is cast."""
+        if not isinstance(operand, Node):
+            return self.scalar(operand, dtype)
+        id = self.of(operand)
+        have, shape = self._types[id]
+        if self.physical(have) == self.physical(dtype):
+            return id
+        if (id, dtype) not in self._casts:
+            out = self.temporary(shape, dtype)
+            self._casts[id, dtype] = out
+            if dtype == torch.bool:
+                zero = self.scalar(0, have)
+                self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=id, input2Id=zero, outputId=out))
+            else:
+                self._cast(id, out, self.physical(dtype))
+        return self._casts[id, dtype]
+
+    # ---- operations --------------------------------------------------------------------------------------------
+
+    def emit(self, operation: int, table: Any, bounds: schema.BoundsT | None = None) -> None:
+        """Appends an operation.
+
+        Args:
+            operation: its type, of `schema.Operation`.
+            table: its operands.
+            bounds: of Clamp.
+        """
+        if self.current is not None and "debug_handle" in self.current.meta:
+            self.debug_handles[len(self._graph.mpsNodes)] = (self.current.meta["debug_handle"],)
+        self._graph.mpsNodes.append(
+            schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
+        )
+
+    def blob(self) -> list[Part]:
+        """The blob of the graph as it is now."""
+        return write_blob(self._graph, self._segment)
+
+    def _cast(self, source: int, out: int, physical: torch.dtype) -> None:
+        table = schema.CastT(input1Id=source, outputId=out, dtype=TO_FORMAT[physical])
+        self.emit(schema.Operation.Cast, table)
+
+    def _value(self, stored: torch.dtype, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        self._types.append((dtype, shape))
+        self._graph.mpsValues.append(
+            schema.ValueT(datatype=TO_FORMAT[stored], numDims=len(shape), dims=list(shape))
+        )
+        return len(self._graph.mpsValues) - 1
+
+    def _name_of(self, constant: Node) -> str:
+        program = self._view.program
+        for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
+            if node is constant:
+                return f"{spec.kind.name.lower()} {spec.target or node.name}"
+        return constant.name
+
+    def _problem(self, message: str) -> None:
+        node = self.current
+        self.problems.append(
+            Diagnostic(
+                code="DC406",
+                message=message,
+                location=node.meta.get("source") if node is not None else None,
+                node=node.name if node is not None else "",
+                help="compile with precision fp32, or rescale it",
+            )
+        )

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for whole families of operators that lower alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from delegatec_schemas.mps_graph import Operation
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.mps.graph_builder import GraphBuilder
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+
+Lower = Callable[[GraphBuilder, Node], None]
+
+
+def overload(name: str) -> OpOverload:
+    """An ATen overload by name: "add.Tensor"; "exp" is its default overload."""
+    packet, _, variant = name.partition(".")
+    found: OpOverload = getattr(getattr(torch.ops.aten, packet), variant or "default")
+    return found
+
+
+def family(
+    members: Mapping[str, str], lower: Callable[[int], Lower], *constraints: Constraint, note: str = ""
+) -> list[OperatorRow]:
+    """One row for each member.
+
+    Args:
+        members: name of an overload -> name of the operation that it becomes.
+        lower: the family's lowering, for a type of operation.
+        *constraints: of each row.
+        note: of each row.
+    """
+    return [
+        OperatorRow(overload(name), (operation,), lower(getattr(Operation, operation)), constraints, note=note)
+        for name, operation in members.items()
+    ]
+
+
+def variants(names: Mapping[str, str], *suffixes: str) -> dict[str, str]:
+    """The members "name.suffix", for each name and suffix."""
+    return {f"{name}.{suffix}": operation for name, operation in names.items() for suffix in suffixes}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from delegatec_schemas.mps_graph import BinaryT, MeanT, Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.dtypes import FLOATS
+from delegatec.backends.mps.graph_builder import GraphBuilder
+from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
+from delegatec.backends.mps.operators.family import overload
+from delegatec.backends.mps.operators.row import OperatorRow
+from delegatec.backends.mps.operators.rules import rank_of, result_dtypes
+from delegatec.edge.arguments import bind
+
+
+def _dims(node: Node) -> list[int]:
+    """Dimensions to reduce, ascending: all if none are given."""
+    bound = bind(node)
+    rank = len(shape_of(bound["self"]))
+    return sorted(positive(dim, rank) for dim in bound["dim"] or range(rank))
+
+
+def _emit_mean(b: GraphBuilder, node: Node, out: int) -> None:
+    bound, dims = bind(node), _dims(node)
+    operand = b.operand(bound["self"], dtype_of(node))
+    table = MeanT(input1Id=operand, outputId=out, numDims=len(dims), dims=dims, keepDims=bound["keepdim"])
+    b.emit(Operation.Mean, table)
+
+
+def _mean(b: GraphBuilder, node: Node) -> None:
+    _emit_mean(b, node, b.result(node))
+
+
+def _sum(b: GraphBuilder, node: Node) -> None:
+    dtype = dtype_of(node)
+    shape = shape_of(bind(node)["self"])
+    count = b.scalar(math.prod(shape[dim] for dim in _dims(node)), dtype)
+    mean = b.temporary(shape_of(node), dtype)
+    _emit_mean(b, node, mean)
+    b.emit(Operation.Mul, BinaryT(input1Id=mean, input2Id=count, outputId=b.result(node)))
+
+
+_RULES: Final = (
+    result_dtypes(FLOATS, "MPSGraph computes means in floating point only.", "convert to float32"),
+    rank_of("self", range(1, 17), "it has axes."),
+)
+
+ROWS: Final = (
+    OperatorRow(overload("mean.dim"), ("Mean",), _mean, _RULES),
+    OperatorRow(
+        overload("sum.dim_IntList"), ("Mean", "Mul"), _sum, _RULES, note="the mean times the number of elements"
+    ),
+)

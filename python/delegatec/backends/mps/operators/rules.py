@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints that several rows share, and those that hold for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.dtypes import ALL, FLOATS, NUMBERS, short_name
+from delegatec.backends.mps.operators.row import Constraint
+from delegatec.edge.arguments import bind
+
+EXACT_FLOAT32: Final = 2**24
+"""Integers beyond it have no float32, the type in which the format holds numbers."""
+
+
+def tensors(val: Any) -> list[torch.Tensor]:
+    """The tensors in a node's value."""
+    if isinstance(val, torch.Tensor):
+        return [val]
+    if isinstance(val, (tuple, list)):
+        return [t for item in val for t in tensors(item)]
+    return []
+
+
+def operand_nodes(node: Node) -> list[Node]:
+    """Nodes whose value is a tensor that a node reads."""
+    return [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def _values(node: Node) -> list[torch.Tensor]:
+    """What a node reads, and of its results those that are read."""
+    results = node.meta.get("val")
+    if isinstance(results, (tuple, list)):
+        results = [results[index] for index in sorted({0, *(user.args[1] for user in node.users)})]
+    return [t for val in (*(n.meta.get("val") for n in node.all_input_nodes), results) for t in tensors(val)]
+
+
+def _dynamic(node: Node, _: Precision) -> str | None:
+    for source in node.all_input_nodes:
+        if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return f"reads the symbolic number {source.meta['val']}"
+    for value in _values(node):
+        if any(not isinstance(size, int) for size in value.shape):
+            return f"has a dynamic shape {[str(size) for size in value.shape]}"
+    return None
+
+
+def _unknown_dtype(node: Node, _: Precision) -> str | None:
+    bad = sorted({short_name(t.dtype) for t in _values(node)} - {short_name(d) for d in ALL})
+    return f"dtype {', '.join(bad)}" if bad else None
+
+
+def _empty(node: Node, _: Precision) -> str | None:
+    for value in _values(node):
+        if 0 in value.shape:
+            return f"a tensor of shape {list(value.shape)} has no elements"
+    return None
+
+
+def _high_rank(node: Node, _: Precision) -> str | None:
+    rank = max((value.dim() for value in _values(node)), default=0)
+    return f"rank {rank}" if rank > 16 else None
+
+
+UNIVERSAL: Final = (
+    Constraint(
+        "dynamic-shape",
+        "Shapes are static: the runtime compiles the graph for the shapes in the blob.",
+        _dynamic,
+        "export with static shapes",
+    ),
+    Constraint(
+        "dtype",
+        "float32, float16, int8, int16, int32, int64 or bool: the runtime stops at other types, and "
+        "reads a float64 buffer as float32.",
+        _unknown_dtype,
+        "convert to float32 or int64",
+    ),
+    Constraint("empty", "No tensor without elements: MPSGraph has none.", _empty),
+    Constraint("rank", "Rank 16 at most: the limit of MPSGraph.", _high_rank),
+)
+
+
+def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint:
+    """All tensors that the node reads have one of these dtypes."""
+    names = sorted(map(short_name, allowed))
+
+    def broken(node: Node, _: Precision) -> str | None:
+        bad = sorted({short_name(n.meta["val"].dtype) for n in operand_nodes(node)} - set(names))
+        return f"operand of dtype {', '.join(bad)}" if bad else None
+
+    return Constraint("dtype", f"Operands are {' or '.join(names)}: {why}", broken, help)
+
+
+def result_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint:
+    """The result has one of these dtypes."""
+    names = sorted(map(short_name, allowed))
+
+    def broken(node: Node, _: Precision) -> str | None:
+        name = short_name(tensors(node.meta["val"])[0].dtype)
+        return None if name in names else f"result of dtype {name}"
+
+    return Constraint("dtype", f"The result is {' or '.join(names)}: {why}", broken, help)
+
+
+def same_dtypes() -> Constraint:
+    """All floating operands have one dtype."""
+
+    def broken(node: Node, _: Precision) -> str | None:
+        names = {short_name(n.meta["val"].dtype) for n in operand_nodes(node)}
+        return f"operands of dtypes {', '.join(sorted(names))}" if len(names) > 1 else None
+
+    return Constraint("dtype", "Operands have one dtype: MPSGraph does not promote here.", broken)
+
+
+def rank_of(argument: str, ranks: Collection[int], why: str, help: str = "") -> Constraint:
+    """A tensor argument has one of these ranks."""
+
+    def broken(node: Node, _: Precision) -> str | None:
+        rank = bind(node)[argument].meta["val"].dim()
+        return None if rank in ranks else f"{argument} has rank {rank}"
+
+    return Constraint("rank", f"{argument} has rank {' or '.join(map(str, sorted(ranks)))}: {why}", broken, help)
+
+
+def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = "") -> Constraint:
+    """An argument has a value that is accepted."""
+
+    def broken(node: Node, _: Precision) -> str | None:
+        value = bind(node)[name]
+        return None if accepts(value) else f"{name} is {value}"
+
+    return Constraint("argument", doc, broken, help)
+
+
+def unused_results(first: int, why: str) -> Constraint:
+    """Results from an index on are not read."""
+
+    def broken(node: Node, _: Precision) -> str | None:
+        read = sorted(user.args[1] for user in node.users if isinstance(user.args[1], int))
+        return next((f"its result {index} is read" for index in read if index >= first), None)
+
+    return Constraint("result", f"Only the first {first} of its results may be read: {why}", broken)
+
+
+def not_in_fp16(why: str, broken_by: Callable[[Node], str | None]) -> Constraint:
+    """Something that float16 does not allow, whether the program or the precision asks for it."""
+
+    def broken(node: Node, precision: Precision) -> str | None:
+        half = any(n.meta["val"].dtype == torch.float16 for n in operand_nodes(node))
+        return broken_by(node) if half or precision is Precision.FP16 else None
+
+    return Constraint("float16", why, broken, "compile with precision fp32")
+
+
+def exact_number(name: str) -> Constraint:
+    """An integer argument that a float32 field holds exactly, for an integer result."""
+
+    def broken(node: Node, _: Precision) -> str | None:
+        value = bind(node)[name]
+        dtype = tensors(node.meta["val"])[0].dtype
+        if dtype in FLOATS or value is None or abs(value) <= EXACT_FLOAT32:
+            return None
+        return f"{name} is {value}"
+
+    return Constraint("argument", f"An integer {name} is 2^24 at most: the format holds it in a float32.", broken)
+
+
+FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "MPSGraph computes it in floating point only.", "convert to float32")
+NUMBER_OPERANDS: Final = operand_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
+CONTIGUOUS: Final = argument(
+    "memory_format",
+    lambda value: value in (None, torch.contiguous_format, torch.preserve_format),
+    "Memory format is contiguous: the format has no strides.",
+)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of all operators. Partitioner, preprocess, documentation and tests read it; nothing else says what is taken."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.operators import (
+    activation,
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linear_algebra,
+    normalization,
+    pooling,
+    reduction,
+    selection,
+    shape,
+    unary,
+)
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import UNIVERSAL
+
+FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
+    "Activation": activation.ROWS,
+    "Functions of one tensor": unary.ROWS,
+    "Arithmetic, comparison, logic": binary.ROWS,
+    "Selection": selection.ROWS,
+    "Matrix products": linear_algebra.ROWS,
+    "Convolution": convolution.ROWS,
+    "Normalisation": normalization.ROWS,
+    "Pooling": pooling.ROWS,
+    "Reduction": reduction.ROWS,
+    "Look-up": indexing.ROWS,
+    "Shape": shape.ROWS,
+    "Creation and conversion": creation.ROWS,
+}
+
+
+def index_rows(rows: Iterable[OperatorRow]) -> dict[Any, OperatorRow]:
+    """Rows by overload.
+
+    Raises:
+        ValueError: two rows have the same overload.
+    """
+    table: dict[OpOverload, OperatorRow] = {}
+    for row in rows:
+        if row.target in table:
+            raise ValueError(f"{row.target} has two rows")
+        table[row.target] = row
+    return table
+
+
+ROWS: Final = index_rows(itertools.chain.from_iterable(FAMILIES.values()))
+
+
+def broken_constraint(row: OperatorRow, node: Node, precision: Precision) -> tuple[Constraint, str] | None:
+    """The first constraint that a node breaks, and how; None if the node can be lowered."""
+    for constraint in (*UNIVERSAL, *row.constraints):
+        message = constraint.broken(node, precision)
+        if message is not None:
+            return constraint, message
+    return None
