@@ -34,6 +34,8 @@ class Region(Generic[Key]):
         """The region's content. A view of the tensors' memory where they cover it without gaps."""
         tensor = self.members[0][1]
         size = self.end - self.start
+        if not size:
+            return memoryview(b"")
         covers = (m.numel() * m.element_size() == size and _is_dense(m) for _, m in self.members)
         if not any(covers):
             tensor = self._gathered()
@@ -44,13 +46,14 @@ class Region(Generic[Key]):
     def _gathered(self) -> torch.Tensor:
         """A copy in which bytes that no tensor covers are zero, since what lies there is chance."""
         first = self.members[0][1]
-        whole = torch.zeros((self.end - self.start) // first.element_size(), dtype=first.dtype)
+        size = (self.end - self.start) // first.element_size()
+        memory = first.as_strided((size,), (1,), self.start // first.element_size())
+        whole = torch.zeros_like(memory)
         for _, tensor in self.members:
-            unique = tensor
-            for dim, stride in enumerate(tensor.stride()):
-                if stride == 0:
-                    unique = unique.narrow(dim, 0, 1)
-            whole.as_strided(unique.shape, unique.stride(), self.offset(tensor)).copy_(unique)
+            covered = torch.tensor(self.offset(tensor))
+            for count, stride in zip(tensor.shape, tensor.stride(), strict=True):
+                covered = covered.unsqueeze(-1) + torch.arange(count) * stride
+            whole[covered.flatten()] = memory[covered.flatten()]
         return whole
 
 
