@@ -13,6 +13,7 @@ from delegatec.delegation import BackendRegistry, DelegationReport, resolve_opti
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.program import EmittedProgram, emit
+from delegatec.report.debug_map import Sources, sources_of
 
 PORTABLE: Final = "portable"
 
@@ -28,6 +29,7 @@ class Lowered:
         emitted: what `program.write_program` writes.
         programs: method name -> its edge program, delegates in place.
         reports: method name -> what was delegated, and why not the rest; empty for the portable kernels.
+        sources: method name -> what its debug handles stand for.
         backend: name of the backend, or "portable".
         options: value of every option of the backend.
     """
@@ -35,6 +37,7 @@ class Lowered:
     emitted: EmittedProgram
     programs: dict[str, EdgeProgram]
     reports: dict[str, DelegationReport]
+    sources: dict[str, Sources]
     backend: str
     options: dict[str, str]
 
@@ -73,7 +76,7 @@ def lower(
                 ]
             )
         programs = _each(methods, lambda name, exported: to_edge(exported, method=name))
-        return Lowered(emit(programs), programs, {}, backend, settings)
+        return Lowered(emit(programs), programs, {}, _sources(programs), backend, settings)
 
     if registry is None:
         from delegatec.backends import builtin_backends  # The portable way needs none of them.
@@ -85,12 +88,13 @@ def lower(
     specs = chosen.compile_specs(settings)
     preserved = chosen.preserved_operators()
     programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
+    sources = _sources(programs)
     reports = _each(programs, lambda _, program: to_backend(program, chosen.partitioner(specs), found))
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    return Lowered(emit(programs), programs, reports, chosen.name, settings)
+    return Lowered(emit(programs), programs, reports, sources, chosen.name, settings)
 
 
 def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:
@@ -105,6 +109,10 @@ def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> 
     if problems:
         raise DelegatecError(problems)
     return results
+
+
+def _sources(programs: Mapping[str, EdgeProgram]) -> dict[str, Sources]:
+    return {name: sources_of(program) for name, program in programs.items()}
 
 
 def _left(report: DelegationReport) -> list[Diagnostic]:

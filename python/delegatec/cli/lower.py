@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from delegatec.cli.errors import CommandLineError
+from delegatec.version import VERSION
+
+if TYPE_CHECKING:
+    from delegatec.lowering import Lowered
 
 OUTPUTS = ("pte", "manifest", "report", "debug", "ir")
 
@@ -41,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.frontend.files import replacing
     from delegatec.lowering import lower
     from delegatec.program import write_program
+    from delegatec.report.debug_map import debug_map_json
 
     torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
     sys.path[:0] = arguments.import_path
@@ -54,9 +60,40 @@ def run(arguments: argparse.Namespace) -> int:
     with replacing(arguments.pte) as file:
         write_program(lowered.emitted, file)
     if arguments.ir:
-        with replacing(arguments.ir) as file:
-            file.write("\n".join(print_program(program) for program in lowered.programs.values()).encode())
+        _write(arguments.ir, "\n".join(print_program(program) for program in lowered.programs.values()))
+    if arguments.debug:
+        _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
+    if arguments.manifest or arguments.report:
+        _describe(arguments, lowered)
     return 0
+
+
+def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
+    from delegatec.report.build import build_manifest
+    from delegatec.report.html import render_html
+    from delegatec.report.manifest import to_json
+
+    manifest = build_manifest(
+        compiler=f"delegatec {VERSION}",
+        label=arguments.label,
+        backend=lowered.backend,
+        options=lowered.options,
+        programs=lowered.programs,
+        reports=lowered.reports,
+        emitted=lowered.emitted,
+        pte=arguments.pte,
+    )
+    if arguments.manifest:
+        _write(arguments.manifest, to_json(manifest))
+    if arguments.report:
+        _write(arguments.report, render_html(manifest))
+
+
+def _write(path: str, text: str) -> None:
+    from delegatec.frontend.files import replacing
+
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def _options(texts: list[str]) -> dict[str, str]:
