@@ -40,7 +40,8 @@ class PreprocessResult:
     Attributes:
         blob: parts whose concatenation is what the runtime gets. Weights that the format takes as they are
             stay memoryviews of the constants' storage, so that they are copied once, into the file.
-        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for, sorted.
+        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for,
+            sorted.
     """
 
     blob: list[bytes | memoryview]

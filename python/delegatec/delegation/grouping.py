@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grouping of supported nodes into as few delegates as a directed acyclic graph allows, in linear time.
 
-Along every path, nodes that a backend takes and nodes that it leaves alternate. Let the phase of a node be the
-largest number of times that a path to it goes from a taken node to a left one. An edge never leads to a smaller
-phase, and within a phase never from a taken node to a left one, so all taken nodes of one phase can run as one
-step between the left ones: contracting each phase to a node leaves the graph acyclic. No grouping has fewer
+Along every path, nodes that a backend takes and nodes that it leaves alternate. Let the phase of a node be
+the largest number of times that a path to it goes from a taken node to a left one. An edge never leads to a
+smaller phase, and within a phase never from a taken node to a left one, so all taken nodes of one phase can
+run as one step between the left ones: contracting each phase to a node leaves the graph acyclic. No
+grouping has fewer
 groups: a path that leaves and returns k times passes k + 1 groups, as a group that it returned to would
 wait for itself.
 """

@@ -99,7 +99,7 @@ def test_dropping_components_keeps_the_rest_convex(dag: Dag) -> None:
 
 
 def test_fully_supported_graph_is_one_group() -> None:
-    predecessors = [[]] + [[n - 1, n // 2] for n in range(1, 1000)]
+    predecessors: list[list[int]] = [[]] + [[n - 1, n // 2] for n in range(1, 1000)]
     assert convex_groups(predecessors, [True] * 1000) == [list(range(1000))]
 
 

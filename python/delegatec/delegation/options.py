@@ -10,7 +10,9 @@ from delegatec.delegation.backend import OptionSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
-def resolve_options(name: str, declared: Mapping[str, OptionSpec], given: Mapping[str, str]) -> dict[str, str]:
+def resolve_options(
+    name: str, declared: Mapping[str, OptionSpec], given: Mapping[str, str]
+) -> dict[str, str]:
     """Value of every declared option.
 
     Args:

@@ -57,7 +57,8 @@ class BackendRegistry:
             selector: a registered name, or "module:attribute" for a plug-in, which is then registered.
 
         Raises:
-            DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing or is not a backend.
+            DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing or is not a
+                backend.
         """
         backend = self._by_name.get(selector)
         if backend is not None:
@@ -102,7 +103,16 @@ def _load_plugin(selector: str) -> Backend:
     return backend
 
 
-_MEMBERS = ("id", "name", "options", "compile_specs", "preserved_operators", "partitioner", "preprocess", "reference")
+_MEMBERS = (
+    "id",
+    "name",
+    "options",
+    "compile_specs",
+    "preserved_operators",
+    "partitioner",
+    "preprocess",
+    "reference",
+)
 
 
 def _bad_plugin(selector: str, message: str) -> DelegatecError:

@@ -76,7 +76,11 @@ class DelegationReport:
 
 def operator_name(node: Node) -> str:
     """Name of what a node calls, such as "aten.add.Tensor"."""
-    return str(node.target) if not callable(node.target) or hasattr(node.target, "_schema") else node.target.__name__
+    return (
+        str(node.target)
+        if not callable(node.target) or hasattr(node.target, "_schema")
+        else node.target.__name__
+    )
 
 
 def operator_counts(nodes: list[Node]) -> dict[str, int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +36,7 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
         unit = position[owner[node]] if node in owner else index
         unit_of[node] = unit
         members.setdefault(unit, []).append(node)
-    waiting = {unit: 0 for unit in members}
+    waiting = dict.fromkeys(members, 0)
     readers: dict[int, list[int]] = {unit: [] for unit in members}
     for node in nodes:
         for source in node.all_input_nodes:
@@ -57,7 +58,7 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
 
 def reorder(graph: Graph, order: Sequence[Node]) -> None:
     """Puts the nodes of a graph in the given order, which has all of them."""
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in itertools.pairwise(order):
         if before.next is not after:
             before.append(after)
 

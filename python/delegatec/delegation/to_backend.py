@@ -101,7 +101,9 @@ def _partition(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
     return partitioning
 
 
-def _lower_groups(program: EdgeProgram, partitioning: Partitioning, backend: Backend) -> list[DelegateSummary]:
+def _lower_groups(
+    program: EdgeProgram, partitioning: Partitioning, backend: Backend
+) -> list[DelegateSummary]:
     groups = [group for group in partitioning.groups if group]
     if not groups:
         return []
@@ -146,7 +148,9 @@ def _lower(view: PartitionView, backend: Backend, compile_specs: Sequence[Compil
         compile_specs=compile_specs,
         original=[str(node.format_node()) for node in view.nodes],
         debug_handle_map=result.debug_handle_map,
-        debug_handles=sorted({node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}),
+        debug_handles=sorted(
+            {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
+        ),
         reference=backend.reference,
     )
 

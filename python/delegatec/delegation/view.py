@@ -21,9 +21,10 @@ class PartitionView:
     Attributes:
         program: as given.
         nodes: as given.
-        inputs: nodes outside whose value the partition reads and that are not constants, in order of first use.
-        constants: placeholder -> its tensor, for each constant that the partition reads, in order of first use.
-            A buffer that the program writes to is an input.
+        inputs: nodes outside whose value the partition reads and that are not constants, in order of first
+            use.
+        constants: placeholder -> its tensor, for each constant that the partition reads, in order of first
+            use. A buffer that the program writes to is an input.
         outputs: nodes of the partition whose value is used outside, in order. A node with several values is
             not among them: its `getitem` nodes are.
     """

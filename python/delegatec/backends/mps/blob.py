@@ -90,9 +90,11 @@ def _read(data: memoryview) -> Blob:
     if magic != MAGIC:
         raise _damaged(f"its magic is {magic!r}, not {MAGIC!r}")
     if offset < HEADER.size or offset + size > len(data):
-        raise _damaged(f"its constant segment [{offset}, {offset + size}) is outside of its {len(data)} bytes")
+        raise _damaged(
+            f"its constant segment [{offset}, {offset + size}) is outside of its {len(data)} bytes"
+        )
     flatbuffer = data[HEADER.size : offset]
-    if flatbuffer[4:8] != MAGIC:
+    if bytes(flatbuffer[4:8]) != MAGIC:
         raise _damaged(f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}")
     graph = schema.GraphT.InitFromPackedBuf(flatbuffer, 0)
     blob = Blob(graph, data[offset : offset + size])

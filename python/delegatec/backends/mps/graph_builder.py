@@ -60,7 +60,7 @@ class GraphBuilder:
         self._segment: list[Part] = []
         self._segment_size = 0
 
-    # ---- values ----------------------------------------------------------------------------------------------
+    # ---- values ------------------------------------------------------------------------------------------
 
     def physical(self, dtype: torch.dtype) -> torch.dtype:
         """What a dtype of the program is in the graph."""
@@ -161,7 +161,7 @@ class GraphBuilder:
         return self._scalars[key]
 
     def number(self, number: Number, dtype: torch.dtype) -> float:
-        """A number for a float32 field of an operation on values of a dtype, range-checked like a constant."""
+        """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
         if self.physical(dtype) == dtype:
             return float(number)
         converted, lost = to_float16(torch.tensor([number], dtype=torch.float32))
@@ -171,7 +171,7 @@ class GraphBuilder:
         return float(number) if abs(number) != torch.finfo(torch.float32).max else converted.item()
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
-        """Id of an operand as a value of a dtype of the program: a number becomes a constant, a tensor is cast."""
+        """Id of an operand in a dtype of the program: a number becomes a constant, a tensor is cast."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
         id = self.of(operand)
@@ -188,7 +188,7 @@ class GraphBuilder:
                 self._cast(id, out, self.physical(dtype))
         return self._casts[id, dtype]
 
-    # ---- operations --------------------------------------------------------------------------------------------
+    # ---- operations --------------------------------------------------------------------------------------
 
     def emit(self, operation: int, table: Any, bounds: schema.BoundsT | None = None) -> None:
         """Appends an operation.

@@ -30,7 +30,7 @@ class MpsPartitioner:
         self._precision = precision_of(compile_specs)
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """See `Partitioner.partition`. Parts that only move data are left: a delegate is not worth its call there."""
+        """See `Partitioner.partition`. Parts that only move data are left: they are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
@@ -96,7 +96,8 @@ def worthwhile_groups(
         ]
         if not dropped:
             return groups, left
-        # Without them, what they kept apart may be one group: a path through them no longer leaves a delegate.
+        # Without them, what they kept apart may be one group: a path through them no longer leaves a
+        # delegate.
         left += dropped
         for i in dropped:
             kept[i] = False

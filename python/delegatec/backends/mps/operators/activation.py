@@ -28,7 +28,7 @@ def _gelu(b: GraphBuilder, node: Node) -> None:
 
 
 def _gelu_tanh(b: GraphBuilder, node: Node, x: int) -> None:
-    """0.5 x (1 + tanh(sqrt(2 / pi) x (1 + 0.044715 x^2))): what the runtime computes for "tanh" is x tanh(x)."""
+    """0.5 x (1 + tanh(sqrt(2 / pi) x (1 + 0.044715 x^2))); the runtime would give x tanh(x)."""
     shape, dtype = shape_of(node), dtype_of(node)
 
     def step(operation: int, first: int, second: int, out: int | None = None) -> int:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic, comparisons and logic on two tensors, or a tensor and a number.
 
-The runtime promotes float16 to float32 and stops at every other promotion, so all of it is done here, by casts.
+The runtime promotes float16 to float32 and stops at every other promotion, so all of it is done here, by
+casts.
 """
 
 from __future__ import annotations
@@ -109,11 +110,16 @@ _NO_TRUNCATION: Final = not_in_fp16("Not in float16 if it truncates: the runtime
 _COMPARISONS: Final = {name: name.capitalize() for name in ("eq", "ge", "gt", "le", "lt", "ne")}
 _BITWISE: Final = {f"bitwise_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "or", "xor")}
 _LOGICAL: Final = {f"logical_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "or", "xor")}
-_FLOAT_POWER: Final = result_dtypes(FLOATS, "MPSGraph raises floating-point numbers only.", "convert to float32")
+_FLOAT_POWER: Final = result_dtypes(
+    FLOATS, "MPSGraph raises floating-point numbers only.", "convert to float32"
+)
 
 ROWS: Final = (
     *family(
-        variants({"add": "Add", "sub": "Sub"}, "Tensor", "Scalar"), scaled, _NUMBER_RESULT, exact_number("alpha")
+        variants({"add": "Add", "sub": "Sub"}, "Tensor", "Scalar"),
+        scaled,
+        _NUMBER_RESULT,
+        exact_number("alpha"),
     ),
     *family(variants({"mul": "Mul"}, "Tensor", "Scalar"), arithmetic, _NUMBER_RESULT),
     *family(

@@ -57,7 +57,9 @@ ROWS: Final = (
             FLOAT_OPERANDS,
             same_dtypes(),
             rank_of("weight", (3, 4), "the format has convolutions in one and two dimensions."),
-            argument("transposed", lambda value: not value, "Not transposed: the format has no such operation."),
+            argument(
+                "transposed", lambda value: not value, "Not transposed: the format has no such operation."
+            ),
             argument("padding", lambda value: min(value) >= 0, "Padding is not negative."),
         ),
         note="depthwise if each channel has a filter of its own, and one only",

@@ -38,7 +38,9 @@ def _full(argument: str | None) -> Lower:
 def _arange(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     start, end, step = (float(bound[name]) for name in ("start", "end", "step"))
-    table = ArangeT(outputId=b.result(node), start=start, end=end, step=step, dtype=TO_FORMAT[b.physical(dtype)])
+    table = ArangeT(
+        outputId=b.result(node), start=start, end=end, step=step, dtype=TO_FORMAT[b.physical(dtype)]
+    )
     b.emit(Operation.Arange, table)
 
 
@@ -55,12 +57,20 @@ def _inexact_range(node: Node, precision: Precision) -> str | None:
 
 
 def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note)
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
 
 
 ROWS: Final = (
     _row("full", "Full", _full("fill_value"), exact_number("fill_value")),
-    _row("full_like", "Full", _full("fill_value"), exact_number("fill_value"), note="of the operand's static shape"),
+    _row(
+        "full_like",
+        "Full",
+        _full("fill_value"),
+        exact_number("fill_value"),
+        note="of the operand's static shape",
+    ),
     _row("scalar_tensor", "Full", _full("s"), exact_number("s")),
     _row("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="zeros"),
     _row(

@@ -14,8 +14,8 @@ def render_markdown() -> str:
         "# Operators of the MPS delegate",
         "",
         "Generated from the tables in `python/delegatec/backends/mps/operators`; do not edit.",
-        f"{len(ROWS)} ATen overloads are taken. What is not taken stays outside of the delegate, and the report "
-        "says why.",
+        f"{len(ROWS)} ATen overloads are taken. What is not taken stays outside of the delegate, and the "
+        "report says why.",
         "",
         "Of every operator:",
         "",

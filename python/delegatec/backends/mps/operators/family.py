@@ -35,7 +35,9 @@ def family(
         note: of each row.
     """
     return [
-        OperatorRow(overload(name), (operation,), lower(getattr(Operation, operation)), constraints, note=note)
+        OperatorRow(
+            overload(name), (operation,), lower(getattr(Operation, operation)), constraints, note=note
+        )
         for name, operation in members.items()
     ]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups. Indices are not checked at run time: a negative one, or one out of range, gives an undefined value."""
+"""Look-ups.
+
+Indices are not checked at run time: a negative one, or one out of range, gives an undefined value.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ def _embedding(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     # padding_idx matters to gradients only, but the runtime would put zeros in the place of that row.
     table = EmbeddingT(
-        input1Id=b.of(bound["weight"]), input2Id=b.of(bound["indices"]), outputId=b.result(node), paddingIdx=-1
+        input1Id=b.of(bound["weight"]),
+        input2Id=b.of(bound["indices"]),
+        outputId=b.result(node),
+        paddingIdx=-1,
     )
     b.emit(Operation.Embedding, table)
 
@@ -86,7 +92,9 @@ ROWS: Final = (
         (
             _HAS_AXIS,
             argument(
-                "indices", _is_one_tensor, "One index, of int32 or int64: the runtime stops at several, and at masks."
+                "indices",
+                _is_one_tensor,
+                "One index, of int32 or int64: the runtime stops at several, and at masks.",
             ),
         ),
     ),

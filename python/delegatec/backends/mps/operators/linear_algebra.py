@@ -36,7 +36,12 @@ def _addmm(b: GraphBuilder, node: Node) -> None:
             b.emit(Operation.Mul, BinaryT(input1Id=product, input2Id=factor, outputId=b.result(node)))
         return
     table = AddmmT(
-        input1Id=b.of(bound["self"]), input2Id=first, input3Id=second, outputId=b.result(node), beta=beta, alpha=alpha
+        input1Id=b.of(bound["self"]),
+        input2Id=first,
+        input3Id=second,
+        outputId=b.result(node),
+        beta=beta,
+        alpha=alpha,
     )
     b.emit(Operation.Addmm, table)
 

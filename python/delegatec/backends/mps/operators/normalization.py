@@ -69,7 +69,9 @@ ROWS: Final = (
             FLOAT_OPERANDS,
             same_dtypes(),
             rank_of("input", range(2, 17), "channels are its dimension 1."),
-            unused_results(1, "the runtime gives the running mean for the second, and nothing for the third."),
+            unused_results(
+                1, "the runtime gives the running mean for the second, and nothing for the third."
+            ),
         ),
     ),
     OperatorRow(

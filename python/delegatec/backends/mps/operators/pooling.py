@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling. Windows beyond the border (ceil_mode) are padding of the far side, so that shapes are right by construction."""
+"""Pooling.
+
+Windows beyond the border (ceil_mode) become padding of the far side: shapes are right by construction.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,19 @@ def _geometry(node: Node) -> dict[str, tuple[int, int]]:
     outputs = (value[0] if isinstance(value, (tuple, list)) else value).shape[-2:]
     inputs = shape_of(bound["self"])[-2:]
     far = [
-        max(padding[i], (outputs[i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - inputs[i] - padding[i])
+        max(
+            padding[i],
+            (outputs[i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - inputs[i] - padding[i],
+        )
         for i in (0, 1)
     ]
-    return {"kernel": kernel, "stride": stride, "dilation": dilation, "near": padding, "far": (far[0], far[1])}
+    return {
+        "kernel": kernel,
+        "stride": stride,
+        "dilation": dilation,
+        "near": padding,
+        "far": (far[0], far[1]),
+    }
 
 
 def _table(b: GraphBuilder, node: Node) -> Pool2dT:
@@ -71,7 +83,8 @@ def _avg_pool(b: GraphBuilder, node: Node) -> None:
     bound, geometry = bind(node), _geometry(node)
     table = _table(b, node)
     table.divisorOverride = bound["divisor_override"] or 0
-    # Far padding that ATen does not have is not to be counted; the constraint sees to it that no other is either.
+    # Far padding that ATen does not have is not to be counted; the constraint sees to it that no other is
+    # either.
     table.countIncludePad = bound["count_include_pad"] and geometry["near"] == geometry["far"]
     table.output1Id = b.result(node)
     table.output2Id = -1
@@ -104,8 +117,8 @@ ROWS: Final = (
             _NCHW,
             Constraint(
                 "argument",
-                "With ceil_mode and padding that counts, no window reaches beyond the padding: MPSGraph would count that too.",
-                _overhang,
+                "With ceil_mode and padding that counts, no window reaches beyond the padding: MPSGraph
+                would count that too.", _overhang,
                 "set count_include_pad=False",
             ),
             not_in_fp16(

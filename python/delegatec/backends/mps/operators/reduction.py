@@ -53,6 +53,10 @@ _RULES: Final = (
 ROWS: Final = (
     OperatorRow(overload("mean.dim"), ("Mean",), _mean, _RULES),
     OperatorRow(
-        overload("sum.dim_IntList"), ("Mean", "Mul"), _sum, _RULES, note="the mean times the number of elements"
+        overload("sum.dim_IntList"),
+        ("Mean", "Mul"),
+        _sum,
+        _RULES,
+        note="the mean times the number of elements",
     ),
 )

@@ -36,7 +36,8 @@ class OperatorRow:
 
     Attributes:
         target: the overload.
-        emits: names, in `schema.Operation`, of the operations it may become; casts for type promotion not counted.
+        emits: names, in `schema.Operation`, of the operations it may become; casts for type promotion not
+            counted.
         lower: appends them to a graph.
         constraints: what a node must satisfy beyond what holds for all (`rules.UNIVERSAL`).
         computes: whether a delegate of such nodes alone is worth its call; false for what only moves data.

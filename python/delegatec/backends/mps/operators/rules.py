@@ -32,11 +32,16 @@ def operand_nodes(node: Node) -> list[Node]:
     return [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
 
 
+def read_results(node: Node) -> list[int]:
+    """Of a node with several results, the indices of those that are read."""
+    return sorted({user.args[1] for user in node.users if isinstance(user.args[1], int)})
+
+
 def _values(node: Node) -> list[torch.Tensor]:
     """What a node reads, and of its results those that are read."""
     results = node.meta.get("val")
     if isinstance(results, (tuple, list)):
-        results = [results[index] for index in sorted({0, *(user.args[1] for user in node.users)})]
+        results = [results[index] for index in sorted({0, *read_results(node)})]
     return [t for val in (*(n.meta.get("val") for n in node.all_input_nodes), results) for t in tensors(val)]
 
 
@@ -125,7 +130,9 @@ def rank_of(argument: str, ranks: Collection[int], why: str, help: str = "") -> 
         rank = bind(node)[argument].meta["val"].dim()
         return None if rank in ranks else f"{argument} has rank {rank}"
 
-    return Constraint("rank", f"{argument} has rank {' or '.join(map(str, sorted(ranks)))}: {why}", broken, help)
+    return Constraint(
+        "rank", f"{argument} has rank {' or '.join(map(str, sorted(ranks)))}: {why}", broken, help
+    )
 
 
 def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = "") -> Constraint:
@@ -142,8 +149,7 @@ def unused_results(first: int, why: str) -> Constraint:
     """Results from an index on are not read."""
 
     def broken(node: Node, _: Precision) -> str | None:
-        read = sorted(user.args[1] for user in node.users if isinstance(user.args[1], int))
-        return next((f"its result {index} is read" for index in read if index >= first), None)
+        return next((f"its result {index} is read" for index in read_results(node) if index >= first), None)
 
     return Constraint("result", f"Only the first {first} of its results may be read: {why}", broken)
 
@@ -168,10 +174,14 @@ def exact_number(name: str) -> Constraint:
             return None
         return f"{name} is {value}"
 
-    return Constraint("argument", f"An integer {name} is 2^24 at most: the format holds it in a float32.", broken)
+    return Constraint(
+        "argument", f"An integer {name} is 2^24 at most: the format holds it in a float32.", broken
+    )
 
 
-FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "MPSGraph computes it in floating point only.", "convert to float32")
+FLOAT_OPERANDS: Final = operand_dtypes(
+    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
+)
 NUMBER_OPERANDS: Final = operand_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
 CONTIGUOUS: Final = argument(
     "memory_format",

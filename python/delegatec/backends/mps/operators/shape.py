@@ -162,7 +162,9 @@ def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
 def _pad(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     value = b.number(bound["value"], dtype_of(node))
-    table = ConstantPadT(input1Id=b.of(bound["self"]), outputId=b.result(node), pad=list(bound["pad"]), value=value)
+    table = ConstantPadT(
+        input1Id=b.of(bound["self"]), outputId=b.result(node), pad=list(bound["pad"]), value=value
+    )
     b.emit(Operation.ConstantPadND, table)
 
 
@@ -175,7 +177,9 @@ _HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
 
 
 def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note)
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
 
 
 ROWS: Final = (
@@ -194,9 +198,7 @@ ROWS: Final = (
     _row("unsqueeze", "Unsqueeze View", _unsqueeze),
     _row("select.int", "Select", _select),
     _row("slice.Tensor", "Slice", _slice),
-    _row(
-        "cat", "Cat", _cat, Constraint("rank", "All tensors have one rank.", _mixed_ranks)
-    ),
+    _row("cat", "Cat", _cat, Constraint("rank", "All tensors have one rank.", _mixed_ranks)),
     _row("split.Tensor", "SplitWithSizes", _split),
     _row("split_with_sizes", "SplitWithSizes", _split),
     _row(

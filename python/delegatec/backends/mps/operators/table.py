@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all operators. Partitioner, preprocess, documentation and tests read it; nothing else says what is taken."""
+"""The table of all operators.
+
+Partitioner, preprocess, documentation and tests read it; nothing else says what is taken.
+"""
 
 from __future__ import annotations
 

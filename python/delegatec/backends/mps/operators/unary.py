@@ -42,10 +42,26 @@ def _logical_not(b: GraphBuilder, node: Node) -> None:
 
 
 _FLOAT_FUNCTIONS: Final = (
-    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor"),
+    *(
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "exp2",
+        "floor",
+    ),
     *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 )
-_FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph computes it in floating point only.", "convert to float32")
+_FLOAT_RESULT: Final = result_dtypes(
+    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
+)
 _NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
 _BITS: Final = operand_dtypes(INTEGERS | {torch.bool}, "it works on bits.")
 

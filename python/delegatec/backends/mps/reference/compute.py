@@ -56,7 +56,9 @@ def _depthwise(run: Run, op: Any, node: NodeT) -> None:
     _convolution(run, op, node)
 
 
-def _normalize(x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+def _normalize(
+    x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+) -> Tensor:
     dtype = one_dtype(x, mean, variance, gamma, beta)
     scale = (wide(variance) + epsilon).rsqrt() * wide(gamma)
     return ((wide(x) - wide(mean)) * scale + wide(beta)).to(dtype)
@@ -65,7 +67,9 @@ def _normalize(x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor, beta: T
 def _batch_norm(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.inputId]
     shape = (1, x.shape[1], *(1,) * (x.dim() - 2))
-    mean, variance, gamma, beta = (run[id].reshape(shape) for id in (op.meanId, op.varId, op.weightId, op.biasId))
+    mean, variance, gamma, beta = (
+        run[id].reshape(shape) for id in (op.meanId, op.varId, op.weightId, op.biasId)
+    )
     run[op.output1Id] = _normalize(x, mean, variance, gamma, beta, op.epsilon)
     run[op.output2Id] = run[op.meanId]
 
@@ -89,7 +93,9 @@ def _mean(run: Run, op: Any, _: NodeT) -> None:
 def _padded(x: Tensor, op: Any, fill: float) -> Tensor:
     if x.dim() != 4:
         refuse(f"pooling of rank {x.dim()}")
-    return functional.pad(wide(x), (op.paddingLeft, op.paddingRight, op.paddingTop, op.paddingBottom), value=fill)
+    return functional.pad(
+        wide(x), (op.paddingLeft, op.paddingRight, op.paddingTop, op.paddingBottom), value=fill
+    )
 
 
 def _max_pool(run: Run, op: Any, _: NodeT) -> None:

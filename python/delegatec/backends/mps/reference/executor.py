@@ -77,7 +77,7 @@ def _as_declared(tensor: torch.Tensor, value: ValueT, what: str) -> torch.Tensor
     shape = ints(value.dims)
     if tensor.dtype != format_dtype(value.datatype) or tensor.numel() != torch.Size(shape).numel():
         refuse(
-            f"{what} is declared as {shape} of {format_dtype(value.datatype)}, and is {list(tensor.shape)} of "
-            f"{tensor.dtype}"
+            f"{what} is declared as {shape} of {format_dtype(value.datatype)}, and is {list(tensor.shape)} "
+            f"of {tensor.dtype}"
         )
     return tensor.reshape(shape).contiguous()

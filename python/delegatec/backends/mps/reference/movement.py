@@ -80,7 +80,7 @@ def _slice(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _split(run: Run, op: Any, _: NodeT) -> None:
-    parts = run[op.input1Id].split(ints(op.splitSizes), op.dim)
+    parts = torch.split_with_sizes(run[op.input1Id], ints(op.splitSizes), op.dim)
     for id, part in zip(ints(op.outputIds), parts, strict=True):
         run[id] = part
 

@@ -18,7 +18,9 @@ def refuse(message: str) -> NoReturn:
     Raises:
         DelegatecError: DC408.
     """
-    raise DelegatecError([Diagnostic(code="DC408", message=f"the MPS runtime cannot run this blob: {message}")])
+    raise DelegatecError(
+        [Diagnostic(code="DC408", message=f"the MPS runtime cannot run this blob: {message}")]
+    )
 
 
 class Run:
