@@ -35,7 +35,6 @@ CODES: Final[dict[str, str]] = {
     "DC201": "An operator has no kernel in the runtime, and no decomposition to operators that have one.",
     "DC202": "A kernel of the runtime does not take a value of this dtype.",
     "DC203": "A dimension is dynamic without an upper bound.",
-    "DC204": "An operator mutates its input in a way that has no functional form.",
     "DC205": "The program has a construct that cannot be lowered yet.",
     "DC301": "A value has a type that a .pte program cannot hold.",
     "DC302": "An argument of an operator has a form that its kernel does not take.",

@@ -13,6 +13,7 @@ from torch.fx.node import map_arg
 
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
+from delegatec.edge.symbols import SizeNodes
 
 # What a node that replaces another one takes over from it.
 _INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
@@ -28,6 +29,7 @@ class Builder:
     def __init__(self, program: EdgeProgram) -> None:
         self.program = program
         self.fake_mode = _fake_mode_of(program)
+        self._sizes = SizeNodes(program)
         self._anchor: Node | None = None
         self._values: dict[Any, Any] = {}
 
@@ -46,12 +48,21 @@ class Builder:
             **kwargs: nodes and constants.
         """
         assert self._anchor is not None
+        args = self._materialise(args)
         if val is None:
             val = self.infer(target, args, kwargs)
         with self.program.graph.inserting_before(self._anchor):
             node = self.program.graph.call_function(target, args, kwargs)
         self.adopt(node, val)
         return node
+
+    def _materialise(self, value: Any) -> Any:
+        """The same arguments with nodes for symbolic sizes."""
+        if isinstance(value, torch.SymInt):
+            return self._sizes.node_of(value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._materialise(item) for item in value)
+        return value
 
     def adopt(self, node: Node, val: Any) -> None:
         """Gives a fresh node its value and what it inherits from the anchor."""

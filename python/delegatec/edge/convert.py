@@ -52,14 +52,15 @@ def to_edge(
 
     Args:
         exported: what torch.export.export returned; its graph is edited, so that it must not be used
-        afterwards. method: the name that the method has in the program file. preserve: composite operators
-        to leave whole, because a backend or a kernel takes them so.
+            afterwards.
+        method: the name that the method has in the program file.
+        preserve: composite operators to leave whole, because a backend or a kernel takes them so.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.
 
     Raises:
-        DelegatecError: DC205 for inputs and outputs that no program can have.
+        DelegatecError: DC205 for inputs, outputs and sizes that no program can have.
     """
     program = _adopt(exported, method)
     remove_assertions(program)

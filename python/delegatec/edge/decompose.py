@@ -21,11 +21,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.builder import Builder
 from delegatec.edge.decompositions import RULES
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
+from delegatec.edge.symbols import UnknownSizeError
 
 aten = torch.ops.aten
 
@@ -73,7 +75,10 @@ def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
 def _apply(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]) -> bool:
     assert isinstance(node.target, OpOverload)
     rule = RULES.get(node.target)
-    results = rule(builder, node) if rule is not None else None
+    try:
+        results = rule(builder, node) if rule is not None else None
+    except UnknownSizeError as error:
+        raise DelegatecError([_unknown_size(node, error)]) from None
     if results is None:
         if out_variant(node.target) is not None or not _torch_decomposes(node.target):
             return False
@@ -82,6 +87,17 @@ def _apply(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]
             return False
     replace(node, results)
     return True
+
+
+def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
+    return Diagnostic(
+        "DC205",
+        f"the shape of {node.name} depends on {error}, which no input's shape gives",
+        location=node.meta.get("source"),
+        node=node.name,
+        expected="sizes that follow from the sizes of the inputs",
+        help="avoid operators whose output shape depends on data, such as nonzero and masked_select",
+    )
 
 
 @cache
@@ -111,7 +127,7 @@ def _operands(node: Node) -> list[Node]:
 
 
 def _trace(builder: Builder, node: Node) -> Graph | None:
-    """The decomposition of one call, as a graph over its operands; None where torch leaves the call as it is."""
+    """The decomposition of one call, as a graph over its operands; None where torch has none for it."""
     target = node.target
     assert isinstance(target, OpOverload)
 
@@ -123,6 +139,10 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
     values = [operand.meta["val"] for operand in _operands(node)]
     with builder.fake_mode:
         traced = make_fx(call, decomposition_table=_torch_table(), tracing_mode="real")(*values)
+        if any(n.target._schema.is_mutable for n in traced.graph.nodes if isinstance(n.target, OpOverload)):
+            # some of torch's decompositions write in place
+            functional = torch.func.functionalize(traced, remove="mutations")
+            traced = make_fx(functional, tracing_mode="real")(*values)
     graph: Graph = traced.graph
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.edge.symbols import sizes_key
+
 
 def call_signature(target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
     """Equal for two calls whose outputs have the same shapes and dtypes and that decompose the same way.
@@ -32,13 +34,9 @@ def _of(value: Any) -> Hashable:
 
 def _of_value(val: Any) -> Hashable:
     if isinstance(val, torch.Tensor):
-        return (tuple(_size(size) for size in val.shape), val.dtype, val.device.type)
+        return (sizes_key(val), val.dtype, val.device.type)
     if isinstance(val, (tuple, list)):
         return tuple(_of_value(item) for item in val)
     if isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return (type(val), str(val.node.expr))
     return (type(val), val)
-
-
-def _size(size: int | torch.SymInt) -> int | str:
-    return str(size.node.expr) if isinstance(size, torch.SymInt) else size

@@ -37,8 +37,7 @@ class ListValue:
 
     Attributes:
         kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or
-        "DoubleList"
-            or "BoolList", whose items are numbers.
+            "DoubleList" or "BoolList", whose items are numbers.
         items: the items.
     """
 

@@ -35,6 +35,7 @@ from delegatec.program.method_values import MethodValues
 from delegatec.program.own_outputs import own_outputs
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.storages import Slot, assign_storages, results_of, slot_of
+from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, check_bounds, is_symbolic
 
 
 def emit(programs: Mapping[str, EdgeProgram]) -> EmittedProgram:
@@ -53,6 +54,7 @@ def emit(programs: Mapping[str, EdgeProgram]) -> EmittedProgram:
     pool = ConstantPool()
     emitted = EmittedProgram(methods=[])
     for name, program in programs.items():
+        check_bounds(program)
         own_outputs(program)
         emitter = _MethodEmitter(name, program, pool, emitted.mutable_data)
         emitted.methods.append(emitter.emit())
@@ -94,9 +96,7 @@ class _MethodEmitter:
         handles: list[tuple[int, ...]] = []
         for node in self._storages.steps:
             try:
-                instructions.append(
-                    self._delegate_call(node) if node.target is call_delegate else self._kernel_call(node)
-                )
+                instructions.append(self._instruction(node))
             except ArgumentError as error:
                 self.problems.append(_bad_argument(node, error))
             handles.append(_handles(node))
@@ -153,7 +153,11 @@ class _MethodEmitter:
         )
 
     def _node(self, node: Node) -> int:
-        return self._tensor(slot_of(node))
+        slot = slot_of(node)
+        if slot not in self._indices and is_symbolic(node.meta["val"]):
+            # computed at run time; 0 is where it starts
+            self._indices[slot] = self._values.add(0)
+        return self._indices[slot] if slot in self._indices else self._tensor(slot)
 
     def _tensor(self, slot: Slot) -> int:
         if slot not in self._indices:
@@ -163,7 +167,8 @@ class _MethodEmitter:
     def _tensor_value(self, slot: Slot) -> TensorValue:
         node, position = slot
         val = results_of(node)[position]
-        scalar_type, sizes = SCALAR_TYPES[val.dtype], tuple(int(size) for size in val.shape)
+        scalar_type, sizes = SCALAR_TYPES[val.dtype], bounded_sizes(self._program, val)
+        is_dynamic = any(is_symbolic(size) for size in val.shape)
         constant = self._storages.constants.get(slot)
         if constant is not None:
             name = self._targets[constant] or constant
@@ -177,7 +182,7 @@ class _MethodEmitter:
             return TensorValue(
                 scalar_type, sizes, len(self._mutable_data), offset, is_mutable=True, name=name
             )
-        return TensorValue(scalar_type, sizes, offset=offset)
+        return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic)
 
     def _scalar_tensor(self, number: Any, dtype: torch.dtype) -> int:
         index = self._pool.add(torch.tensor(number, dtype=dtype), f"scalar {number}")
@@ -185,6 +190,20 @@ class _MethodEmitter:
 
     def _operator(self, name: str, overload: str) -> int:
         return self._operators.setdefault((name, overload), len(self._operators))
+
+    def _instruction(self, node: Node) -> Instruction:
+        if node.target is call_delegate:
+            return self._delegate_call(node)
+        if node.target in PRIMITIVES:
+            return self._primitive_call(node)
+        return self._kernel_call(node)
+
+    def _primitive_call(self, node: Node) -> KernelCall:
+        args = [
+            self._node(value) if isinstance(value, Node) else self._values.share(_number(value))
+            for value in node.args
+        ]
+        return KernelCall(self._operator(*PRIMITIVES[node.target]), (*args, self._node(node)))
 
     def _kernel_call(self, node: Node) -> KernelCall:
         out = out_variant(node.target)
@@ -228,6 +247,11 @@ class _MethodEmitter:
         inputs = [self._node(source) for source in node.args[1:] if isinstance(source, Node)]
         outputs = [self._tensor((node, position)) for position in range(len(results_of(node)))]
         return DelegateCall(self._delegates[attribute.target], (*inputs, *outputs))
+
+
+def _number(value: Any) -> int | float:
+    assert isinstance(value, (int, float)), f"{value!r} among the arguments of a primitive"
+    return value
 
 
 def _handles(node: Node) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program.symbolic import PRIMITIVES
 
 
 def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
@@ -26,7 +27,7 @@ def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
 
 def _check(node: Node) -> Iterator[Diagnostic]:
     is_operator = node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
-    if is_operator and out_variant(node.target) is None:
+    if is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
         yield Diagnostic(
             "DC201",
             f"{node.target} has no kernel in the runtime",

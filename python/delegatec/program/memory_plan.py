@@ -41,9 +41,9 @@ class MemoryPlan:
     """The arena of one method.
 
     Attributes:
-        arena_size: bytes. lower_bound: the most bytes alive at one time, each storage rounded up to the
-        alignment: no plan without
-            recomputation or in-place kernels can be smaller.
+        arena_size: bytes.
+        lower_bound: the most bytes alive at one time, each storage rounded up to the alignment: no plan
+            without recomputation or in-place kernels can be smaller.
         order: name of the order whose plan was kept.
         storages: every storage with its offset.
     """

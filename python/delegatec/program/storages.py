@@ -19,6 +19,7 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.memory_plan import ALIGNMENT, Storage
+from delegatec.program.symbolic import bounded_sizes
 
 aten = torch.ops.aten
 
@@ -83,7 +84,7 @@ def assign_storages(program: EdgeProgram) -> Storages:
             elif not _place_view(result, node):
                 for index, val in enumerate(results_of(node)):
                     if isinstance(val, torch.Tensor):
-                        storage = Storage(node.name, byte_size(val), position, position)
+                        storage = Storage(node.name, byte_size(program, val), position, position)
                         result.placements[node, index] = Placement(storage)
                 result.steps.append(node)
         elif node.op == "output":
@@ -103,9 +104,9 @@ def slot_of(node: Node) -> Slot:
     return (node, 0)
 
 
-def byte_size(val: torch.Tensor) -> int:
+def byte_size(program: EdgeProgram, val: torch.Tensor) -> int:
     """Size in bytes, at the upper bounds of its dimensions."""
-    return math.prod(val.shape) * val.element_size()
+    return math.prod(bounded_sizes(program, val)) * val.element_size()
 
 
 def _is_step(node: Node) -> bool:
@@ -118,7 +119,7 @@ def _place_input(program: EdgeProgram, result: Storages, node: Node, end: int) -
         result.constants[slot_of(node)] = node.name
     elif isinstance(val, torch.Tensor):
         last = end if node.name in result.mutable else -1
-        result.placements[slot_of(node)] = Placement(Storage(node.name, byte_size(val), -1, last))
+        result.placements[slot_of(node)] = Placement(Storage(node.name, byte_size(program, val), -1, last))
 
 
 def _extend(result: Storages, source: Node, position: int) -> None:

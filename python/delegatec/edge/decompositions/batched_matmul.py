@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import shape
 from delegatec.edge.builder import Builder
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -29,6 +30,6 @@ def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
 def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
     """`x` with its leading dimensions broadcast to `batch` and joined into one."""
     sizes = shape(x)
-    if sizes[:-2] != batch:
+    if sizes_key(sizes[:-2]) != sizes_key(batch):
         x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])
     return x if len(batch) == 1 else b.call(aten.view.default, x, [math.prod(batch), *sizes[-2:]])

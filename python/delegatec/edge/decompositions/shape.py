@@ -46,7 +46,7 @@ def _squeeze(b: Builder, node: Node) -> Node:
     x = node.args[0]
     assert isinstance(x, Node)
     rank = len(shape(x))
-    dims = [d for d in range(rank) if shape(x)[d] == 1]
+    dims = [d for d in range(rank) if isinstance(shape(x)[d], int) and shape(x)[d] == 1]
     if node.target is aten.squeeze.dim:
         dims = [d for d in dims if d == node.args[1] % max(rank, 1)]  # type: ignore[operator]
     return b.call(aten.squeeze.dims, x, dims, val=node.meta["val"]) if dims else x

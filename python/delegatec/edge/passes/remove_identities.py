@@ -9,8 +9,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.arguments import dtype
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -25,7 +26,7 @@ def _at_inference(_program: EdgeProgram, node: Node) -> bool:
 
 
 def _same_shape(_program: EdgeProgram, node: Node) -> bool:
-    return shape(node) == shape(_first(node))
+    return sizes_key(node.meta["val"]) == sizes_key(_first(node).meta["val"])
 
 
 def _same_dtype(_program: EdgeProgram, node: Node) -> bool:

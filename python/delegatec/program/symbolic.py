@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic sizes in a program: arithmetic that the runtime does, and bounds that memory is planned for."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import upper_bound
+
+# Functions on symbolic integers -> the runtime's primitive, as (name, overload).
+PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
+    operator.add: ("executorch_prim::add", "Scalar"),
+    operator.floordiv: ("executorch_prim::floordiv", "Scalar"),
+    operator.mod: ("executorch_prim::mod", "Scalar"),
+    operator.mul: ("executorch_prim::mul", "Scalar"),
+    operator.neg: ("executorch_prim::neg", "Scalar"),
+    operator.sub: ("executorch_prim::sub", "Scalar"),
+    operator.truediv: ("executorch_prim::truediv", "Scalar"),
+    torch.ops.aten.sym_size.int: ("aten::sym_size", "int"),
+    torch.ops.aten.sym_numel.default: ("aten::sym_numel", ""),
+}
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is a number that is known only at run time."""
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
+    """The sizes of a tensor, at their upper bounds."""
+    bounds = [upper_bound(program, size) for size in val.shape]
+    assert None not in bounds, "check_bounds has let it through"
+    return tuple(bound for bound in bounds if bound is not None)
+
+
+def check_bounds(program: EdgeProgram) -> None:
+    """Sees to it that memory can be planned for every tensor.
+
+    Raises:
+        DelegatecError: DC203 for each symbol without an upper bound, at the first node that has it.
+    """
+    found: dict[str, Node] = {}
+    for node in program.graph.nodes:
+        val = node.meta.get("val")
+        for item in val if isinstance(val, (tuple, list)) else (val,):
+            for size in item.shape if isinstance(item, torch.Tensor) else ():
+                if upper_bound(program, size) is None:
+                    found.setdefault(str(size), node)
+    if found:
+        raise DelegatecError(
+            Diagnostic(
+                "DC203",
+                f"dimension {symbol} of {node.name} has no upper bound",
+                location=node.meta.get("source"),
+                node=node.name,
+                expected="a bound that memory can be planned for",
+                help="give it one where it is declared: torch.export.Dim(name, max=...)",
+            )
+            for symbol, node in found.items()
+        )
