@@ -117,8 +117,9 @@ ROWS: Final = (
             _NCHW,
             Constraint(
                 "argument",
-                "With ceil_mode and padding that counts, no window reaches beyond the padding: MPSGraph
-                would count that too.", _overhang,
+                "With ceil_mode and padding that counts, no window reaches beyond the padding: "
+                "MPSGraph would count what is there.",
+                _overhang,
                 "set count_include_pad=False",
             ),
             not_in_fp16(
