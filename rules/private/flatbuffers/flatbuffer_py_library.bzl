@@ -15,10 +15,10 @@ def _flatbuffer_py_library_impl(ctx):
     # Builders and readers alone leave the walk over vectors and unions to their callers.
     args.add("--gen-object-api")
 
-    # Of flatc 25.12.19's forms only these two together make one module that imports nothing of its own:
-    # each alone gives Python that raises NameError.
+    # Of flatc 25.12.19's forms only these two together, and without --python-typing, make one module that can be
+    # imported: the others name classes before they are there.
     args.add_all(["--gen-onefile", "--gen-all"])
-    args.add_all(["--python-typing", "--filename-suffix", ""])
+    args.add_all(["--filename-suffix", ""])
     args.add("-I", schema.owner.workspace_root or ".")
     args.add("-o", module.dirname)
     args.add(schema)

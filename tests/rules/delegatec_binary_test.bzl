@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes a worker start anew: the run files of the compiler's executable."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+
+def _worker_key_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    files = [file.short_path for file in target[DefaultInfo].default_runfiles.files.to_list()]
+    for path in [
+        "../delegatec_pip_compiler/site-packages.manifest",
+        "../delegatec_python/bin/python3",
+        "../delegatec_python/python.manifest",
+        "python/delegatec/__main__.py",
+        "python/delegatec/cli/worker.py",
+        "python/delegatec/delegation/to_backend.py",
+        "schemas/delegatec_schemas/program.py",
+    ]:
+        asserts.true(env, path in files, "%s is not in the worker's key" % path)
+
+    # Bazel would hash all of torch for each request.
+    asserts.false(env, "../delegatec_pip_compiler/site-packages" in files)
+    return analysistest.end(env)
+
+_worker_key_test = analysistest.make(_worker_key_test_impl)
+
+def delegatec_binary_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    _worker_key_test(
+        name = name + "_worker_key",
+        size = "small",
+        target_under_test = "//python/delegatec:delegatec_bin",
+    )
+    native.test_suite(
+        name = name,
+        tests = [name + "_worker_key"],
+    )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `exported_program` declares."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "ExportedProgramInfo")
+load(":actions.bzl", "action_of", "flags_of", "names_of")
+
+def _export_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    action = action_of(env, "TorchExport")
+    asserts.equals(env, ["mlp.pt2", "mlp.signature.json"], names_of(action.outputs))
+
+    info = target[ExportedProgramInfo]
+    asserts.equals(env, "mlp.pt2", info.program.basename)
+    asserts.equals(env, target.label, info.label)
+    asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
+    asserts.equals(env, ["mlp.signature.json"], names_of(target[OutputGroupInfo].signature))
+
+    flags = flags_of(action)
+    asserts.equals(env, ["mlp:build"], flags["entry"])
+    asserts.equals(env, ["tests/rules/models/mlp.py"], flags["source"])
+    asserts.equals(env, ["0"], flags["seed"])
+    asserts.equals(env, ["tests/rules/models", "."], flags["import-path"][:2])
+
+    # Sources, their library, and the wheels as one folder.
+    inputs = [file.short_path for file in action.inputs.to_list()]
+    for path in ["tests/rules/models/mlp.py", "tests/rules/models/activation.py"]:
+        asserts.true(env, path in inputs, "%s is no input" % path)
+    asserts.true(env, "../delegatec_pip_compiler/site-packages" in inputs, "the wheels are no input")
+    return analysistest.end(env)
+
+_export_test = analysistest.make(_export_test_impl)
+
+def _hermetic_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    variables = action_of(env, ctx.attr.mnemonic).env
+    asserts.equals(
+        env,
+        ["LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH"],
+        sorted(variables.keys()),
+    )
+    asserts.equals(env, "0", variables["PYTHONHASHSEED"])
+    for path in variables["PYTHONPATH"].split(":"):
+        asserts.false(env, path.startswith("/"), "%s is a path of this machine" % path)
+    return analysistest.end(env)
+
+_hermetic_test = analysistest.make(
+    _hermetic_test_impl,
+    attrs = {"mnemonic": attr.string()},
+)
+
+def exported_program_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    _export_test(
+        name = name + "_export",
+        size = "small",
+        target_under_test = "//tests/rules/models:mlp",
+    )
+    _hermetic_test(
+        name = name + "_hermetic_export",
+        size = "small",
+        mnemonic = "TorchExport",
+        target_under_test = "//tests/rules/models:mlp",
+    )
+    _hermetic_test(
+        name = name + "_hermetic_lowering",
+        size = "small",
+        mnemonic = "DelegateLower",
+        target_under_test = "//tests/rules/models:mlp_mps",
+    )
+    native.test_suite(
+        name = name,
+        tests = [
+            name + "_export",
+            name + "_hermetic_export",
+            name + "_hermetic_lowering",
+        ],
+    )

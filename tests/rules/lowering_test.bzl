@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules that lower declare."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "DelegateProgramInfo", "delegate_program", "mps_program")
+load(":actions.bzl", "action_of", "flags_of", "names_of")
+
+def _lowering_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    name = target.label.name
+    info = target[DelegateProgramInfo]
+    action = action_of(env, "DelegateLower")
+
+    # One program, and what else there is to know about it in groups that only who asks for them gets.
+    groups = {"debug": ".debug.json", "ir": ".ir.txt", "manifest": ".manifest.json", "report": ".report.html"}
+    asserts.equals(env, sorted([name + ".pte"] + [name + suffix for suffix in groups.values()]), names_of(action.outputs))
+    asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
+    for group, suffix in groups.items():
+        asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
+        asserts.equals(env, name + suffix, getattr(info, group).basename)
+
+    asserts.equals(env, ctx.attr.backend, info.backend)
+    asserts.equals(env, ctx.attr.options, info.options)
+    asserts.equals(env, "mlp.pt2", info.exported.program.basename)
+
+    flags = flags_of(action)
+    asserts.equals(env, [ctx.attr.backend], flags["backend"])
+    asserts.equals(
+        env,
+        ["%s=%s" % (option, value) for option, value in ctx.attr.options.items()],
+        flags.get("option", []),
+    )
+    asserts.equals(env, ctx.attr.require_full_delegation, "require-full-delegation" in flags)
+
+    # The model's sources are not read again: an edit that leaves the .pt2 as it was lowers nothing.
+    inputs = [file.short_path for file in action.inputs.to_list()]
+    asserts.true(env, "tests/rules/models/mlp.pt2" in inputs)
+    asserts.false(env, "tests/rules/models/mlp.py" in inputs)
+    for path in ctx.attr.expected_inputs:
+        asserts.true(env, path in inputs, "%s is no input" % path)
+    return analysistest.end(env)
+
+_lowering_test = analysistest.make(
+    _lowering_test_impl,
+    attrs = {
+        "backend": attr.string(),
+        "expected_inputs": attr.string_list(),
+        "options": attr.string_dict(),
+        "require_full_delegation": attr.bool(),
+    },
+)
+
+def lowering_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    mps_program(
+        name = "mlp_fp16",
+        precision = "fp16",
+        program = "//tests/rules/models:mlp",
+        require_full_delegation = True,
+        tags = ["manual"],
+    )
+    delegate_program(
+        name = "mlp_plugin",
+        backend = "tests.rules.models.activation:backend",
+        options = {"level": "2"},
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+        deps = ["//tests/rules/models:activation"],
+    )
+    _lowering_test(
+        name = name + "_mps",
+        size = "small",
+        backend = "mps",
+        options = {"precision": "fp32"},
+        target_under_test = "//tests/rules/models:mlp_mps",
+    )
+    _lowering_test(
+        name = name + "_mps_fp16",
+        size = "small",
+        backend = "mps",
+        options = {"precision": "fp16"},
+        require_full_delegation = True,
+        target_under_test = ":mlp_fp16",
+    )
+    _lowering_test(
+        name = name + "_portable",
+        size = "small",
+        backend = "portable",
+        target_under_test = "//tests/rules/models:mlp_portable",
+    )
+    _lowering_test(
+        name = name + "_plugin",
+        size = "small",
+        backend = "tests.rules.models.activation:backend",
+        expected_inputs = ["tests/rules/models/activation.py"],
+        options = {"level": "2"},
+        target_under_test = ":mlp_plugin",
+    )
+    native.test_suite(
+        name = name,
+        tests = [name + suffix for suffix in ["_mps", "_mps_fp16", "_plugin", "_portable"]],
+    )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused before anything is built, and what the message says."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "delegate_program", "exported_program", "mps_program")
+
+def _refusal_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for text in ctx.attr.says:
+        asserts.expect_failure(env, text)
+    return analysistest.end(env)
+
+_refusal_test = analysistest.make(
+    _refusal_test_impl,
+    attrs = {"says": attr.string_list()},
+    expect_failure = True,
+)
+
+def refusal_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    program = "//tests/rules/models:mlp"
+    sources = ["//tests/rules/models:mlp.py"]
+    delegate_program(name = "unknown_backend", backend = "mpz", program = program, tags = ["manual"])
+    delegate_program(name = "unknown_option", backend = "portable", options = {"precision": "fp16"}, program = program, tags = ["manual"])
+    mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
+    exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
+    exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
+    refusals = {
+        "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
+        "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
+        "unknown_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],
+        "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
+        "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16"],
+    }
+    for target, says in refusals.items():
+        _refusal_test(
+            name = "%s_%s" % (name, target),
+            size = "small",
+            # Each message starts with the label of the target that is wrong.
+            says = ["//tests/rules:%s: error" % target] + says,
+            target_under_test = ":" + target,
+        )
+    native.test_suite(
+        name = name,
+        tests = ["%s_%s" % (name, target) for target in refusals],
+    )
