@@ -9,6 +9,7 @@ from typing import Final
 import torch
 from torch._ops import OpOverload
 
+from delegatec.backends.mps.operators.docs import render_markdown
 from delegatec.diagnostics import CODES
 from delegatec.edge.out_variants import kernel_name, out_variant
 
@@ -41,15 +42,14 @@ def errors_page() -> str:
 def operators_portable_page() -> str:
     """The operators that a program may call without a delegate, and the kernel that computes each."""
     rows = [(f"`{functional}`", f"`{kernel}`") for functional, kernel in sorted(portable_operators())]
-    return "\n\n".join(
-        (
-            "# Operators of `portable_program`",
-            GENERATED,
-            f"The runtime has kernels of its own for these {len(rows)} operators. Every other operator is first"
-            " decomposed into them; one that cannot be is a build error (`DC201`) that names the line of the model.",
-            table(("operator", "kernel"), rows),
-        )
-    ) + "\n"
+    parts = [
+        "# Operators of `portable_program`",
+        GENERATED,
+        f"The runtime has kernels of its own for these {len(rows)} operators. Every other operator is\n"
+        "first decomposed into them; one that cannot be is a build error (`DC201`) that names the line.",
+        table(("operator", "kernel"), rows),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def portable_operators() -> Iterator[tuple[str, str]]:
@@ -65,7 +65,11 @@ def _overload(qualified: str) -> OpOverload | None:
     name, _, overload = rest.partition(".")
     packet = getattr(torch.ops.aten, name, None) if namespace == "aten" else None
     found = getattr(packet, overload or "default", None)
-    return found if isinstance(found, OpOverload) and not any(a.is_out for a in found._schema.arguments) else None
+    return (
+        found
+        if isinstance(found, OpOverload) and not any(a.is_out for a in found._schema.arguments)
+        else None
+    )
 
 
 def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -75,5 +79,6 @@ def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": errors_page,
+    "operators_mps.md": render_markdown,
     "operators_portable.md": operators_portable_page,
 }

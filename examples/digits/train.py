@@ -11,11 +11,10 @@ from __future__ import annotations
 import sys
 
 import torch
-from safetensors.torch import save_file
-from torch.nn.functional import cross_entropy
-
 from dataset import Pictures, load_split
 from network import DigitNetwork
+from safetensors.torch import save_file
+from torch.nn.functional import cross_entropy
 
 EPOCHS = 30
 BATCH_SIZE = 64

@@ -56,7 +56,9 @@ def calls(path: str) -> Calls:
     steps = chain.instructions
     return Calls(
         kernels=tuple(method.operators[step.operator] for step in steps if isinstance(step, KernelCall)),
-        delegates=tuple(method.delegates[step.delegate].id for step in steps if isinstance(step, DelegateCall)),
+        delegates=tuple(
+            method.delegates[step.delegate].id for step in steps if isinstance(step, DelegateCall)
+        ),
     )
 
 
@@ -71,7 +73,7 @@ class Real:
 
 
 class Simulated:
-    """A built program on this host: delegates by their backends' reference executors, from the blobs alone."""
+    """A built program on this host, its delegates by reference executors, from the blobs alone."""
 
     def __init__(self, path: str) -> None:
         (method,) = read_program(built(path)).methods

@@ -6,7 +6,7 @@ from __future__ import annotations
 import digits
 import pytest
 import torch
-from built import Real, Simulated, built, calls, largest_difference
+from built import Real, Simulated, calls, largest_difference
 from dataset import Pictures, load_split
 
 ACCURACY = 447 / 450

@@ -24,7 +24,7 @@ SENTENCES = [
 ]
 # Sentences 0 and 1, 2 and 3, 4 and 5 mean about the same.
 PAIRS = ((0, 1), (2, 3), (4, 5))
-# Found: 3e-7 in the real runtime, 3e-7 for fp32 and 1e-3 for fp16 in the reference executor, of values up to 0.2.
+# Of values up to 0.2.
 TOLERANCE = {"portable": 5e-6, "mps": 5e-6, "mps_fp16": 4e-3}
 
 Encoder = Callable[..., list[torch.Tensor]]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import mobilenet_v2
 import pytest
 import torch
-from built import Real, Simulated, built, calls, largest_difference, manifest
+from built import Real, Simulated, calls, largest_difference, manifest
 
 TOLERANCE = {"portable": 1e-5, "mps": 1e-5, "mps_fp16": 1e-2}
 
