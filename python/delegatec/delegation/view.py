@@ -33,7 +33,7 @@ class PartitionView:
         self.program = program
         self.nodes = tuple(nodes)
         members = set(nodes)
-        mutated = set(program.mutated_inputs().values())
+        mutated = set(program.mutated_inputs())
         inputs: dict[Node, None] = {}
         self.constants: dict[Node, torch.Tensor] = {}
         for node in nodes:

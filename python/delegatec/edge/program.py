@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export.graph_signature import InputKind, InputSpec, OutputSpec
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import TreeSpec
 
 CONSTANT_KINDS = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
+
+_MUTATION_KINDS = frozenset(
+    {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
+)
 
 
 @dataclass(eq=False)
@@ -63,27 +67,23 @@ class EdgeProgram:
         """The one output node."""
         return self.graph.output_node()
 
-    def mutated_inputs(self) -> dict[str, str]:
-        """Name of each output that is a new value of a placeholder -> name of that placeholder."""
+    def mutated_inputs(self) -> dict[str, Node]:
+        """Name of each placeholder that the program writes to -> the node of its new value."""
         by_target = {
-            spec.target: node.name
+            spec.target if spec.target is not None else node.name: node.name
             for node, spec in zip(self.placeholders(), self.input_specs, strict=True)
-            if spec.target is not None
         }
-        mutated: dict[str, str] = {}
-        for spec in self.output_specs:
-            if spec.kind.name == "BUFFER_MUTATION" or spec.kind.name == "PARAMETER_MUTATION":
-                assert spec.target is not None
-                mutated[spec.arg.name] = by_target[spec.target]
-            elif spec.kind.name == "USER_INPUT_MUTATION":
-                assert spec.target is not None
-                mutated[spec.arg.name] = spec.target
-        return mutated
+        results: Any = self.output_node().args[0]
+        return {
+            by_target[spec.target]: result
+            for spec, result in zip(self.output_specs, results, strict=True)
+            if spec.kind in _MUTATION_KINDS and spec.target is not None
+        }
 
     def erase_unused_placeholders(self) -> None:
         """Drops constants that no node reads, with their placeholders and specs."""
         kept: list[InputSpec] = []
-        mutated = set(self.mutated_inputs().values())
+        mutated = self.mutated_inputs()
         for node, spec in zip(self.placeholders(), self.input_specs, strict=True):
             if spec.kind in CONSTANT_KINDS and not node.users and node.name not in mutated:
                 self.constants.pop(node.name, None)

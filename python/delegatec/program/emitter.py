@@ -140,17 +140,13 @@ class _MethodEmitter:
 
     def _write_back(self) -> list[Instruction]:
         """Copies the new value of each mutable buffer into its memory, after everything else has run."""
-        by_name = {node.name: node for node in self._program.graph.nodes}
-        copy = self._operator("aten::copy_", "")
-        return (
-            [
-                KernelCall(copy, (buffer, self._node(by_name[value]), self._values.share(False), buffer))
-                for target, value in self._storages.mutable.items()
-                for buffer in (self._node(by_name[target]),)
-            ]
-            if self._storages.mutable
-            else []
-        )
+        placeholders = {node.name: node for node in self._program.placeholders()}
+        writes: list[Instruction] = []
+        for target, value in self._storages.mutable.items():
+            buffer = self._node(placeholders[target])
+            args = (buffer, self._node(value), self._values.share(False), buffer)
+            writes.append(KernelCall(self._operator("aten::copy_", ""), args))
+        return writes
 
     def _node(self, node: Node) -> int:
         slot = slot_of(node)

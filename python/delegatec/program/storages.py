@@ -51,13 +51,13 @@ class Storages:
         steps: the nodes that become instructions, in order.
         placements: every tensor in planned memory.
         constants: views of a constant: slot -> name of the constant's placeholder.
-        mutable: name of each placeholder that the program writes -> name of the node with its new value.
+        mutable: name of each placeholder that the program writes to -> the node of its new value.
     """
 
     steps: list[Node] = field(default_factory=list)
     placements: dict[Slot, Placement] = field(default_factory=dict)
     constants: dict[Slot, str] = field(default_factory=dict)
-    mutable: dict[str, str] = field(default_factory=dict)
+    mutable: dict[str, Node] = field(default_factory=dict)
 
     def all(self) -> list[Storage]:
         """Every storage once, in order of definition."""
@@ -70,7 +70,7 @@ def assign_storages(program: EdgeProgram) -> Storages:
     Mutable buffers live from before the first instruction to after the last: their memory is the model's
     state.
     """
-    result = Storages(mutable={target: name for name, target in program.mutated_inputs().items()})
+    result = Storages(mutable=program.mutated_inputs())
     end = sum(_is_step(node) for node in program.graph.nodes) + 1
     for node in program.graph.nodes:
         position = len(result.steps)

@@ -27,7 +27,7 @@ _MOVEMENT: Final = frozenset(
 
 def fold_constants(program: EdgeProgram) -> bool:
     """Replaces calls whose arguments are all constants by constants."""
-    mutated = set(program.mutated_inputs().values())
+    mutated = set(program.mutated_inputs())
     changed = False
     for node in list(program.graph.nodes):
         if _is_foldable(program, node, mutated) and _is_worth(program, node):

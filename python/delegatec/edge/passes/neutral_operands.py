@@ -39,4 +39,4 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
 def _is_true(program: EdgeProgram, value: object) -> bool:
     if not isinstance(value, Node) or value.name not in program.constants:
         return False
-    return bool(program.constants[value.name].all()) and value.name not in program.mutated_inputs().values()
+    return bool(program.constants[value.name].all()) and value.name not in program.mutated_inputs()
