@@ -86,7 +86,7 @@ class ArgumentLowering:
         if not isinstance(value, (tuple, list)):
             # the schema's int[2] takes one number for both
             value = [value] * (argument.N or 1)
-        if item in ("Tensor", "Optional[Tensor"):
+        if item in ("Tensor", "Optional[Tensor]"):
             optional = item != "Tensor"
             indices = tuple(-1 if element is None else self._tensor(element) for element in value)
             return self._values.share(ListValue("OptionalTensorList" if optional else "TensorList", indices))
