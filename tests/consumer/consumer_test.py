@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workspace that has this one as an external repository: builds, tests, runs and queries its programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from nested_bazel import NestedBazel, nested_bazel, source_root
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NestedBazel]:
+    """The workspace in `workspace/`, with this repository's path filled in."""
+    root = source_root()
+    folder = tmp_path_factory.mktemp("consumer")
+    workspace = folder / "workspace"
+    shutil.copytree(root / "tests" / "consumer" / "workspace", workspace)
+    declaration = workspace / "WORKSPACE"
+    declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(root)))
+    with nested_bazel(workspace, folder / "output") as bazel:
+        yield bazel
+
+
+def test_programs_agree_with_eager(consumer: NestedBazel) -> None:
+    consumer.run("test", "//...")
+
+
+def test_files_of_a_program(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:net_mps", "--output_groups=+manifest,+report,+debug,+ir")
+    folder = consumer.workspace / "bazel-bin" / "model"
+    assert (folder / "net_mps.pte").read_bytes()[4:8] == b"ET12"
+    assert json.loads((folder / "net_mps.manifest.json").read_text())
+    assert json.loads((folder / "net_mps.debug.json").read_text()) is not None
+    assert "<html" in (folder / "net_mps.report.html").read_text()
+    assert (folder / "net_mps.ir.txt").read_text()
+
+
+def test_query_by_kind(consumer: NestedBazel) -> None:
+    assert consumer.run("query", "kind(mps_program, //...)").split() == [
+        "//model:net_half_mps",
+        "//model:net_mps",
+    ]
+    assert consumer.run("query", "kind(portable_program, //...)").split() == ["//model:net_portable"]
+
+
+def test_inspect(consumer: NestedBazel) -> None:
+    assert "MPSBackend" in consumer.run("run", "//model:net_mps.inspect")
+
+
+def test_a_wrong_model_is_one_message(consumer: NestedBazel) -> None:
+    refused = consumer.attempt("build", "//model:missing_entry")
+    assert refused.returncode != 0
+    assert "//model:missing_entry: error DC1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (consumer.workspace / "bazel-bin" / "model" / "missing_entry.pt2").exists()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every output has the same bytes from another directory, with a worker and without one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from nested_bazel import NestedBazel, nested_bazel, source_root
+
+PROGRAMS = "kind('(exported|delegate|mps|portable)_program rule', //examples/... + //tests/rules/models:all)"
+GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
+WITHOUT_WORKERS = ("--strategy=TorchExport=sandboxed", "--strategy=DelegateLower=sandboxed")
+KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    """Copies the source tree, without what Bazel and other tools put beside it."""
+    ignored = shutil.ignore_patterns("bazel-*", ".git", ".*_cache", ".hypothesis", "__pycache__")
+    shutil.copytree(source_root(), folder, ignore=ignored, symlinks=True)
+    return folder
+
+
+def digests(bazel: NestedBazel, *strategy: str) -> dict[str, str]:
+    """Builds every program; path below bazel-bin -> SHA-256 of each file."""
+    programs = bazel.run("query", PROGRAMS).split()
+    assert programs
+    bazel.run("build", GROUPS, *strategy, *programs)
+    root = bazel.workspace / "bazel-bin"
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.name.endswith(KINDS)
+    }
+
+
+@pytest.fixture(scope="module")
+def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of what one directory gives with workers."""
+    folder = tmp_path_factory.mktemp("one")
+    with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output") as bazel:
+        return digests(bazel)
+
+
+@pytest.fixture(scope="module")
+def without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of what another directory, at another depth, gives without workers."""
+    folder = tmp_path_factory.mktemp("other") / "deeper" / "still"
+    with nested_bazel(copy_of_the_sources(folder / "rules"), folder / "output") as bazel:
+        return digests(bazel, *WITHOUT_WORKERS)
+
+
+def test_every_kind_of_output_is_compared(with_workers: dict[str, str]) -> None:
+    assert {kind for kind in KINDS for path in with_workers if path.endswith(kind)} == set(KINDS)
+
+
+def test_same_bytes(with_workers: dict[str, str], without_workers: dict[str, str]) -> None:
+    differing = [
+        path
+        for path in sorted(with_workers.keys() | without_workers.keys())
+        if with_workers.get(path) != without_workers.get(path)
+    ]
+    assert not differing, "\n".join(differing)
