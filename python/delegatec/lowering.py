@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from delegatec.delegation import BackendRegistry, DelegationReport, resolve_options, to_backend
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, to_edge
 from delegatec.program import EmittedProgram, emit
 from delegatec.report.debug_map import Sources, sources_of
 
@@ -75,7 +75,9 @@ def lower(
                     )
                 ]
             )
-        programs = _each(methods, lambda name, exported: to_edge(exported, method=name))
+        programs = _each(
+            methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
+        )
         return Lowered(emit(programs), programs, {}, _sources(programs), backend, settings)
 
     if registry is None:
@@ -122,7 +124,7 @@ def _left(report: DelegationReport) -> list[Diagnostic]:
             message=f"{rejection.backend_id} left {rejection.operator}: {rejection.message}",
             location=rejection.location,
             node=rejection.node,
-            help=rejection.help,
+            help=rejection.help or "choose another operator, or let this one run on the CPU",
         )
         for rejection in report.rejections
     ]
