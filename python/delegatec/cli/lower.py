@@ -50,11 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
     sys.path[:0] = arguments.import_path
+    options = _options(arguments.option)
     model = archive.load(arguments.program)
     lowered = lower(
         model.methods,
         arguments.backend,
-        _options(arguments.option),
+        options,
         require_full_delegation=arguments.require_full_delegation,
     )
     with replacing(arguments.pte) as file:

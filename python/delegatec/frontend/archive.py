@@ -100,7 +100,8 @@ def load(path: str) -> LoadedModel:
         path: a `.pt2`, from `save`.
 
     Raises:
-        DelegatecError: DC120, the file is none, is damaged, or is from another version of torch.
+        OSError: the file cannot be opened.
+        DelegatecError: DC120, it is no archive, is damaged, or is from another version of torch.
     """
     try:
         archive = MappedZip(path)
@@ -109,7 +110,7 @@ def load(path: str) -> LoadedModel:
         prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
         members = [name[len(prefix) : -len(suffix)] for name in archive.names() if name.startswith(prefix)]
         return LoadedModel({_method(member): _load_program(archive, member) for member in members})
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         raise DelegatecError(
             [
                 Diagnostic(

@@ -26,6 +26,8 @@ INPUT_DTYPES = (
     torch.uint8,
     torch.bool,
 )
+# The name that a .pt2 stores `forward` under.
+_RESERVED = "model"
 _SCALARS = (int, float, bool, str, type(None))
 
 
@@ -120,21 +122,15 @@ class Model:
 
     def _method_problems(self, name: str, method: Method) -> Iterator[Diagnostic]:
         where = "" if name == "forward" else f"methods[{name!r}]."
-        # "model" is the name that a .pt2 stores `forward` under.
-        if (
-            not name.isidentifier()
-            or name == "model"
-            or (name == "forward" and "forward" in self.methods and self.example_inputs)
-        ):
-            yield self._wrong(
-                "methods", name, "names that are identifiers, and not `model`", "rename the method"
-            )
-        if isinstance(self.module, torch.nn.Module) and not callable(
-            getattr(self.module, method.function, None)
-        ):
-            yield self._wrong(
-                f"{where}function", method.function, "the name of a method of the module", "check the name"
-            )
+        twice = name == "forward" and name in self.methods and self.example_inputs is not None
+        if not name.isidentifier() or name == _RESERVED or twice:
+            expected = f"names that are identifiers, used once, and not `{_RESERVED}`"
+            yield self._wrong("methods", name, expected, "rename the method")
+        owner = self.module
+        is_module = isinstance(owner, torch.nn.Module) or isinstance(owner, type)
+        if is_module and not callable(getattr(owner, method.function, None)):
+            expected = "the name of a method of the module"
+            yield self._wrong(f"{where}function", method.function, expected, "check the name")
         if not isinstance(method.example_inputs, tuple):
             single = isinstance(method.example_inputs, torch.Tensor)
             yield self._wrong(

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec inspect`: what is in a `.pte`, a `.pt2`, or the blob of a delegate."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+# How many bytes tell what a file is.
+_HEAD: Final = 16
+_ZIP: Final = b"PK\x03\x04"
+_PROGRAM: Final = b"ET12"  # at byte 4, as of every FlatBuffer with an identifier
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("file", metavar="FILE", help="a .pte, a .pt2, or a bare blob of a delegate")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what is in the file."""
+    with open(arguments.file, "rb") as file:
+        head = file.read(_HEAD)
+    if head[4:8] == _PROGRAM:
+        text = _program(arguments.file, arguments.format)
+    elif head.startswith(_ZIP):
+        text = _exported(arguments.file, arguments.format)
+    else:
+        text = _blob(arguments.file, arguments.format)
+    sys.stdout.write(text)
+    return 0
+
+
+def _program(path: str, format_: str) -> str:
+    from delegatec.report.inspection import inspect_program
+    from delegatec.report.text import format_program
+
+    contents = inspect_program(path)
+    return _json(dataclasses.asdict(contents)) if format_ == "json" else format_program(contents)
+
+
+def _exported(path: str, format_: str) -> str:
+    from delegatec.frontend import archive
+    from delegatec.report.exported import format_model, inspect_model
+
+    contents = inspect_model(archive.load(path).methods)
+    return (
+        _json([dataclasses.asdict(method) for method in contents])
+        if format_ == "json"
+        else format_model(contents)
+    )
+
+
+def _blob(path: str, format_: str) -> str:
+    """Asks each backend that can describe blobs; one that it does not know is a DelegatecError."""
+    from delegatec.backends import builtin_backends
+
+    content = memoryview(Path(path).read_bytes())
+    for backend in builtin_backends():
+        describe = getattr(backend, "describe", None)
+        if describe is None:
+            continue
+        try:
+            text = str(describe(content))
+        except DelegatecError:
+            continue
+        if format_ == "json":
+            return _json({"backend": backend.id, "bytes": len(content), "text": text})
+        return f"blob for {backend.id}, {len(content)} B\n{text.rstrip()}\n"
+    raise DelegatecError(
+        [
+            Diagnostic(
+                code="DC350",
+                message="the file is neither a .pte, nor a .pt2, nor the blob of a delegate",
+                help="inspect shows what `delegatec export` and `delegatec lower` write",
+            )
+        ]
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec verify`: a `.pte` on this host against its `.pt2` in eager."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program")
+    parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that was made of it")
+    parser.add_argument("--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own")
+    parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="where it is imported from")
+    parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (default: %(default)s)")
+    parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, help="random inputs besides the examples (default: 3)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the program, prints a table of the outputs, and fails if one is off."""
+    from delegatec.backends import builtin_backends
+    from delegatec.diagnostics import DelegatecError
+    from delegatec.frontend import archive
+    from delegatec.verify.verification import verify_program
+
+    sys.path[:0] = arguments.import_path
+    registry = builtin_backends()
+    if arguments.backend:
+        registry.resolve(arguments.backend)
+    result = verify_program(
+        arguments.pte,
+        archive.load(arguments.program).methods,
+        registry,
+        atol=arguments.atol,
+        rtol=arguments.rtol,
+        seeds=arguments.seeds,
+    )
+    print(result.table())
+    if result.diagnostics:
+        raise DelegatecError(result.diagnostics)
+    return 0

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line itself: exit codes, parameter files, and bugs of our own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from workspace import Workspace
+
+from delegatec.cli import export as export_verb
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "VERB"),
+        (("compile",), "'compile'"),
+        (("export",), "--entry"),
+        (("export", "--entree=x"), "--entry"),
+        (("lower", "--program=a.pt2", "--pte=a.pte", "--pt=x"), "--pt=x"),
+        (("lower", "--program=a.pt2", "--pte=a.pte", "--option=fp16"), "NAME=VALUE"),
+        (("lower", "--program=good.pt2", "--pte=a.pte", "--option=a=1", "--option=a=2"), "twice"),
+        (("@missing.params",), "missing.params"),
+        (("export", "--seed=x"), "--seed"),
+    ],
+)
+def test_wrong_command_line(workspace: Workspace, arguments: tuple[str, ...], words: str) -> None:
+    workspace.export("good")
+    result = workspace.run(*arguments)
+    assert result.code == 2
+    assert "error DC001" in result.text
+    assert words in result.text
+    assert "Traceback" not in result.text
+
+
+def test_help(workspace: Workspace) -> None:
+    result = workspace.run("--help")
+    assert result.code == 0
+    assert all(verb in result.text for verb in ("export", "lower", "verify", "inspect"))
+
+
+def test_missing_input(workspace: Workspace) -> None:
+    result = workspace.lower("good")
+    assert result.code == 1
+    assert "error DC002: good.pt2: No such file or directory" in result.text
+
+
+def test_unwritable_output(workspace: Workspace) -> None:
+    result = workspace.export("good", "--program=no_such_folder/good.pt2")
+    assert result.code == 1
+    assert "error DC002: no_such_folder/good.pt2" in result.text
+
+
+@pytest.mark.parametrize("form", ["@{}", "--flagfile={}"])
+def test_parameter_file(workspace: Workspace, form: str) -> None:
+    Path("params").write_text("--entry=good:build\n--source=pkg/good.py\n--program=good.pt2\n")
+    assert workspace.run("export", form.format("params")).code == 0
+    assert "good.pt2" in workspace.files()
+
+
+def test_bug(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> int:
+        Path("good.pt2").write_text("half")
+        raise KeyError("ours")
+
+    monkeypatch.setattr(export_verb, "run", run)
+    result = workspace.export("good")
+    assert result.code == 70
+    assert "Traceback" in result.text
+    assert "//pkg:good: this is a bug of delegatec" in result.text
+    assert "good.pt2" not in workspace.files()
+
+
+def test_process(workspace: Workspace) -> None:
+    command = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", "export", "--label=//pkg:not_a_model"]
+    command += ["--entry=not_a_model:build", "--source=pkg/not_a_model.py", "--program=a.pt2"]
+    process = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert process.stderr.startswith("//pkg:not_a_model: error DC107: ")
+    assert "a.pt2" not in workspace.files()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a child process: modules are found where this one finds them."""
+    return dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")

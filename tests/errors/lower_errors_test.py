@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that cannot be lowered, through `delegatec lower`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from export_errors_test import Problem, check
+from workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, how it is lowered, and what is wrong with it."""
+
+    model: str
+    arguments: tuple[str, ...]
+    problems: list[Problem] = field(default_factory=list)
+
+
+CASES = {
+    "operator": Case(
+        "unsupported_operator",
+        (),
+        [
+            Problem("DC201", 11, ("linalg_inv", "torch.linalg.inv(x)")),
+            Problem("DC201", 12, ("eigvals", "torch.linalg.eigvals(x)")),
+        ],
+    ),
+    "complex": Case("complex_values", (), [
+            Problem("DC201", 11, ("view_as_complex",)),
+            Problem("DC202", 11, ("complex64", "float32")),
+            Problem("DC201", 11, ("view_as_real",)),
+        ]),
+    "half_overflow": Case(
+        "half_overflow",
+        ("--backend=mps", "--option=precision=fp16"),
+        [Problem("DC406", 16, ("large", "1e+06")), Problem("DC406", 16, ("larger", "1e+09"))],
+    ),
+    "partly_delegated": Case(
+        "partly_delegated",
+        ("--backend=mps", "--require-full-delegation"),
+        [Problem("DC405", 11, ("cumsum",))],
+    ),
+    "backend": Case("good", ("--backend=msp",), [Problem("DC401", 0, ("'msp'", "mps"))]),
+    "plug-in": Case("good", ("--backend=pkg.good:BACKEND", "--import-path=."), [Problem("DC403", 0, ("BACKEND",))]),
+    "option": Case(
+        "good",
+        ("--backend=mps", "--option=precison=fp16", "--option=precision=fp8"),
+        [
+            Problem("DC402", 0, ("'fp8'", "fp16", "fp32")),
+            Problem("DC402", 0, ("'precison'", "'precision'")),
+        ],
+    ),
+    "option of portable": Case("good", ("--option=precision=fp16",), [Problem("DC402", 0, ("portable",))]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_program(workspace: Workspace, name: str) -> None:
+    case = CASES[name]
+    assert workspace.export(case.model).code == 0
+    before = workspace.files()
+    result = workspace.lower(case.model, *case.arguments)
+    check(result.text, case.model, f"//pkg:{case.model}_lowered", case.problems)
+    assert result.code == 1
+    assert workspace.files() == before
+
+
+def test_good_model_gives_every_output(workspace: Workspace) -> None:
+    assert workspace.export("good").code == 0
+    result = workspace.lower("good", "--backend=mps", "--require-full-delegation")
+    assert result.code == 0, result.text
+    assert {f"good.{name}" for name in ("pte", "manifest", "report", "debug", "ir")} <= workspace.files()
+    assert workspace.run("verify", "--program=good.pt2", "--pte=good.pte").code == 0
+
+
+def test_outputs_of_an_earlier_run_do_not_survive_a_failure(workspace: Workspace) -> None:
+    assert workspace.export("good").code == 0
+    assert workspace.lower("good").code == 0
+    assert workspace.lower("good", "--backend=none").code == 1
+    assert not any(name.startswith("good.") and name not in ("good.pt2", "good.json") for name in workspace.files())
+
+
+def test_damaged_program(workspace: Workspace) -> None:
+    assert workspace.export("good").code == 0
+    archive = Path("good.pt2")
+    archive.write_bytes(archive.read_bytes()[:500])
+    result = workspace.lower("good")
+    assert result.code == 1
+    assert "error DC120: good.pt2" in result.text
+
+
+def test_program_that_computes_something_else(workspace: Workspace) -> None:
+    assert workspace.export("good").code == 0
+    assert workspace.lower("good").code == 0
+    assert workspace.export("good", "--seed=1").code == 0
+    result = workspace.run("verify", "--label=//pkg:good_test", "--program=good.pt2", "--pte=good.pte")
+    assert result.code == 1
+    assert "//pkg:good_test: error DC502" in result.text

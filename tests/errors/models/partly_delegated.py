@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator that the MPS backend leaves to the CPU."""
+
+import torch
+
+import delegatec
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + torch.cumsum(x, dim=0)
+
+
+def build():
+    return delegatec.Model(Net(), (torch.ones(3, 2),))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's workspace in a temporary folder, and the command line on it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from delegatec.cli.main import main
+
+MODELS = Path(__file__).resolve().parent / "models"
+DATA = ("pkg/checkpoint.safetensors", "pkg/damaged.pt", "pkg/missing.pt")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command gave: its exit code, and all that it printed."""
+
+    code: int
+    text: str
+
+
+@dataclass
+class Workspace:
+    """A workspace with the bad models in `pkg`; its root is the working directory."""
+
+    root: Path
+    capture: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str) -> Result:
+        """Runs the command line in this process, as if in a new one."""
+        path, modules = list(sys.path), set(sys.modules)
+        self.capture.readouterr()
+        try:
+            code = main(arguments)
+        finally:
+            sys.path[:] = path
+            for name in set(sys.modules) - modules:
+                if name.startswith("pkg."):
+                    del sys.modules[name]
+        out, err = self.capture.readouterr()
+        return Result(code, out + err)
+
+    def export(self, model: str, *more: str) -> Result:
+        """Exports a model of the workspace to `<model>.pt2`."""
+        data = [f"--data={path}" for path in DATA]
+        return self.run(
+            "export",
+            f"--label=//pkg:{model}",
+            f"--entry={model}:build",
+            f"--source=pkg/{model}.py",
+            "--import-path=.",
+            f"--program={model}.pt2",
+            f"--signature={model}.json",
+            *data,
+            *more,
+        )
+
+    def lower(self, model: str, *more: str) -> Result:
+        """Lowers `<model>.pt2`, with every output."""
+        outputs = ("pte", "manifest", "report", "debug", "ir")
+        return self.run(
+            "lower",
+            f"--label=//pkg:{model}_lowered",
+            f"--program={model}.pt2",
+            *(f"--{name}={model}.{name}" for name in outputs),
+            *more,
+        )
+
+    def files(self) -> set[str]:
+        """Names of the files in the workspace's root."""
+        return {path.name for path in self.root.iterdir() if path.is_file()}
+
+
+def make_workspace(root: Path) -> None:
+    """Fills a folder with the bad models and their data."""
+    shutil.copytree(MODELS, root / "pkg", ignore=shutil.ignore_patterns("__pycache__"))
+    tensors = {
+        "0.weight": torch.zeros(4, 4),
+        "0.bias": torch.zeros(3, dtype=torch.float16),
+        "2.weight": torch.zeros(2, 3),
+        "extra": torch.zeros(1),
+    }
+    save_file(tensors, str(root / "pkg" / "checkpoint.safetensors"))
+    (root / "pkg" / "damaged.pt").write_text("hello")
