@@ -50,12 +50,10 @@ def _exported(path: str, format_: str) -> str:
     from delegatec.frontend import archive
     from delegatec.report.exported import format_model, inspect_model
 
-    contents = inspect_model(archive.load(path).methods)
-    return (
-        _json([dataclasses.asdict(method) for method in contents])
-        if format_ == "json"
-        else format_model(contents)
-    )
+    methods = inspect_model(archive.load(path).methods)
+    if format_ == "json":
+        return _json([dataclasses.asdict(method) for method in methods])
+    return format_model(methods)
 
 
 def _blob(path: str, format_: str) -> str:

@@ -23,6 +23,7 @@ class Comparison:
         worst_index: the element that exceeds its tolerance by most; None for no elements.
         worst_actual: its value.
         worst_expected: what it should be.
+        vacuous: a tensor of zeros would have passed as well: the tolerance is too large to say anything.
         failures: how many elements are out of tolerance.
         elements: how many there are.
     """
@@ -35,6 +36,7 @@ class Comparison:
     worst_index: tuple[int, ...] | None
     worst_actual: float
     worst_expected: float
+    vacuous: bool
     failures: int
     elements: int
 
@@ -52,7 +54,7 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: 
     """
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     if expected.numel() == 0:
-        return Comparison(True, 0.0, 0.0, 1.0, math.inf, None, 0.0, 0.0, 0, 0)
+        return Comparison(True, 0.0, 0.0, 1.0, math.inf, None, 0.0, 0.0, False, 0, 0)
     if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
         atol = rtol = 0.0
     a = actual.detach().flatten().to(torch.float64)
@@ -79,6 +81,7 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: 
         worst_index=tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), expected.shape)),
         worst_actual=float(a[worst]),
         worst_expected=float(e[worst]),
+        vacuous=bool((e.abs() <= allowed).all()) and power > 0,
         failures=int(bad.sum()),
         elements=expected.numel(),
     )

@@ -153,9 +153,7 @@ class Interpreter:
             found = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
             _fail("DC504", f"input {position} is of {found}; the program takes {slot.dtype}")
         if slot.spec.dynamism is Dynamism.STATIC and tuple(value.shape) != slot.spec.sizes:
-            _fail(
-                "DC504", f"input {position} is {list(value.shape)}; the program takes {list(slot.spec.sizes)}"
-            )
+            _fail("DC504", f"input {position} is {list(value.shape)}; it takes {list(slot.spec.sizes)}")
         try:
             slot.write(value)
         except DelegatecError as error:

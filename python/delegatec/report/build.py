@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the manifest from what the compiler made and, for everything that is in it, from the file itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from delegatec.delegation import DelegationReport, RejectionSummary
+from delegatec.diagnostics import SourceLocation
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.emitted import EmittedMethod, EmittedProgram
+from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.reader import read_program
+from delegatec.program.reader_model import Dynamism, Method, Program, Tensor
+from delegatec.report.file_parts import file_info
+from delegatec.report.graph import operator_graph
+from delegatec.report.inspection import kernel_counts, spec_text
+from delegatec.report.manifest import (
+    SCHEMA_VERSION,
+    Argument,
+    DelegateInfo,
+    Location,
+    Manifest,
+    MemoryInfo,
+    MethodInfo,
+    NotDelegated,
+    OperatorCount,
+    PlannedStorage,
+    Weight,
+)
+
+
+def build_manifest(
+    *,
+    compiler: str,
+    label: str,
+    backend: str,
+    options: Mapping[str, str],
+    programs: Mapping[str, EdgeProgram],
+    reports: Mapping[str, DelegationReport],
+    emitted: EmittedProgram,
+    pte: Path | str,
+) -> Manifest:
+    """Describes a program that was just built.
+
+    Args:
+        compiler: name and version of the compiler.
+        label: the target that was built.
+        backend: name of the backend that was asked, or "portable".
+        options: value of each of its options.
+        programs: method -> its edge program, after delegation.
+        reports: method -> what became of its nodes; a method may lack one if no backend was asked.
+        emitted: what was written.
+        pte: the file that was written.
+
+    Raises:
+        DelegatecError: DC35x, the file cannot be read back.
+    """
+    program = read_program(pte)
+    methods = []
+    for plan in emitted.methods:
+        report = reports.get(plan.name, DelegationReport())
+        methods.append(_method(program.method(plan.name), plan, programs[plan.name], report))
+    return Manifest(
+        schema_version=SCHEMA_VERSION,
+        compiler=compiler,
+        label=label,
+        backend=backend,
+        options=dict(sorted(options.items())),
+        methods=tuple(methods),
+        weights=tuple(_weights(program, emitted)),
+        file=file_info(program, pte),
+    )
+
+
+def _method(
+    method: Method, emitted: EmittedMethod, edge: EdgeProgram, report: DelegationReport
+) -> MethodInfo:
+    instructions = method.chains[0].instructions
+    graph = operator_graph(edge, {summary.module.name: i for i, summary in enumerate(report.delegates)})
+    left = sum(node.delegate is None for node in graph)
+    return MethodInfo(
+        name=method.name,
+        inputs=tuple(_arguments(method, method.inputs, (node.name for node in edge.user_inputs()))),
+        outputs=tuple(_arguments(method, method.outputs, _output_names(edge))),
+        nodes=report.nodes_before or left,
+        nodes_delegated=report.nodes_delegated,
+        instructions=len(instructions),
+        kernels=kernel_counts(method),
+        delegates=tuple(_delegates(method, emitted, report)),
+        not_delegated=tuple(map(_not_delegated, report.rejections)),
+        memory=_memory(emitted.memory_plan),
+        graph=graph,
+    )
+
+
+def _arguments(method: Method, indices: Iterable[int], names: Iterable[str]) -> Iterable[Argument]:
+    for index, name in zip(indices, names, strict=True):
+        value = method.values[index]
+        if isinstance(value, Tensor):
+            yield Argument(name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC)
+        else:
+            yield Argument(repr(value), type(value).__name__, (), False)
+
+
+def _output_names(edge: EdgeProgram) -> list[str]:
+    results = edge.output_node().args[0]
+    assert isinstance(results, (list, tuple))
+    kept = [
+        result
+        for result, spec in zip(results, edge.output_specs, strict=True)
+        if spec.kind.name == "USER_OUTPUT"
+    ]
+    return [getattr(result, "name", repr(result)) for result in kept]
+
+
+def _counts(calls: Mapping[str, int]) -> tuple[OperatorCount, ...]:
+    by_count = sorted(calls.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(OperatorCount(name, count) for name, count in by_count)
+
+
+def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport) -> Iterable[DelegateInfo]:
+    in_file = {made.name: read for made, read in zip(emitted.delegates, method.delegates, strict=True)}
+    for summary in report.delegates:
+        module = summary.module
+        read = in_file[module.name]
+        yield DelegateInfo(
+            name=module.name,
+            backend=read.id,
+            bytes=len(read.blob),
+            sha256=hashlib.sha256(read.blob).hexdigest(),
+            nodes=sum(summary.operators.values()),
+            operators=_counts(summary.operators),
+            compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
+            inputs=summary.input_names,
+            outputs=summary.output_names,
+        )
+
+
+def _not_delegated(rejection: RejectionSummary) -> NotDelegated:
+    return NotDelegated(
+        node=rejection.node,
+        operator=rejection.operator,
+        backend=rejection.backend_id,
+        rule=rejection.rule,
+        message=rejection.message,
+        help=rejection.help,
+        location=_location(rejection.location),
+    )
+
+
+def _location(source: SourceLocation | None) -> Location | None:
+    """A source location as the manifest has it."""
+    return None if source is None else Location(source.file, source.line, source.function, source.text)
+
+
+def _memory(plan: MemoryPlan) -> MemoryInfo:
+    return MemoryInfo(
+        arena_bytes=plan.arena_size,
+        lower_bound_bytes=plan.lower_bound,
+        order=plan.order,
+        storages=tuple(PlannedStorage(s.name, s.size, s.offset, s.first, s.last) for s in plan.storages),
+    )
+
+
+def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
+    """Names come from the compiler, the rest from the file."""
+    constants: dict[int, Tensor] = {}
+    mutable: dict[int, Tensor] = {}
+    for method in program.methods:
+        for value in method.values:
+            if isinstance(value, Tensor) and value.data is not None:
+                (constants if value.is_constant else mutable).setdefault(value.data_index, value)
+    for index, names in enumerate(emitted.constant_names, start=1):
+        if index in constants:
+            tensor = constants[index]
+            yield Weight(names, tensor.kind.name, tensor.sizes, tensor.nbytes, mutable=False)
+    for index in sorted(mutable):
+        tensor = mutable[index]
+        yield Weight((tensor.name,), tensor.kind.name, tensor.sizes, tensor.nbytes, mutable=True)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: one HTML file that needs nothing else, made of the manifest alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from delegatec.report.manifest import Location, Manifest, MethodInfo
+from delegatec.report.memory_picture import draw_memory
+from delegatec.report.partition_picture import draw_partition, short_name
+from delegatec.report.sizes import human_bytes
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Nodes that a backend left for the same reason: message, help, and where they come from."""
+
+    operator: str
+    rule: str
+    message: str
+    help: str
+    nodes: tuple[str, ...]
+    locations: tuple[Location, ...]
+
+
+def render_html(manifest: Manifest) -> str:
+    """Renders the report.
+
+    Args:
+        manifest: of the program.
+
+    Returns:
+        The whole document.
+    """
+    environment = Environment(
+        loader=PackageLoader("delegatec.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(bytes=human_bytes, short=short_name, percent=_percent, shape=_shape)
+    pictures = {method.name: draw_partition(method) for method in manifest.methods if method.graph}
+    return environment.get_template("report.html.jinja").render(
+        manifest=manifest,
+        totals=_totals(manifest),
+        reasons={method.name: _reasons(method) for method in manifest.methods},
+        pictures=pictures,
+        memories={method.name: draw_memory(method.memory) for method in manifest.methods},
+        weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
+        parts=_parts(manifest),
+    )
+
+
+def _totals(manifest: Manifest) -> dict[str, int]:
+    methods = manifest.methods
+    return {
+        "nodes": sum(method.nodes for method in methods),
+        "delegated": sum(method.nodes_delegated for method in methods),
+        "delegates": sum(len(method.delegates) for method in methods),
+        "delegate_bytes": sum(delegate.bytes for method in methods for delegate in method.delegates),
+        "instructions": sum(method.instructions for method in methods),
+        "kernels": len({kernel.name for method in methods for kernel in method.kernels}),
+        "weight_bytes": sum(weight.bytes for weight in manifest.weights),
+        "shared_bytes": sum(weight.bytes * (len(weight.names) - 1) for weight in manifest.weights),
+        "arena": max((method.memory.arena_bytes for method in methods), default=0),
+        "bound": max((method.memory.lower_bound_bytes for method in methods), default=0),
+    }
+
+
+def _reasons(method: MethodInfo) -> list[Reason]:
+    """Equal reasons together, those that hold most nodes back first."""
+    nodes: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    places: dict[tuple[str, str, str, str], list[Location]] = defaultdict(list)
+    for item in method.not_delegated:
+        key = item.operator, item.rule, item.message, item.help
+        nodes[key].append(item.node)
+        if item.location is not None and item.location not in places[key]:
+            places[key].append(item.location)
+    reasons = [Reason(*key, nodes=tuple(names), locations=tuple(places[key])) for key, names in nodes.items()]
+    return sorted(reasons, key=lambda reason: (-len(reason.nodes), reason.operator, reason.message))
+
+
+def _parts(manifest: Manifest) -> list[tuple[str, int]]:
+    """Kind of part -> bytes, with the padding between them."""
+    sizes: dict[str, int] = {}
+    for part in manifest.file.parts:
+        sizes[part.kind] = sizes.get(part.kind, 0) + part.bytes
+    padding = manifest.file.bytes - sum(sizes.values())
+    return [*sizes.items(), ("padding", padding)] if padding else list(sizes.items())
+
+
+def _percent(part: int, whole: int) -> str:
+    if whole == 0:
+        return "0 %"
+    if part in (0, whole):
+        return f"{100 * part // whole} %"
+    value = min(max(100 * part / whole, 0.1), 99.9)  # what is left, or taken, must show
+    return f"{value:.0f} %" if 1 <= value <= 99 else f"{value:.1f} %"
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return " \u00d7 ".join(map(str, sizes)) or "scalar"

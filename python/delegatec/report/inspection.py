@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in a .pte, by the file alone: ours or another compiler's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegatec.program.reader import read_program
+from delegatec.program.reader_model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
+from delegatec.report.file_parts import file_info
+from delegatec.report.manifest import FilePart, OperatorCount
+
+
+@dataclass(frozen=True)
+class TensorContents:
+    """A tensor, or a number (whose text is its name): dtype, and sizes (upper bounds where `dynamic`)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    dynamic: bool
+
+
+@dataclass(frozen=True)
+class DelegateContents:
+    """A delegate: backend id, size and hash of its blob, settings (text, or hexadecimal after "0x")."""
+
+    backend: str
+    bytes: int
+    sha256: str
+    compile_specs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class MethodContents:
+    """A method.
+
+    Attributes:
+        name: such as "forward".
+        inputs: what a caller passes.
+        outputs: what it gets.
+        values: number of values.
+        instructions: number of instructions.
+        kernels: kernels of the runtime, with the number of their calls.
+        delegates: its delegates.
+        arena_bytes: size of each arena of planned memory.
+        planned: number of tensors in them.
+        constants: number of constant tensors.
+        constant_bytes: their size, each run of bytes counted once.
+        state: mutable buffers with initial bytes.
+    """
+
+    name: str
+    inputs: tuple[TensorContents, ...]
+    outputs: tuple[TensorContents, ...]
+    values: int
+    instructions: int
+    kernels: tuple[OperatorCount, ...]
+    delegates: tuple[DelegateContents, ...]
+    arena_bytes: tuple[int, ...]
+    planned: int
+    constants: int
+    constant_bytes: int
+    state: tuple[TensorContents, ...]
+
+
+@dataclass(frozen=True)
+class ProgramContents:
+    """A program file: size and hash, its parts (the program, then the segments), and its methods."""
+
+    bytes: int
+    sha256: str
+    parts: tuple[FilePart, ...]
+    named_data: dict[str, int]
+    methods: tuple[MethodContents, ...]
+
+
+def inspect_program(pte: Path | str) -> ProgramContents:
+    """Reads a program and sums it up.
+
+    Raises:
+        DelegatecError: DC35x, it cannot be read.
+    """
+    program = read_program(pte)
+    info = file_info(program, pte)
+    return ProgramContents(
+        bytes=info.bytes,
+        sha256=info.sha256,
+        parts=info.parts,
+        named_data=program.named_data,
+        methods=tuple(map(_method, program.methods)),
+    )
+
+
+def spec_text(spec: CompileSpec) -> str:
+    """The value of a compile spec: text where it is printable ASCII, else hexadecimal after "0x"."""
+    if spec.value.isascii() and spec.value.decode("ascii").isprintable():
+        return spec.value.decode("ascii")
+    return f"0x{spec.value.hex()}"
+
+
+def kernel_counts(method: Method) -> tuple[OperatorCount, ...]:
+    """The kernels that a method calls, the most frequent first."""
+    calls = Counter(
+        method.operators[instruction.operator]
+        for chain in method.chains
+        for instruction in chain.instructions
+        if isinstance(instruction, KernelCall)
+    )
+    by_count = sorted(calls.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(OperatorCount(name, count) for name, count in by_count)
+
+
+def _method(method: Method) -> MethodContents:
+    tensors = [value for value in method.values if isinstance(value, Tensor)]
+    constants = {value.data_index: value.nbytes for value in tensors if value.is_constant}
+    return MethodContents(
+        name=method.name,
+        inputs=tuple(_values(method, method.inputs)),
+        outputs=tuple(_values(method, method.outputs)),
+        values=len(method.values),
+        instructions=sum(len(chain.instructions) for chain in method.chains),
+        kernels=kernel_counts(method),
+        delegates=tuple(
+            DelegateContents(
+                delegate.id,
+                len(delegate.blob),
+                hashlib.sha256(delegate.blob).hexdigest(),
+                {spec.key: spec_text(spec) for spec in delegate.compile_specs},
+            )
+            for delegate in method.delegates
+        ),
+        arena_bytes=method.arena_bytes[1:],
+        planned=sum(value.allocation is not None for value in tensors),
+        constants=len(constants),
+        constant_bytes=sum(constants.values()),
+        state=tuple(_value(v) for v in tensors if v.allocation is not None and v.data is not None),
+    )
+
+
+def _values(method: Method, indices: Iterable[int]) -> Iterable[TensorContents]:
+    return (_value(method.values[index]) for index in indices)
+
+
+def _value(value: Value) -> TensorContents:
+    if isinstance(value, Tensor):
+        return TensorContents(value.name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC)
+    return TensorContents(repr(value), type(value).__name__, (), False)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain text for the terminal: what `inspect` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delegatec.report.inspection import MethodContents, ProgramContents, TensorContents
+from delegatec.report.sizes import human_bytes
+
+
+def format_program(contents: ProgramContents) -> str:
+    """A program as text.
+
+    Args:
+        contents: what is in the file.
+
+    Returns:
+        Lines, the last one ended.
+    """
+    lines = [f"program of {len(contents.methods)} method(s), {_size(contents.bytes)}", ""]
+    lines += _table(
+        [("part", "offset", "bytes"), *((p.kind, str(p.offset), str(p.bytes)) for p in contents.parts)]
+    )
+    for key, segment in contents.named_data.items():
+        lines.append(f"  named data {key}: part {segment + 1}")
+    for method in contents.methods:
+        lines += ["", *_method(method)]
+    return "\n".join(lines) + "\n"
+
+
+def _method(method: MethodContents) -> list[str]:
+    lines = [f"method {method.name}: {method.instructions} instruction(s), {method.values} values"]
+    lines += [f"  input {i}   {_tensor(value)}" for i, value in enumerate(method.inputs)]
+    lines += [f"  output {i}  {_tensor(value)}" for i, value in enumerate(method.outputs)]
+    arenas = ", ".join(map(_size, method.arena_bytes)) or "none"
+    lines.append(f"  planned memory: {arenas} for {method.planned} tensors")
+    lines.append(f"  constants: {_size(method.constant_bytes)} in {method.constants} tensors")
+    if method.state:
+        lines.append("  state:")
+        lines += _indented(_table([(value.name or "-", _tensor(value)) for value in method.state]))
+    if method.delegates:
+        lines.append("  delegates:")
+        head = ("backend", "blob", "sha256", "settings")
+        rows = [
+            (
+                d.backend,
+                _size(d.bytes),
+                d.sha256[:16],
+                " ".join(f"{k}={v}" for k, v in d.compile_specs.items()),
+            )
+            for d in method.delegates
+        ]
+        lines += _indented(_table([head, *rows]))
+    if method.kernels:
+        lines.append("  kernels:")
+        lines += _indented(_table([(kernel.name, str(kernel.count)) for kernel in method.kernels]))
+    return lines
+
+
+def _tensor(value: TensorContents) -> str:
+    if not value.shape and value.dtype in {"int", "float", "bool", "str", "NoneType"}:
+        return f"{value.dtype} {value.name}"
+    bound = " (upper bound)" if value.dynamic else ""
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]{bound}"
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1000 else f"{human_bytes(count)} ({count} B)"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
