@@ -123,6 +123,8 @@ def _place_input(program: EdgeProgram, result: Storages, node: Node, end: int) -
 
 
 def _extend(result: Storages, source: Node, position: int) -> None:
+    if source.op == "get_attr":
+        return
     for index in range(len(results_of(source))):
         placement = result.placements.get((source, index))
         if placement is not None:
