@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the test cases of a `bazel test`, from its build events, and prints `N passed, N failed` as the last line.
+"""Counts the test cases of a `bazel test` and prints `N passed, N failed`.
 
 Usage: count_tests.py EVENTS.json
 
-The events are Bazel's own (`--build_event_json_file`): each test's status, and where its JUnit report lies. A test
-without a report, or one that fails though no case of its report does, counts as one case.
+The events are Bazel's own (`--build_event_json_file`): each test's status, and where its JUnit report lies. A
+test without a report, or one that fails though no case of its report does, counts as one case.
 """
 
 from __future__ import annotations

@@ -32,10 +32,9 @@ _SITES = {
             "pkg_resources",
             "setuptools",
             "setuptools-*",
-            # For who compiles C or Fortran against numpy.
+            # For who compiles C against numpy.
             "numpy/_core/include",
             "numpy/_core/lib",
-            "numpy/f2py",
         ],
         # `import torch` fails without it.
         keep = ["torch/bin/torch_shm_manager"],
