@@ -79,9 +79,7 @@ def assign_storages(program: EdgeProgram) -> Storages:
         elif node.op == "call_function":
             for source in node.all_input_nodes:
                 _extend(result, source, position)
-            if node.target is operator.getitem:
-                _alias(result, (node, 0), (node.args[0], node.args[1]))
-            elif not _place_view(result, node):
+            if _is_step(node) and not _place_view(result, node):
                 for index, val in enumerate(results_of(node)):
                     if isinstance(val, torch.Tensor):
                         storage = Storage(node.name, byte_size(program, val), position, position)
@@ -100,7 +98,15 @@ def results_of(node: Node) -> tuple[Any, ...]:
 
 
 def slot_of(node: Node) -> Slot:
-    """The slot of a node that stands for one tensor."""
+    """The slot of a node that stands for one tensor.
+
+    A `getitem` has the slot of the result that it takes, not one of its own: a kernel that resizes its result
+    resizes what everyone reads.
+    """
+    if node.target is operator.getitem:
+        source, index = node.args
+        assert isinstance(source, Node) and isinstance(index, int)
+        return (source, index)
     return (node, 0)
 
 
@@ -125,8 +131,12 @@ def _place_input(program: EdgeProgram, result: Storages, node: Node, end: int) -
 def _extend(result: Storages, source: Node, position: int) -> None:
     if source.op == "get_attr":
         return
-    for index in range(len(results_of(source))):
-        placement = result.placements.get((source, index))
+    if source.op == "get_attr":  # a delegate, which has no memory of its own
+        return
+    is_one = source.target is operator.getitem
+    slots = [slot_of(source)] if is_one else [(source, index) for index in range(len(results_of(source)))]
+    for slot in slots:
+        placement = result.placements.get(slot)
         if placement is not None:
             placement.storage.last = max(placement.storage.last, position)
 
