@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.builder import Builder
 from delegatec.edge.decompose import decompose
-from delegatec.edge.functionalize import functionalize, mutations
+from delegatec.edge.functionalize import functionalize
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.fold_constants import fold_constants
@@ -63,12 +63,11 @@ def to_edge(
         DelegatecError: DC205 for inputs, outputs and sizes that no program can have.
     """
     program = _adopt(exported, method)
+    if not functionalize(program):
+        program = _adopt(exported.run_decompositions({}), method)
     remove_assertions(program)
     remove_identities(program)
     eliminate_dead_code(program)
-    if mutations(program) and not functionalize(program):
-        program = _adopt(exported.run_decompositions({}), method)
-        remove_assertions(program)
     _annotate(program)
     decompose(program, preserve)
     _drop_strides(program)

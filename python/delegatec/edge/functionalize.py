@@ -16,21 +16,19 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
+from delegatec.edge.passes.remove_identities import is_identity
 from delegatec.edge.program import EdgeProgram
-
-# They name what they do to their argument, and do nothing at inference; `remove_identities` knows them.
-_HARMLESS = frozenset({torch.ops.aten.detach_.default})
 
 
 def mutations(program: EdgeProgram) -> list[Node]:
-    """The nodes that write to one of their arguments."""
+    """The nodes that write to one of their arguments; in-place operators that do nothing are none."""
     return [
         node
         for node in program.graph.nodes
         if node.op == "call_function"
         and isinstance(node.target, OpOverload)
         and node.target._schema.is_mutable
-        and node.target not in _HARMLESS
+        and not is_identity(program, node)
     ]
 
 
@@ -40,11 +38,16 @@ def functionalize(program: EdgeProgram) -> bool:
     Returns:
         False if a mutation has no local functional form; the program is then as it was.
     """
-    order = {node: position for position, node in enumerate(program.graph.nodes)}
     found = mutations(program)
-    if not all(_is_local(node, order) for node in found):
+    if not found:
+        return True
+    roots = _storage_roots(program)
+    viewed = {roots[node] for node in program.graph.nodes if node in roots and _may_be_view(node)}
+    if not all(_is_local(node, roots, viewed) for node in found):
         return False
+    order = {node: position for position, node in enumerate(program.graph.nodes)}
     for node in found:
+        assert isinstance(node.target, OpOverload)
         functional = functional_overload(node.target)
         written = node.args[0]
         assert functional is not None and isinstance(written, Node)
@@ -71,35 +74,44 @@ def functional_overload(target: OpOverload) -> OpOverload | None:
     return functional if same and not functional._schema.is_mutable else None
 
 
-def _is_local(node: Node, order: dict[Node, int]) -> bool:
+def _is_local(node: Node, roots: dict[Node, Node], viewed: set[Node]) -> bool:
+    """Whether only readers of `node` and of the tensor it writes to can tell that it writes."""
     assert isinstance(node.target, OpOverload)
-    functional = functional_overload(node.target)
     written = bind(node).get("self")
-    if functional is None or not isinstance(written, Node) or written.op != "call_function":
+    if functional_overload(node.target) is None or not isinstance(written, Node):
         return False
-    # a write to a tensor that broadcasting or promotion would change in the functional form is not the same
-    same = (
-        written.meta["val"].shape == node.meta["val"].shape
-        and written.meta["val"].dtype == node.meta["val"].dtype
-    )
-    return (
-        same
-        and not _may_alias(written)
-        and not any(_may_alias(user) for user in written.users if user is not node)
-    )
+    root = roots[written]
+    if root.op != "call_function" or root in viewed:
+        return False
+    # what broadcasting or promotion would make of the functional form is not what a write leaves
+    before, after = written.meta["val"], node.meta["val"]
+    return bool(before.shape == after.shape and before.dtype == after.dtype)
 
 
-def _may_alias(node: Node) -> bool:
-    """Whether the result of `node` may share memory with one of its arguments."""
+def _storage_roots(program: EdgeProgram) -> dict[Node, Node]:
+    """For each node the one that made the memory it is in, as far as an operator may return its argument."""
+    roots: dict[Node, Node] = {}
+    for node in program.graph.nodes:
+        source = node.args[0] if node.args else None
+        passes_on = isinstance(source, Node) and (_may_be_view(node) or _writes(node))
+        roots[node] = roots[source] if passes_on and isinstance(source, Node) else node
+    return roots
+
+
+def _writes(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
+def _may_be_view(node: Node) -> bool:
+    """Whether the result of `node` may be a view of its first argument."""
+    if node.op != "call_function" or _writes(node):
+        return False
     if not isinstance(node.target, OpOverload):
-        return node.op == "call_function"
-    schema = node.target._schema
-    if schema.is_mutable:
-        # the result of an in-place operator is the tensor that it wrote to; its chain was judged link by link
-        return functional_overload(node.target) is None
-    # `reshape`, `contiguous` and `to` return a view or a copy, and their schemas say neither
-    maybe = node.target._can_decompose() and node.target._opname in _MAYBE_VIEWS
-    return maybe or any(result.alias_info is not None for result in schema.returns)
+        return True
+    # `reshape`, `contiguous` and their like return a view or a copy, and their schemas say neither
+    return node.target._opname in _MAYBE_VIEWS or any(
+        r.alias_info is not None for r in node.target._schema.returns
+    )
 
 
-_MAYBE_VIEWS = frozenset({"reshape", "reshape_as", "contiguous", "to", "type_as", "flatten", "dropout"})
+_MAYBE_VIEWS = frozenset({"contiguous", "dropout", "flatten", "reshape", "reshape_as", "to", "type_as"})

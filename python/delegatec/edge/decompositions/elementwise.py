@@ -34,7 +34,8 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
     """A number in the place of a tensor: the overload that takes a number."""
 
     def rule(b: Builder, node: Node) -> Node | None:
-        if isinstance(node.args[1], Node):
+        other = node.args[1]
+        if isinstance(other, Node) and isinstance(other.meta["val"], torch.Tensor):
             return None
         return b.call(scalar, *node.args, val=node.meta["val"], **node.kwargs)
 

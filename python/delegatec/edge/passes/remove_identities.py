@@ -64,14 +64,17 @@ _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
 }
 
 
+def is_identity(program: EdgeProgram, node: Node) -> bool:
+    """Whether the result of a node is its first argument."""
+    holds = _IDENTITIES.get(node.target)
+    return holds is not None and holds(program, node)
+
+
 def remove_identities(program: EdgeProgram) -> bool:
     """Replaces each call that is an identity by its argument."""
     changed = False
     for node in list(program.graph.nodes):
-        holds = _IDENTITIES.get(node.target)
-        if holds is None:
-            continue
-        if holds(program, node):
+        if is_identity(program, node):
             node.replace_all_uses_with(_first(node))
             program.graph.erase_node(node)
             changed = True
