@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Model as Model
     from delegatec.lowering import lower as lower
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "Method": "delegatec.frontend.model",
     "Model": "delegatec.frontend.model",
