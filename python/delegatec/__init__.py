@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from delegatec.version import VERSION as __version__  # noqa: F401 - read by others
+
 if TYPE_CHECKING:
     from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
     from delegatec.frontend.data import data_path as data_path
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
     from delegatec.lowering import lower as lower
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Method": "delegatec.frontend.model",
