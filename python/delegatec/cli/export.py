@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 OUTPUTS = ("program", "signature")
 
@@ -26,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exports the model."""
+    # A progress bar has no place in a build's output, which is shown when the action has ended.
+    os.environ.setdefault("TQDM_DISABLE", "1")
     from delegatec.frontend.export import ExportRequest, export_model
 
     export_model(

@@ -13,10 +13,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program")
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that was made of it")
     parser.add_argument("--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own")
-    parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="where it is imported from")
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="where it is imported from"
+    )
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (default: %(default)s)")
     parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance (default: %(default)s)")
-    parser.add_argument("--seeds", type=int, default=3, help="random inputs besides the examples (default: 3)")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="random inputs besides the examples (default: 3)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,9 @@ gives; user code cannot reach the worker or the next request. One request runs a
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import io
 import os
 import signal
 import sys
@@ -71,9 +73,14 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
+    import delegatec.report.build
+    import delegatec.report.html  # noqa: F401 - its templates' library is loaded with it
+    from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.frontend.export import export
     from delegatec.frontend.model import Model
+    from delegatec.lowering import PORTABLE, lower
+    from delegatec.program import write_program
 
     module = torch.nn.Sequential(
         torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2)
@@ -82,16 +89,19 @@ def warm_up() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "warm_up.pt2")
         archive.save(export(Model(module, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes)), path)
-        archive.load(path)
+        for backend in (PORTABLE, *(backend.name for backend in builtin_backends())):
+            lowered = lower(archive.load(path).methods, backend)
+            write_program(lowered.emitted, io.BytesIO())
 
 
 def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> WorkResponse:
     with tempfile.TemporaryFile() as output:
         sys.stdout.flush()
         sys.stderr.flush()
+        worker = os.getpid()
         child = os.fork()
         if child == 0:
-            _run_child(run, request, output, streams)
+            _run_child(run, request, output, streams, worker)
         _, status = os.waitpid(child, 0)
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
@@ -104,10 +114,12 @@ def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> Work
     return WorkResponse(code, text, request.request_id)
 
 
-def _run_child(run: Run, request: WorkRequest, output: BinaryIO, streams: Sequence[BinaryIO]) -> None:
+def _run_child(
+    run: Run, request: WorkRequest, output: BinaryIO, streams: Sequence[BinaryIO], worker: int
+) -> None:
     code = _EXIT_CRASH
     try:
-        _die_with_parent()
+        _die_with(worker)
         for stream in streams:
             os.close(stream.fileno())
         os.dup2(output.fileno(), 1)
@@ -121,10 +133,10 @@ def _run_child(run: Run, request: WorkRequest, output: BinaryIO, streams: Sequen
         os._exit(code)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     """Bazel kills a worker whose build was interrupted; its child must not go on writing outputs."""
     if not sys.platform.startswith("linux"):
         return
-    import ctypes
-
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # It was killed before the call.
+        os._exit(_EXIT_CRASH)
