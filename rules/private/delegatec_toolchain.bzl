@@ -15,11 +15,13 @@ DelegatecInfo = provider(
 )
 
 # Apart from paths, all that the compiler sees of an environment. Threads are Bazel's to hand out, and the hash
-# seed is fixed because Python's sets have an order that depends on it.
+# seed is fixed because Python's sets have an order that depends on it. Libraries that models load their weights with
+# draw progress bars, which in a build's output are noise.
 FIXED_ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
+    "TQDM_DISABLE": "1",
 }
 
 # No user's site-packages, no current folder on the path, no .pyc files beside the sources. Not -I, which would

@@ -37,7 +37,7 @@ def _hermetic_test_impl(ctx):
     variables = action_of(env, ctx.attr.mnemonic).env
     asserts.equals(
         env,
-        ["LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH"],
+        ["LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
         sorted(variables.keys()),
     )
     asserts.equals(env, "0", variables["PYTHONHASHSEED"])
