@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from delegatec.frontend.aligned_zip import ALIGNMENT, AlignedZipWriter, MappedZip
 
-MEMBERS = st.dictionaries(st.text("abcdefgh/_.é", min_size=1, max_size=90), st.binary(max_size=300), max_size=8)
+MEMBERS = st.dictionaries(
+    st.text("abcdefgh/_.é", min_size=1, max_size=90), st.binary(max_size=300), max_size=8
+)
 
 
 def written(members: dict[str, bytes]) -> bytes:

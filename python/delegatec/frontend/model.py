@@ -127,7 +127,7 @@ class Model:
             expected = f"names that are identifiers, used once, and not `{_RESERVED}`"
             yield self._wrong("methods", name, expected, "rename the method")
         owner = self.module
-        is_module = isinstance(owner, torch.nn.Module) or isinstance(owner, type)
+        is_module = isinstance(owner, (torch.nn.Module, type))
         if is_module and not callable(getattr(owner, method.function, None)):
             expected = "the name of a method of the module"
             yield self._wrong(f"{where}function", method.function, expected, "check the name")

@@ -19,7 +19,11 @@ def restored(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         content = bytearray(region.bytes())
         assert len(content) == region.end - region.start
         for name, tensor in region.members:
-            flat = torch.frombuffer(content, dtype=tensor.dtype) if content else torch.empty(0, dtype=tensor.dtype)
+            flat = (
+                torch.frombuffer(content, dtype=tensor.dtype)
+                if content
+                else torch.empty(0, dtype=tensor.dtype)
+            )
             found[name] = torch.as_strided(flat, tensor.shape, tensor.stride(), region.offset(tensor))
     return found
 
@@ -60,7 +64,9 @@ def test_bytes_do_not_depend_on_what_lies_between(tensors: dict[str, torch.Tenso
             for index in itertools.product(*map(range, tensor.shape)):
                 moved[name][index] = tensor[index]
     ordered = {name: moved[name] for name in tensors}
-    assert [bytes(region.bytes()) for region in regions(ordered)] == [bytes(r.bytes()) for r in regions(tensors)]
+    assert [bytes(region.bytes()) for region in regions(ordered)] == [
+        bytes(r.bytes()) for r in regions(tensors)
+    ]
 
 
 def test_a_slice_of_a_large_storage_is_stored_alone() -> None:
