@@ -39,10 +39,8 @@ def test_files_of_a_program(consumer: NestedBazel) -> None:
 
 
 def test_query_by_kind(consumer: NestedBazel) -> None:
-    assert consumer.run("query", "kind(mps_program, //...)").split() == [
-        "//model:net_half_mps",
-        "//model:net_mps",
-    ]
+    mps = consumer.run("query", "kind(mps_program, //...)").split()
+    assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]
     assert consumer.run("query", "kind(portable_program, //...)").split() == ["//model:net_portable"]
 
 

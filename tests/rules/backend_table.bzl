@@ -6,7 +6,10 @@ load("//rules/private:backends.bzl", "BACKENDS")
 def _backend_table_impl(ctx):
     table = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(table, json.encode(BACKENDS))
-    return [DefaultInfo(files = depset([table]))]
+    return [DefaultInfo(
+        files = depset([table]),
+        runfiles = ctx.runfiles([table]),
+    )]
 
 backend_table = rule(
     implementation = _backend_table_impl,
