@@ -3,21 +3,9 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
-
 import pytest
+from problem import Problem, check
 from workspace import Workspace
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is expected of one diagnostic: code, line in the model's file (0 for none), and words of its text."""
-
-    code: str
-    line: int
-    words: tuple[str, ...] = field(default=())
-
 
 CASES: dict[str, list[Problem]] = {
     "not_there": [Problem("DC101", 0, ("pkg/not_there.py does not exist", "srcs"))],
@@ -81,20 +69,3 @@ def test_bad_model(workspace: Workspace, model: str) -> None:
     check(result.text, model, f"//pkg:{model}", CASES[model])
     assert result.code == 1
     assert workspace.files() == before
-
-
-def check(text: str, model: str, label: str, problems: list[Problem]) -> None:
-    """Checks a whole output: the expected diagnostics, in order, and nothing else."""
-    assert "Traceback" not in text
-    assert os.getcwd() not in text
-    start = f"{label}: error "
-    assert text.startswith(start), text
-    blocks = text[len(start) :].split(start)
-    assert [block[:5] for block in blocks] == [problem.code for problem in problems], text
-    for block, problem in zip(blocks, problems, strict=True):
-        for word in problem.words:
-            assert word in block, text
-        assert "\n  help: " in block or "\n  expected: " in block, text
-        where = f"\n  at pkg/{model}.py:{problem.line}"
-        found = any(f"{where}{end}" in block for end in " :\n")
-        assert found == bool(problem.line), text

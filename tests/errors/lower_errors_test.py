@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from export_errors_test import Problem, check
+from problem import Problem, check
 from workspace import Workspace
 
 
@@ -29,11 +29,15 @@ CASES = {
             Problem("DC201", 12, ("eigvals", "torch.linalg.eigvals(x)")),
         ],
     ),
-    "complex": Case("complex_values", (), [
+    "complex": Case(
+        "complex_values",
+        (),
+        [
             Problem("DC201", 11, ("view_as_complex",)),
             Problem("DC202", 11, ("complex64", "float32")),
             Problem("DC201", 11, ("view_as_real",)),
-        ]),
+        ],
+    ),
     "half_overflow": Case(
         "half_overflow",
         ("--backend=mps", "--option=precision=fp16"),
@@ -45,7 +49,9 @@ CASES = {
         [Problem("DC405", 11, ("cumsum",))],
     ),
     "backend": Case("good", ("--backend=msp",), [Problem("DC401", 0, ("'msp'", "mps"))]),
-    "plug-in": Case("good", ("--backend=pkg.good:BACKEND", "--import-path=."), [Problem("DC403", 0, ("BACKEND",))]),
+    "plug-in": Case(
+        "good", ("--backend=pkg.good:BACKEND", "--import-path=."), [Problem("DC403", 0, ("BACKEND",))]
+    ),
     "option": Case(
         "good",
         ("--backend=mps", "--option=precison=fp16", "--option=precision=fp8"),
@@ -81,7 +87,9 @@ def test_outputs_of_an_earlier_run_do_not_survive_a_failure(workspace: Workspace
     assert workspace.export("good").code == 0
     assert workspace.lower("good").code == 0
     assert workspace.lower("good", "--backend=none").code == 1
-    assert not any(name.startswith("good.") and name not in ("good.pt2", "good.json") for name in workspace.files())
+    assert not any(
+        name.startswith("good.") and name not in ("good.pt2", "good.json") for name in workspace.files()
+    )
 
 
 def test_damaged_program(workspace: Workspace) -> None:

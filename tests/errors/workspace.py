@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from delegatec.cli.main import main
 
-MODELS = Path(__file__).resolve().parent / "models"
+MODELS = Path(__file__).parent / "models"
 DATA = ("pkg/checkpoint.safetensors", "pkg/damaged.pt", "pkg/missing.pt")
 
 
@@ -81,6 +81,8 @@ class Workspace:
 def make_workspace(root: Path) -> None:
     """Fills a folder with the bad models and their data."""
     shutil.copytree(MODELS, root / "pkg", ignore=shutil.ignore_patterns("__pycache__"))
+    # Under its own name, tools that read Python would stop at it.
+    (root / "pkg" / "syntax_error.py.txt").rename(root / "pkg" / "syntax_error.py")
     tensors = {
         "0.weight": torch.zeros(4, 4),
         "0.bias": torch.zeros(3, dtype=torch.float16),

@@ -12,4 +12,6 @@ class Net(torch.nn.Module):
 
 
 def build():
-    return delegatec.Model(Net(), (torch.ones(2, 5),), dynamic_shapes=({0: torch.export.Dim("batch", max=8)},))
+    return delegatec.Model(
+        Net(), (torch.ones(2, 5),), dynamic_shapes=({0: torch.export.Dim("batch", max=8)},)
+    )
