@@ -45,8 +45,10 @@ def read_layout(file: memoryview) -> Layout:
     size = len(file)
     if size < 8 or file[4:8] != IDENTIFIER:
         fail("DC350", f"not a .pte program: bytes 4 to 8 are {bytes(file[4:8])!r}, not {IDENTIFIER!r}")
-    if size < _HEADER_OFFSET + _HEADER.size or file[_HEADER_OFFSET:][:4] != _MAGIC:
+    if file[_HEADER_OFFSET:][: len(_MAGIC)] != _MAGIC:
         return Layout(flatbuffer=file, segments=file[size:], segment_base=size)
+    if size < _HEADER_OFFSET + _HEADER.size:
+        fail("DC351", f"the file ends at byte {size}, inside of its extended header")
     _, length, program_size, base = _HEADER.unpack_from(file, _HEADER_OFFSET)
     if length < _HEADER.size:
         fail("DC352", f"the extended header claims {length} bytes; it has at least {_HEADER.size}")

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from delegatec.delegation import DelegationReport, RejectionSummary
+from torch.fx import Node
+
+from delegatec.delegation import DelegationReport, RejectionSummary, call_delegate
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
@@ -84,7 +87,7 @@ def _method(
     return MethodInfo(
         name=method.name,
         inputs=tuple(_arguments(method, method.inputs, (node.name for node in edge.user_inputs()))),
-        outputs=tuple(_arguments(method, method.outputs, _output_names(edge))),
+        outputs=tuple(_arguments(method, method.outputs, _output_names(edge, report))),
         nodes=report.nodes_before or left,
         nodes_delegated=report.nodes_delegated,
         instructions=len(instructions),
@@ -105,7 +108,8 @@ def _arguments(method: Method, indices: Iterable[int], names: Iterable[str]) -> 
             yield Argument(repr(value), type(value).__name__, (), False)
 
 
-def _output_names(edge: EdgeProgram) -> list[str]:
+def _output_names(edge: EdgeProgram, report: DelegationReport) -> list[str]:
+    before = {summary.module.name: summary.output_names for summary in report.delegates}
     results = edge.output_node().args[0]
     assert isinstance(results, (list, tuple))
     kept = [
@@ -113,7 +117,17 @@ def _output_names(edge: EdgeProgram) -> list[str]:
         for result, spec in zip(results, edge.output_specs, strict=True)
         if spec.kind.name == "USER_OUTPUT"
     ]
-    return [getattr(result, "name", repr(result)) for result in kept]
+    return [_output_name(result, before) if isinstance(result, Node) else repr(result) for result in kept]
+
+
+def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
+    """Name of a result; of what a delegate gives, the name that it had before delegation."""
+    if node.target is operator.getitem:
+        call, index = node.args
+        if isinstance(call, Node) and call.target is call_delegate and isinstance(call.args[0], Node):
+            assert isinstance(index, int)
+            return before[str(call.args[0].target)][index]
+    return node.name
 
 
 def _counts(calls: Mapping[str, int]) -> tuple[OperatorCount, ...]:

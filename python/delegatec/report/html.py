@@ -50,7 +50,7 @@ def render_html(manifest: Manifest) -> str:
         totals=_totals(manifest),
         reasons={method.name: _reasons(method) for method in manifest.methods},
         pictures=pictures,
-        memories={method.name: draw_memory(method.memory) for method in manifest.methods},
+        memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
         parts=_parts(manifest),
     )

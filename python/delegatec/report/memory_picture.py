@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from delegatec.report.manifest import MemoryInfo, PlannedStorage
+from delegatec.report.manifest import MethodInfo, PlannedStorage
 
 _WIDTH: Final = 960.0
 _HEIGHT: Final = 320.0
@@ -46,20 +46,22 @@ class MemoryPicture:
     steps: int
 
 
-def draw_memory(memory: MemoryInfo) -> MemoryPicture | None:
-    """Lays out a memory plan; None if nothing is planned."""
+def draw_memory(method: MethodInfo) -> MemoryPicture | None:
+    """Lays out the memory plan of a method; None if nothing is planned."""
+    memory = method.memory
     storages = [storage for storage in memory.storages if storage.bytes]
     if not storages or not memory.arena_bytes:
         return None
     begin = min(storage.first for storage in storages)
-    end = max(storage.last for storage in storages) + 1
+    # what is returned or kept as state outlives the last instruction: one step shows that
+    end = min(max(storage.last for storage in storages), method.instructions) + 1
     across = _WIDTH / (end - begin)
     upward = _HEIGHT / max(memory.arena_bytes, memory.lower_bound_bytes)
     rectangles = [
         Rectangle(
             x=(storage.first - begin) * across,
             y=_HEIGHT - (storage.offset + storage.bytes) * upward,
-            width=(storage.last + 1 - storage.first) * across,
+            width=(min(storage.last + 1, end) - storage.first) * across,
             height=storage.bytes * upward,
             colour=index % _COLOURS,
             storage=storage,
@@ -80,7 +82,7 @@ def _live(storages: list[PlannedStorage], begin: int, end: int, across: float, u
     changes = [0] * (end - begin + 1)
     for storage in storages:
         changes[storage.first - begin] += storage.bytes
-        changes[storage.last + 1 - begin] -= storage.bytes
+        changes[min(storage.last + 1, end) - begin] -= storage.bytes
     path, alive = f"M0 {_HEIGHT:.1f}", 0
     for step, change in enumerate(changes):
         alive += change

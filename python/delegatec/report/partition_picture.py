@@ -213,16 +213,17 @@ def _with_waypoints(boxes: list[Box]) -> list[list[Box]]:
     for box in boxes:
         layers[box.layer].append(box)
     for box in boxes:
-        for target in [below for below in box.below if below.layer > box.layer + 1]:
+        lane: dict[int, Box] = {box.layer: box}  # shared by all edges of the box that skip layers
+        for target in sorted(box.below, key=lambda below: below.layer):
+            if target.layer <= box.layer + 1:
+                continue
             box.below.remove(target)
             target.above.remove(box)
-            previous = box
-            for number in range(box.layer + 1, target.layer):
-                waypoint = Box("", [], "waypoint", layer=number)
-                layers[number].append(waypoint)
-                _connect(previous, waypoint)
-                previous = waypoint
-            _connect(previous, target)
+            for number in range(max(lane) + 1, target.layer):
+                lane[number] = Box("", [], "waypoint", layer=number)
+                layers[number].append(lane[number])
+                _connect(lane[number - 1], lane[number])
+            _connect(lane[target.layer - 1], target)
     return layers
 
 

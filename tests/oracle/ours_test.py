@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our own programs: in the stock runtime, in our interpreter, and in eager."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.kernels import KERNELS
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from delegatec.program.reader import parse_program
+from delegatec.verify import Interpreter
+from delegatec.verify.inputs import trials
+from tests.oracle.models import MODELS
+from tests.oracle.oracle import OracleProgram, operators
+
+# Control flow and dynamic shapes come with a later issue; a program with them is a build error until then.
+STATIC = [name for name in MODELS if name not in {"dynamic", "branches"}]
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_runtime_interpreter_and_eager_agree(name: str) -> None:
+    file = io.BytesIO()
+    write_program(lower({"forward": MODELS[name]()}).emitted, file)
+    exported = MODELS[name]()
+    eager = exported.module()
+    runtime = OracleProgram(file.getvalue())
+    interpreter = Interpreter(parse_program(file.getvalue()).methods[0])
+    for trial in trials(exported, seeds=4):
+        expected = pytree.tree_leaves(eager(*trial.args, **trial.kwargs))
+        real, ours = runtime.run(trial.leaves), interpreter.run(trial.leaves)
+        assert len(real) == len(ours) == len(expected)
+        for r, o, e in zip(real, ours, expected, strict=True):
+            torch.testing.assert_close(r, e, atol=2e-6, rtol=1e-5)
+            torch.testing.assert_close(o, r, atol=2e-6, rtol=1e-5)
+
+
+def test_kernels_that_we_know_are_those_of_the_runtime() -> None:
+    assert operators() == KERNELS
