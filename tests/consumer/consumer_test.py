@@ -39,13 +39,14 @@ def test_files_of_a_program(consumer: NestedBazel) -> None:
 
 
 def test_query_by_kind(consumer: NestedBazel) -> None:
-    mps = consumer.run("query", "kind(mps_program, //...)").split()
+    mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]
-    assert consumer.run("query", "kind(portable_program, //...)").split() == ["//model:net_portable"]
+    portable = consumer.run("query", "kind(portable_program, //...)").stdout.split()
+    assert portable == ["//model:net_portable"]
 
 
 def test_inspect(consumer: NestedBazel) -> None:
-    assert "MPSBackend" in consumer.run("run", "//model:net_mps.inspect")
+    assert "MPSBackend" in consumer.run("run", "//model:net_mps.inspect").stdout
 
 
 def test_a_wrong_model_is_one_message(consumer: NestedBazel) -> None:

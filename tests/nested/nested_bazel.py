@@ -51,15 +51,15 @@ class NestedBazel:
     workspace: Path
     output_user_root: Path
 
-    def run(self, command: str, *arguments: str) -> str:
-        """Runs a command of Bazel, and returns what it prints.
+    def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command of Bazel that has to succeed.
 
         Raises:
             AssertionError: it fails; with all that it said.
         """
         done = self.attempt(command, *arguments)
         assert done.returncode == 0, f"bazel {command} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        return done
 
     def attempt(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of Bazel that may fail."""

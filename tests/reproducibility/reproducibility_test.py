@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from nested_bazel import NestedBazel, nested_bazel, source_root
 
 PROGRAMS = "kind('(exported|delegate|mps|portable)_program rule', //examples/... + //tests/rules/models:all)"
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
-WITHOUT_WORKERS = ("--strategy=TorchExport=sandboxed", "--strategy=DelegateLower=sandboxed")
 KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
 
 
@@ -23,11 +23,22 @@ def copy_of_the_sources(folder: Path) -> Path:
     return folder
 
 
-def digests(bazel: NestedBazel, *strategy: str) -> dict[str, str]:
-    """Builds every program; path below bazel-bin -> SHA-256 of each file."""
-    programs = bazel.run("query", PROGRAMS).split()
+def digests(bazel: NestedBazel, strategy: str) -> dict[str, str]:
+    """Builds every program.
+
+    Args:
+        bazel: the Bazel of a workspace.
+        strategy: how Bazel runs the compiler, "worker" or "linux-sandbox".
+
+    Returns:
+        Path below bazel-bin -> SHA-256, for each output.
+    """
+    programs = bazel.run("query", PROGRAMS).stdout.split()
     assert programs
-    bazel.run("build", GROUPS, *strategy, *programs)
+    strategies = [f"--strategy={mnemonic}={strategy}" for mnemonic in ("TorchExport", "DelegateLower")]
+    built = bazel.run("build", GROUPS, *strategies, *programs)
+    processes = re.search(rf"(\d+) {strategy}\b", built.stderr)
+    assert processes and int(processes[1]) >= len(programs), built.stderr
     root = bazel.workspace / "bazel-bin"
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -41,7 +52,7 @@ def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Digests of what one directory gives with workers."""
     folder = tmp_path_factory.mktemp("one")
     with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output") as bazel:
-        return digests(bazel)
+        return digests(bazel, "worker")
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +60,12 @@ def without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Digests of what another directory, at another depth, gives without workers."""
     folder = tmp_path_factory.mktemp("other") / "deeper" / "still"
     with nested_bazel(copy_of_the_sources(folder / "rules"), folder / "output") as bazel:
-        return digests(bazel, *WITHOUT_WORKERS)
+        return digests(bazel, "linux-sandbox")
 
 
 def test_every_kind_of_output_is_compared(with_workers: dict[str, str]) -> None:
     assert {kind for kind in KINDS for path in with_workers if path.endswith(kind)} == set(KINDS)
+    assert {path.split("/")[0] for path in with_workers} == {"examples", "tests"}
 
 
 def test_same_bytes(with_workers: dict[str, str], without_workers: dict[str, str]) -> None:

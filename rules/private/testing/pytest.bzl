@@ -4,7 +4,7 @@
 _MAIN = Label("//rules/private/testing:pytest_main.py")
 _PYTEST = Label("@delegatec_pip_test//:lib")
 
-def pytest_test(name, srcs, deps = [], data = [], size = "small", tags = [], shard_count = None, **kwargs):
+def pytest_test(name, srcs, deps = [], data = [], size = "medium", tags = [], shard_count = None, **kwargs):
     """A test that runs its sources under pytest, each test case in the report that Bazel keeps.
 
     Bazel's sharding, `--test_filter` (pytest's -k), temporary folder and coverage work as they do elsewhere.
@@ -15,7 +15,7 @@ def pytest_test(name, srcs, deps = [], data = [], size = "small", tags = [], sha
         srcs: the test files; a `conftest.py` among them is not run itself.
         deps: libraries that they import. Pytest and hypothesis need not be named.
         data: files that they read; the package bazel-runfiles finds them.
-        size: as of every test.
+        size: as of every test. On a busy machine the import of torch alone takes a quarter of a small test's minute.
         tags: as of every target.
         shard_count: into how many processes the test cases are dealt out.
         **kwargs: other attributes of a py_test.
