@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from delegatec.version import VERSION as __version__  # noqa: F401 - read by others
+from delegatec.version import VERSION
 
 if TYPE_CHECKING:
     from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from delegatec.frontend.model import Method as Method
     from delegatec.frontend.model import Model as Model
     from delegatec.lowering import lower as lower
+
+__version__ = VERSION
 
 _HOMES = {
     "Method": "delegatec.frontend.model",
