@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import Final
 
 import torch
 from torch._ops import OpOverload
@@ -49,11 +50,26 @@ def _check(node: Node) -> Iterator[Diagnostic]:
             )
 
 
+# Operators without a kernel -> what computes the same with one.
+_SUBSTITUTES: Final = {
+    "adaptive_avg_pool3d": "mean over the last three dimensions, or avg_pool2d on slices",
+    "argsort": "the indices of topk with k = the size of the dimension (descending; negate for ascending)",
+    "avg_pool3d": "avg_pool2d on slices",
+    "bernoulli": "rand compared with the probability",
+    "max_pool3d": "max_pool2d on slices",
+    "randperm": "the indices of topk of rand",
+    "scatter_reduce": "scatter_add for sums",
+    "sort": "topk with k = the size of the dimension (descending; negate for ascending)",
+}
+
+
 def _closest(node: Node) -> str:
     """What the runtime has that comes nearest to the operator of a node."""
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
+    if name in _SUBSTITUTES:
+        return _SUBSTITUTES[name]
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
         return f"a call that one of its kernels takes: {', '.join(same)}"
