@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of export: what a Model becomes, beside the errors, which tests/errors has."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.frontend import archive
+from delegatec.frontend.export import ExportRequest, export, export_model
+from delegatec.frontend.load import choose_source
+from delegatec.frontend.model import Method, Model
+from delegatec.frontend.signature import signature_json
+
+LAYERS = """
+import torch
+
+def activate(x):
+    y = torch.relu(x)
+    return torch.tanh(y)
+"""
+NET = """
+import os
+import random
+import numpy
+import torch
+import delegatec
+from common.layers import activate
+
+IMPORTED = torch.rand(1).item()
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        numbers = [random.random(), numpy.random.rand(), torch.rand(1).item(), IMPORTED]
+        self.weight = torch.nn.Parameter(torch.tensor(numbers))
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self._scaled(self.dropout(x))
+
+    def _scaled(self, x):
+        return activate(x) * self.weight
+
+def build():
+    return delegatec.Model(Net(), (torch.ones(2, 4),))
+"""
+
+
+def nodes(program: ExportedProgram, name: str) -> list[torch.fx.Node]:
+    return [node for node in program.graph.nodes if name in str(node.target)]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, text in (("models/net.py", NET), ("common/layers.py", LAYERS)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    yield tmp_path
+    for module in ("common.layers", "common", "models.net"):
+        sys.modules.pop(module, None)
+
+
+def exported(seed: int) -> ExportedProgram:
+    request = ExportRequest(
+        "net:build", ("models/net.py",), (".",), seed=seed, program="net.pt2", signature="net.json"
+    )
+    export_model(request)
+    return archive.load("net.pt2").methods["forward"]
+
+
+def test_user_code_is_seeded(workspace: Path) -> None:
+    first, again, other = exported(1), exported(1), exported(2)
+    weights = [program.state_dict["weight"] for program in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.isclose(weights[0], weights[2]).any()
+
+
+def test_module_is_exported_in_eval_mode_without_gradients(workspace: Path) -> None:
+    program = exported(0)
+    (dropout,) = nodes(program, "dropout")
+    assert dropout.args[2] is False
+    assert not any(tensor.requires_grad for tensor in program.state_dict.values())
+
+
+def test_every_node_has_all_frames_of_the_user_and_no_other(workspace: Path) -> None:
+    program = exported(0)
+    (tanh,) = nodes(program, "tanh")
+    assert tanh.meta["stack_trace"].splitlines()[::2] == [
+        '  File "models/net.py", line 19, in forward',
+        '  File "models/net.py", line 22, in _scaled',
+        '  File "common/layers.py", line 6, in activate',
+    ]
+    assert tanh.meta["stack_trace"].splitlines()[-1] == "    return torch.tanh(y)"
+
+
+def test_signature_file(workspace: Path) -> None:
+    exported(0)
+    signature = json.loads(Path("net.json").read_text())["methods"]["forward"]
+    assert signature["inputs"] == [{"name": "x", "dtype": "float32", "shape": [2, 4]}]
+    assert [(p["name"], p["shape"]) for p in signature["parameters"]] == [("weight", [4])]
+
+
+class Two(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("steps", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor, scale: float = 2.0) -> dict[str, torch.Tensor]:
+        self.steps += 1
+        return {"y": self.encode(x) * scale, "steps": self.steps.clone()}
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_methods_and_dynamic_shapes(strict: bool) -> None:
+    batch = torch.export.Dim("batch", min=1, max=8)
+    module = Two()
+    model = Model(
+        module,
+        (torch.ones(2, 4),),
+        {"scale": 3.0},
+        dynamic_shapes={"x": {0: batch}, "scale": None},
+        methods={"encode": Method("encode", (torch.ones(1, 4),))},
+        strict=strict,
+    )
+    methods = export(model)
+    assert list(methods) == ["forward", "encode"]
+    x = torch.randn(5, 4)
+    result: Any = methods["forward"].module()(x, scale=3.0)
+    assert torch.allclose(result["y"], module.linear(x) * 3)
+    assert torch.equal(methods["encode"].module()(x[:1]), module.linear(x[:1]))
+    assert "forward" not in vars(module)
+    signature = json.loads(signature_json(methods))["methods"]
+    (size, width) = signature["forward"]["inputs"][0]["shape"]
+    assert signature["forward"]["symbols"] == {size: {"min": 1, "max": 8}}
+    assert width == 4
+    assert signature["forward"]["inputs"][1] == {"name": "scale", "value": 3.0}
+    assert signature["forward"]["buffers"][0]["persistent"] is True
+    assert [output["shape"] for output in signature["forward"]["outputs"]] == [[size, 4], [1]]
+
+
+def test_method_alone() -> None:
+    methods = export(Model(Two(), methods={"encode": Method("encode", (torch.ones(1, 4),))}))
+    assert list(methods) == ["encode"]
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("net", "models/net.py"),
+        ("models.net", "models/net.py"),
+        ("other.net", None),
+        ("util", None),
+        ("et", None),
+    ],
+)
+def test_entry_names_its_source(module: str, source: str | None) -> None:
+    sources = ("models/net.py", "models/util.py", "models/deep/util.py")
+    if source is not None:
+        assert choose_source(sources, module) == source
+        return
+    with pytest.raises(DelegatecError, match="DC101"):
+        choose_source(sources, module)
