@@ -76,10 +76,10 @@ def assign_storages(program: EdgeProgram) -> Storages:
         position = len(result.steps)
         if node.op == "placeholder":
             _place_input(program, result, node, end)
-        elif node.op == "call_function":
+        elif _is_step(node):
             for source in node.all_input_nodes:
                 _extend(result, source, position)
-            if _is_step(node) and not _place_view(result, node):
+            if not _place_view(result, node):
                 for index, val in enumerate(results_of(node)):
                     if isinstance(val, torch.Tensor):
                         storage = Storage(node.name, byte_size(program, val), position, position)
@@ -129,8 +129,6 @@ def _place_input(program: EdgeProgram, result: Storages, node: Node, end: int) -
 
 
 def _extend(result: Storages, source: Node, position: int) -> None:
-    if source.op == "get_attr":
-        return
     if source.op == "get_attr":  # a delegate, which has no memory of its own
         return
     is_one = source.target is operator.getitem
