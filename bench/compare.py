@@ -3,8 +3,9 @@
 
     bazel run //bench:compare
 
-Processor time is taken in this one process, in turns, after both have lowered a small model once, so that no
-import and no first call counts. Memory is taken in a process of its own for each row, as a peak never falls.
+Processor time is taken in this one process, in turns, after both have lowered a small program, so that no
+import counts. The time of a first call, and memory, are taken in a process of its own for each row, after the
+same small program: that is what a request to a warm worker takes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Final
 import ours
 import peer
 import torch
-from measure import cpu_seconds, peak_memory
+from measure import added_memory, cpu_seconds
 from torch.export import ExportedProgram
 
 from delegatec.program.reader import read_program
@@ -36,128 +37,131 @@ LOWERINGS: Final[dict[str, Callable[[ExportedProgram, str, Path], object]]] = {
     "ours": ours.lower,
 }
 BACKENDS: Final = ("portable", "mps")
-HEADER: Final = (
-    "| model | backend | | CPU s | memory | delegates | operators left | planned | lower bound | .pte |\n"
-    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+COLUMNS: Final = (
+    "model, backend",
+    "",
+    "CPU s",
+    "CPU s, first",
+    "memory, MiB",
+    "delegates",
+    "operators left",
+    "planned bytes",
+    "lower bound",
+    ".pte bytes",
 )
 _MEBIBYTE: Final = 2**20
 
 
 @dataclass(frozen=True)
-class Row:
-    """One lowering of one model.
+class Cost:
+    """What one lowering took.
 
     Attributes:
-        seconds: processor time, median of the rounds.
-        memory: by how many bytes the lowering raised the peak of resident memory.
-        delegates: number of delegates.
-        operators: number of calls of the runtime's own kernels.
-        planned: bytes of planned memory, inputs and outputs included.
-        size: bytes of the file.
+        repeated: seconds of processor time, median of the rounds in one process.
+        first: seconds of processor time of the first one in a process.
+        memory: by how many bytes resident memory grew at most.
     """
 
-    seconds: float
+    repeated: float
+    first: float
     memory: int
-    delegates: int
-    operators: int
-    planned: int
-    size: int
-
-
-def measure_row(tool: str, model: Path, backend: str, seconds: float, pte: Path, warm_up: Path) -> Row:
-    """Completes a row by what is in the file, and by the memory that a process of its own takes."""
-    command = [
-        sys.executable,
-        __file__,
-        f"--warm-up={warm_up}",
-        "--memory",
-        tool,
-        str(model),
-        backend,
-        str(pte),
-    ]
-    memory = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
-    (method,) = read_program(pte).methods
-    steps = method.chains[0].instructions
-    return Row(
-        seconds=seconds,
-        memory=memory,
-        delegates=sum(isinstance(step, DelegateCall) for step in steps),
-        operators=sum(isinstance(step, KernelCall) for step in steps),
-        planned=sum(method.arena_bytes),
-        size=pte.stat().st_size,
-    )
-
-
-def lowering_memory(tool: str, model: Path, backend: str, pte: Path, warm_up: Path) -> int:
-    """Bytes by which lowering raises the peak of this process, which has lowered a small program before."""
-    LOWERINGS[tool](torch.export.load(warm_up), backend, pte)
-    exported = torch.export.load(model)
-    before = peak_memory()
-    LOWERINGS[tool](exported, backend, pte)
-    return peak_memory() - before
 
 
 def rounds(model: Path, backend: str, count: int, folder: Path) -> dict[str, float]:
     """Median processor time of each tool, in turns."""
     times: dict[str, list[float]] = {tool: [] for tool in LOWERINGS}
     for _ in range(count):
-        for tool, lower in LOWERINGS.items():
-            exported = torch.export.load(model)
-            path = folder / f"{tool}.pte"
-            times[tool].append(cpu_seconds(lambda: lower(exported, backend, path)))  # noqa: B023
+        for tool in LOWERINGS:
+            times[tool].append(_seconds(tool, model, backend, folder))
     return {tool: statistics.median(values) for tool, values in times.items()}
+
+
+def _seconds(tool: str, model: Path, backend: str, folder: Path) -> float:
+    exported = torch.export.load(model)
+    return cpu_seconds(lambda: LOWERINGS[tool](exported, backend, folder / f"{tool}.pte"))
+
+
+def _memory(tool: str, model: Path, backend: str, folder: Path) -> int:
+    exported = torch.export.load(model)
+    return added_memory(lambda: LOWERINGS[tool](exported, backend, folder / f"{tool}.pte"))
+
+
+MEASURES: Final[dict[str, Callable[[str, Path, str, Path], float]]] = {"seconds": _seconds, "memory": _memory}
+
+
+def in_process_of_its_own(measure: str, tool: str, model: Path, backend: str, warm_up: Path) -> float:
+    """One of `MEASURES`, in a process that has only lowered the small program before."""
+    command = [sys.executable, __file__, f"--warm-up={warm_up}"]
+    command += ["--measure", measure, tool, str(model), backend]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
 
 
 def compare(name: str, model: Path, backend: str, count: int, warm_up: Path) -> list[str]:
     """The table rows of one model and one backend."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        seconds = rounds(model, backend, count, folder)
-        rows = {
-            tool: measure_row(tool, model, backend, seconds[tool], folder / f"{tool}.pte", warm_up)
+        repeated = rounds(model, backend, count, folder)
+        costs = {
+            tool: Cost(
+                repeated=repeated[tool],
+                first=in_process_of_its_own("seconds", tool, model, backend, warm_up),
+                memory=int(in_process_of_its_own("memory", tool, model, backend, warm_up)),
+            )
             for tool in LOWERINGS
         }
-        bound = ours.lower(torch.export.load(model), backend, folder / "bound.pte")
-    bounds = {"peer": "", "ours": f"{bound:,}"}
-    return [
-        f"| {name} | {backend} | {tool} | {row.seconds:.2f} | {row.memory / _MEBIBYTE:.0f} | {row.delegates} "
-        f"| {row.operators} | {row.planned:,} | {bounds[tool]} | {row.size:,} |"
-        for tool, row in rows.items()
-    ] + [f"| | | peer / ours | {rows['peer'].seconds / rows['ours'].seconds:.1f} | | | | | | |"]
+        bounds = {"ours": f"{ours.lower(torch.export.load(model), backend, folder / 'bound.pte'):,}"}
+        rows = [
+            (f"{name}, {backend}", tool, *_cells(cost, folder / f"{tool}.pte", bounds.get(tool, "")))
+            for tool, cost in costs.items()
+        ]
+    theirs, our = costs["peer"], costs["ours"]
+    factors = (f"{theirs.repeated / our.repeated:.0f} x", f"{theirs.first / our.first:.0f} x")
+    rows.append(("", "peer / ours", *factors, "", "", "", "", "", ""))
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _cells(cost: Cost, pte: Path, bound: str) -> tuple[str, ...]:
+    (method,) = read_program(pte).methods
+    steps = method.chains[0].instructions
+    return (
+        f"{cost.repeated:.2f}",
+        f"{cost.first:.2f}",
+        f"{cost.memory / _MEBIBYTE:.0f}",
+        f"{sum(isinstance(step, DelegateCall) for step in steps)}",
+        f"{sum(isinstance(step, KernelCall) for step in steps)}",
+        f"{sum(method.arena_bytes):,}",
+        bound,
+        f"{pte.stat().st_size:,}",
+    )
 
 
 def main() -> None:
     """Parses the command line and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FILE.pt2")
-    parser.add_argument(
-        "--warm-up",
-        type=Path,
-        required=True,
-        metavar="FILE.pt2",
-        help="a small program that is lowered first",
-    )
+    parser.add_argument("--warm-up", type=Path, required=True, metavar="FILE.pt2", help="a small program")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", nargs=4, metavar=("TOOL", "FILE.pt2", "BACKEND", "FILE.pte"))
+    parser.add_argument("--measure", nargs=4, metavar=("MEASURE", "TOOL", "FILE.pt2", "BACKEND"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
     peer.prepare()
-    if arguments.memory:
-        tool, model, backend, pte = arguments.memory
-        print(lowering_memory(tool, Path(model), backend, Path(pte), arguments.warm_up))
-        return
-    for backend in BACKENDS:
-        with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary:
+        if arguments.measure:
+            measure, tool, model, backend = arguments.measure
+            _seconds(tool, arguments.warm_up, backend, Path(temporary))
+            print(MEASURES[measure](tool, Path(model), backend, Path(temporary)))
+            return
+        for backend in BACKENDS:
             rounds(arguments.warm_up, backend, 1, Path(temporary))
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
-    print(f"{peer.version()}, {machine}, median of {arguments.rounds} rounds\n\n{HEADER}")
+    print(f"{peer.version()}, {machine}, median of {arguments.rounds} rounds\n")
+    print(f"| {' | '.join(COLUMNS)} |\n| --- | --- |{' ---: |' * (len(COLUMNS) - 2)}")
     for named in arguments.model:
         name, _, path = named.partition("=")
         for backend in BACKENDS:
-            print(
-                "\n".join(compare(name, Path(path), backend, arguments.rounds, arguments.warm_up)), flush=True
-            )
+            rows = compare(name, Path(path), backend, arguments.rounds, arguments.warm_up)
+            print("\n".join(rows), flush=True)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,9 @@ class SentenceEncoder(torch.nn.Module):
         """
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
-        mean = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
-        return torch.nn.functional.normalize(mean, dim=1)
+        # Both bounds are there for a sentence without tokens, and are numbers that float16 has as well.
+        mean = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+        return torch.nn.functional.normalize(mean, dim=1, eps=1e-4)
 
 
 def build() -> delegatec.Model:

@@ -8,7 +8,8 @@ import pytest
 import torch
 from built import Real, Simulated, calls, largest_difference, manifest
 
-TOLERANCE = {"portable": 1e-5, "mps": 1e-5, "mps_fp16": 1e-2}
+# Of logits up to 5. Found: 8e-6, and 0.04 for float16, which is what the module in float16 gives in eager, too.
+TOLERANCE = {"portable": 5e-5, "mps": 5e-5, "mps_fp16": 0.08}
 
 
 @pytest.fixture(scope="module")
