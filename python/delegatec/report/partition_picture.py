@@ -165,7 +165,8 @@ def _box(nodes: list[GraphNode], delegates: tuple[DelegateInfo, ...]) -> Box:
     first = nodes[0]
     if first.delegate is not None:
         delegate = delegates[first.delegate]
-        lines = [f"{delegate.nodes} operators · {human_bytes(delegate.bytes)}"]
+        noun = "operator" if delegate.nodes == 1 else "operators"
+        lines = [f"{delegate.nodes} {noun} · {human_bytes(delegate.bytes)}"]
         tooltip = "\n".join(f"{count.count} {count.name}" for count in delegate.operators)
         return Box(f"{delegate.backend} · {delegate.name}", lines, "delegate", tooltip)
     tooltip = "\n".join(map(_with_place, nodes))
