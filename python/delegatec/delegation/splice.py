@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torch.fx import Graph, Node
@@ -63,7 +63,16 @@ def reorder(graph: Graph, order: Sequence[Node]) -> None:
             before.append(after)
 
 
-def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule) -> None:
+def free_names(program: EdgeProgram) -> Iterator[str]:
+    """Names for delegates, "lowered_0" and on, that the owner does not use yet."""
+    return (
+        name
+        for name in map("lowered_{}".format, itertools.count())
+        if not hasattr(program.graph_module, name)
+    )
+
+
+def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> None:
     """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
 
     Users of the partition's outputs read `getitem` nodes of the call; names in `output_specs` follow.
@@ -72,10 +81,11 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule) ->
     Args:
         program: the owner, edited in place.
         view: the partition.
-        lowered: what it was compiled to; its `name` is set.
+        lowered: what it was compiled to.
+        name: the attribute of the owner that it becomes.
     """
     graph = program.graph
-    lowered.name = _free_name(program)
+    lowered.name = name
     program.graph_module.add_submodule(lowered.name, lowered)
     first, last = view.nodes[0], view.nodes[-1]
     with graph.inserting_after(last):
@@ -105,10 +115,3 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule) ->
         name = getattr(spec.arg, "name", None)
         if name in renamed:
             program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=renamed[name]))
-
-
-def _free_name(program: EdgeProgram) -> str:
-    index = sum(isinstance(module, LoweredModule) for module in program.graph_module.children())
-    while hasattr(program.graph_module, f"lowered_{index}"):
-        index += 1
-    return f"lowered_{index}"

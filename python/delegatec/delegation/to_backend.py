@@ -20,7 +20,7 @@ from delegatec.delegation.report import (
     operator_counts,
     operator_name,
 )
-from delegatec.delegation.splice import reorder, schedule, splice
+from delegatec.delegation.splice import free_names, reorder, schedule, splice
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
@@ -126,7 +126,7 @@ def _lower_groups(
         raise DelegatecError(problems)
     reorder(program.graph, order)
     summaries = []
-    for old, module in lowered:
+    for (old, module), name in zip(lowered, free_names(program), strict=False):
         view = PartitionView(program, old.nodes)  # Its inputs may be outputs of a delegate by now.
         operators = operator_counts([node for node in view.nodes if node.target is not operator.getitem])
         summary = DelegateSummary(
@@ -135,7 +135,7 @@ def _lower_groups(
             input_names=tuple(node.name for node in view.inputs),
             output_names=tuple(node.name for node in view.outputs),
         )
-        splice(program, view, module)
+        splice(program, view, module, name)
         summaries.append(summary)
     return summaries
 

@@ -132,10 +132,10 @@ def value_ids(operation: object) -> list[int]:
     """All value ids in an unpacked operation, operands and results, in the order of its fields."""
     ids: list[int] = []
     for name, field in vars(operation).items():
-        if name.endswith("Id"):
-            ids.append(int(field))
-        elif name in ("inputIds", "outputIds", "indicesId"):
+        if name in ("inputIds", "outputIds", "indicesId"):
             ids += [int(item) for item in (() if field is None else field)]
+        elif name.endswith("Id"):
+            ids.append(int(field))
     return ids
 
 

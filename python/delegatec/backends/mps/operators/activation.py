@@ -6,7 +6,16 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from delegatec_schemas.mps_graph import BinaryT, GeluT, LeakyReluT, Operation, ScaledBinaryT, SoftmaxT, UnaryT
+from delegatec_schemas.mps_graph import (
+    BinaryT,
+    GeluT,
+    LeakyReluT,
+    Operation,
+    ScaledBinaryT,
+    SoftmaxT,
+    SplitWithSizesT,
+    UnaryT,
+)
 from torch.fx import Node
 
 from delegatec.backends.mps.graph_builder import GraphBuilder
@@ -49,6 +58,20 @@ def _gelu_tanh(b: GraphBuilder, node: Node, x: int) -> None:
     step(Operation.Mul, x, gate, b.result(node))
 
 
+def _glu(b: GraphBuilder, node: Node) -> None:
+    """The first half, gated by the sigmoid of the second."""
+    bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
+    dim = positive(bound["dim"], len(shape))
+    value, gate, opening = (b.temporary(shape, dtype) for _ in range(3))
+    sizes = [shape[dim]] * 2
+    b.emit(
+        Operation.SplitWithSizes,
+        SplitWithSizesT(input1Id=b.of(bound["self"]), outputIds=[value, gate], splitSizes=sizes, dim=dim),
+    )
+    b.emit(Operation.Sigmoid, UnaryT(input1Id=gate, outputId=opening))
+    b.emit(Operation.Mul, BinaryT(input1Id=value, input2Id=opening, outputId=b.result(node)))
+
+
 def _leaky_relu(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     slope = b.number(bound["negative_slope"], dtype_of(node))
@@ -79,6 +102,7 @@ ROWS: Final = (
         (FLOAT_OPERANDS,),
         note="the tanh approximation is composed, as the runtime's is wrong",
     ),
+    OperatorRow(overload("glu"), ("SplitWithSizes", "Sigmoid", "Mul"), _glu, (FLOAT_OPERANDS,)),
     OperatorRow(overload("leaky_relu"), ("LeakyRelu",), _leaky_relu, (FLOAT_OPERANDS,)),
     *family({"_softmax": "Softmax"}, _softmax, *_SOFTMAX_RULES),
     *family(

@@ -49,6 +49,17 @@ def scaled(operation: int) -> Lower:
     return lower
 
 
+def _reversed_sub(b: GraphBuilder, node: Node) -> None:
+    bound, dtype = bind(node), dtype_of(node)
+    table = ScaledBinaryT(
+        input1Id=b.operand(bound["other"], dtype),
+        input2Id=b.operand(bound["self"], dtype),
+        outputId=b.result(node),
+        alpha=b.number(bound["alpha"], dtype),
+    )
+    b.emit(Operation.Sub, table)
+
+
 def division(operation: int, rounding: str | None) -> Lower:
     """output = self / other, rounded as the argument says, or as the operator does."""
 
@@ -121,6 +132,7 @@ ROWS: Final = (
         _NUMBER_RESULT,
         exact_number("alpha"),
     ),
+    OperatorRow(overload("rsub.Scalar"), ("Sub",), _reversed_sub, (_NUMBER_RESULT, exact_number("alpha"))),
     *family(variants({"mul": "Mul"}, "Tensor", "Scalar"), arithmetic, _NUMBER_RESULT),
     *family(
         variants({"div": "Div"}, "Tensor", "Scalar", "Tensor_mode", "Scalar_mode"),

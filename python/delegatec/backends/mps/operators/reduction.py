@@ -22,13 +22,15 @@ def _dims(node: Node) -> list[int]:
     """Dimensions to reduce, ascending: all if none are given."""
     bound = bind(node)
     rank = len(shape_of(bound["self"]))
-    return sorted(positive(dim, rank) for dim in bound["dim"] or range(rank))
+    return sorted(positive(dim, rank) for dim in bound.get("dim") or range(rank))
 
 
 def _emit_mean(b: GraphBuilder, node: Node, out: int) -> None:
     bound, dims = bind(node), _dims(node)
     operand = b.operand(bound["self"], dtype_of(node))
-    table = MeanT(input1Id=operand, outputId=out, numDims=len(dims), dims=dims, keepDims=bound["keepdim"])
+    table = MeanT(
+        input1Id=operand, outputId=out, numDims=len(dims), dims=dims, keepDims=bound.get("keepdim", False)
+    )
     b.emit(Operation.Mean, table)
 
 
@@ -51,12 +53,12 @@ _RULES: Final = (
 )
 
 ROWS: Final = (
+    OperatorRow(overload("mean"), ("Mean",), _mean, _RULES),
     OperatorRow(overload("mean.dim"), ("Mean",), _mean, _RULES),
-    OperatorRow(
-        overload("sum.dim_IntList"),
-        ("Mean", "Mul"),
-        _sum,
-        _RULES,
-        note="the mean times the number of elements",
+    *(
+        OperatorRow(
+            overload(name), ("Mean", "Mul"), _sum, _RULES, note="the mean times the number of elements"
+        )
+        for name in ("sum", "sum.dim_IntList")
     ),
 )

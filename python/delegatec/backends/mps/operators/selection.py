@@ -48,6 +48,17 @@ def _where(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Where, table)
 
 
+def _masked_fill(b: GraphBuilder, node: Node) -> None:
+    bound, dtype = bind(node), dtype_of(node)
+    table = TernaryT(
+        input1Id=b.operand(bound["mask"], torch.bool),
+        input2Id=b.operand(bound["value"], dtype),
+        input3Id=b.operand(bound["self"], dtype),
+        outputId=b.result(node),
+    )
+    b.emit(Operation.Where, table)
+
+
 ROWS: Final = (
     OperatorRow(
         overload("clamp"),
@@ -61,4 +72,5 @@ ROWS: Final = (
     ),
     OperatorRow(overload("hardtanh"), ("HardTanh",), _hardtanh, (FLOAT_OPERANDS,)),
     OperatorRow(overload("where.self"), ("Where",), _where),
+    OperatorRow(overload("masked_fill.Scalar"), ("Where",), _masked_fill),
 )

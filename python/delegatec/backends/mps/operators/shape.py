@@ -30,7 +30,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import CONTIGUOUS, argument, rank_of, result_dtypes
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, argument, rank_of, read_results, result_dtypes
 from delegatec.backends.mps.operators.slices import slice_bounds
 from delegatec.edge.arguments import bind
 
@@ -137,6 +137,26 @@ def _cat(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
 
 
+def _unbind(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    dim = positive(bound["dim"], len(shape_of(source)))
+    for index in read_results(node):
+        table = SelectT(input1Id=b.of(source), outputId=b.result(node, index), dim=dim, index=index)
+        b.emit(Operation.Select, table)
+
+
+def _stack(b: GraphBuilder, node: Node) -> None:
+    bound, dtype, whole = bind(node), dtype_of(node), shape_of(node)
+    dim = positive(bound["dim"], len(whole))
+    shape = (*whole[:dim], 1, *whole[dim + 1 :])
+    ids = []
+    for tensor in bound["tensors"]:
+        ids.append(b.temporary(shape, dtype))
+        _reshape(b, Operation.View, b.operand(tensor, dtype), shape, ids[-1])
+    b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
+
+
 def _split(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = bound["self"]
@@ -199,6 +219,8 @@ ROWS: Final = (
     _row("select.int", "Select", _select),
     _row("slice.Tensor", "Slice", _slice),
     _row("cat", "Cat", _cat, Constraint("rank", "All tensors have one rank.", _mixed_ranks)),
+    _row("stack", "View Cat", _stack),
+    _row("unbind.int", "Select", _unbind),
     _row("split.Tensor", "SplitWithSizes", _split),
     _row("split_with_sizes", "SplitWithSizes", _split),
     _row(

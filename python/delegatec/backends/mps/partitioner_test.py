@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not taken, and the reasons that are given for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.backends.mps.operators.docs import render_markdown
+from delegatec.backends.mps.operators.table import ROWS
+from delegatec.backends.mps.testing import compile_module, compile_program, eager
+from delegatec.edge import to_edge
+
+IMAGE = torch.rand(1, 2, 6, 6)
+X = torch.rand(3, 4)
+
+
+class Call(torch.nn.Module):
+    """A module that is one function, with work on both sides of it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str, str]] = [
+    ("sort", lambda x: x.sort()[0], (X,), "fp32", "operator", "no lowering for aten.sort.default"),
+    ("double", lambda x: x.exp(), (X.double(),), "fp32", "dtype", "dtype float64"),
+    ("uint8", lambda x: x + 1, (X.to(torch.uint8),), "fp32", "dtype", "dtype uint8"),
+    ("bfloat16", lambda x: x.exp(), (X.bfloat16(),), "fp32", "dtype", "dtype bfloat16"),
+    ("int floor", lambda x: x // 3, (torch.arange(4),), "fp32", "dtype", "result of dtype int64"),
+    ("int matmul", torch.mm, (torch.ones(2, 2, dtype=torch.int32),) * 2, "fp32", "dtype", "int32"),
+    ("transposed", F.conv_transpose2d, (IMAGE, torch.rand(2, 3, 3, 3)), "fp32", "argument", "transposed"),
+    ("conv3d", F.conv3d, (torch.rand(1, 2, 4, 4, 4), torch.rand(3, 2, 3, 3, 3)), "fp32", "rank", "rank 5"),
+    ("pool rank", lambda x: F.max_pool2d(x, 2), (IMAGE[0],), "fp32", "rank", "rank 3"),
+    ("trunc in half", lambda x: torch.fmod(x, 2.0), (X,), "fp16", "float16", "truncates"),
+    (
+        "divisor in half",
+        lambda x: F.avg_pool2d(x, 2, divisor_override=3),
+        (IMAGE,),
+        "fp16",
+        "float16",
+        "divisor_override",
+    ),
+    (
+        "ceil with counted padding",
+        lambda x: F.avg_pool2d(x, 3, 2, padding=1, ceil_mode=True),
+        (IMAGE,),
+        "fp32",
+        "argument",
+        "ceil_mode",
+    ),
+    ("two indices", lambda x, i: x[i, i], (X, torch.tensor([0, 1])), "fp32", "argument", "indices"),
+    ("negative pad", lambda x: F.pad(x, (-1, 1)), (X,), "fp32", "argument", "pad is"),
+    ("large fill", lambda x: x.clamp(max=2**30 + 1), (torch.arange(4),), "fp32", "argument", "max is"),
+    ("layer norm's statistics", lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[2], (X,), "fp32",
+     "result", "its result 2 is read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "precision", "rule", "message"),
+    [r[1:] for r in REFUSED],
+    ids=[r[0] for r in REFUSED],
+)
+def test_refused_with_a_reason(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...], precision: str, rule: str, message: str
+) -> None:
+    module = Call(function)
+    compiled = compile_module(module, args, precision)
+    reasons = [(r.rule, r.message) for r in compiled.report.rejections if r.rule != "trivial"]
+    assert any(found == rule and message in text for found, text in reasons), reasons
+    assert all(r.location is not None for r in compiled.report.rejections)
+    for result, wanted in zip(compiled(*args), eager(module, args), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
+def test_dynamic_shapes_are_refused() -> None:
+    size = torch.export.Dim("size", max=8)
+    exported = torch.export.export(Call(torch.exp), (X,), dynamic_shapes=(({0: size},),))
+    compiled = compile_program(to_edge(exported))
+    assert {r.rule for r in compiled.report.rejections} == {"dynamic-shape"}
+    assert not compiled.delegates
+
+
+def test_parts_that_only_move_data_are_left() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x.exp(), y.transpose(0, 1).unsqueeze(0)
+
+    compiled = compile_module(Call(function), (X, X))
+    assert [r.rule for r in compiled.report.rejections] == ["trivial"] * len(compiled.report.rejections)
+    assert [list(d.operators) for d in compiled.report.delegates] == [["aten.exp.default"]]
+    assert compile_module(Call(lambda x: x.transpose(0, 1)), (X,)).delegates == []
+
+
+def test_a_moved_operand_of_a_left_node_does_not_split() -> None:
+    # Were the permute taken, the sort that reads it would push everything behind it into a second delegate.
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        order = y.transpose(0, 1).sort()[0].transpose(0, 1)
+        return (x.exp() + order).sin()
+
+    compiled = compile_module(Call(function), (X, X))
+    assert len(compiled.delegates) == 1
+    for result, wanted in zip(compiled(X, X), eager(Call(function), (X, X)), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
+def test_the_page_names_every_row() -> None:
+    page = render_markdown()
+    assert all(f"| `{target}` |" in page for target in ROWS)
+    assert page.count("\n| `aten.") == len(ROWS)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models in both precisions, float16 conversion, and where values lie."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.constants import FLOAT16_MAX, FLOAT32_MAX, to_float16
+from delegatec.backends.mps.dtypes import FROM_FORMAT
+from delegatec.backends.mps.testing import compile_module, eager, operations
+from delegatec.diagnostics import DelegatecError
+
+
+class Attention(nn.Module):
+    """Scaled dot product attention with a boolean mask of padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 8, padding_idx=0)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.embed(ids), src_key_padding_mask=ids == 0).mean(1)
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU6(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, groups=8),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 10),
+        nn.LogSoftmax(-1),
+    )
+
+
+MODELS = {
+    "convolutional": (convolutional, (torch.rand(2, 1, 8, 8),)),
+    "attention": (Attention, (torch.tensor([[3, 4, 5, 0, 0], [1, 2, 3, 4, 5]]),)),
+    "gated": (
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.SiLU(), nn.LayerNorm(8), nn.GLU()),
+        (torch.rand(3, 6),),
+    ),
+}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, precision: str) -> None:
+    torch.manual_seed(0)
+    build, args = MODELS[name]
+    module = build()
+    compiled = compile_module(module, args, precision)
+    assert [(r.operator, r.rule, r.message) for r in compiled.report.rejections if r.rule != "trivial"] == []
+    assert len(compiled.delegates) == 1
+    tolerance = {"fp32": 1e-5, "fp16": 2e-2}[precision]
+    for result, wanted in zip(compiled(*args), eager(module, args), strict=True):
+        torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_fp16_casts_at_the_border_only_and_halves_the_constants() -> None:
+    x = torch.rand(1, 1, 8, 8)
+    full, half = (compile_module(convolutional(), (x,), p).blobs()[0] for p in ("fp32", "fp16"))
+    assert operations(half) == ["Cast", *operations(full), "Cast"]
+    graph = read_blob(memoryview(half)).graph
+    types = [FROM_FORMAT[value.datatype] for value in graph.mpsValues]
+    assert {types[id] for id in graph.inputIds + graph.outputIds} == {torch.float32}
+    assert {types[id] for id in graph.constantIds} == {torch.float16}
+    assert types.count(torch.float32) == 2
+
+
+def test_inputs_have_the_first_ids() -> None:
+    class Three(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            return (c + 1.0) * b - a
+
+    args = (torch.rand(2), torch.rand(2), torch.rand(2))
+    graph = read_blob(memoryview(compile_module(Three(), args).blobs()[0])).graph
+    assert graph.inputIds == [0, 1, 2]
+    assert len({*graph.inputIds, *graph.constantIds, *graph.outputIds}) == 3 + 1 + 1
+
+
+def test_an_output_that_is_an_input_or_another_output_gets_a_value_of_its_own() -> None:
+    class Same(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x.exp()
+            return y, y.view(2, 2).view(4), y * 2.0
+
+    for precision in ("fp32", "fp16"):
+        x = torch.rand(4)
+        compiled = compile_module(Same(), (x,), precision)
+        for blob in compiled.blobs():
+            graph = read_blob(memoryview(blob)).graph
+            assert len(set(graph.outputIds)) == len(graph.outputIds)
+            assert not set(graph.outputIds) & set(graph.inputIds)
+        for result, wanted in zip(compiled(x), eager(Same(), (x,)), strict=True):
+            torch.testing.assert_close(result, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_every_weight_beyond_float16_is_named_at_once() -> None:
+    module = nn.Sequential(nn.Linear(2, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 2))
+    with torch.no_grad():
+        module[2].weight[0, 1] = -1e6
+        module[4].bias.fill_(7e4)
+    with pytest.raises(DelegatecError) as error:
+        compile_module(module, (torch.rand(1, 2),), "fp16")
+    messages = [(d.code, d.message) for d in error.value.diagnostics]
+    assert messages == [
+        ("DC406", "parameter 2.weight has 1 value beyond float16 (+-65504), the largest -1e+06"),
+        ("DC406", "parameter 4.bias has 2 values beyond float16 (+-65504), the largest 70000"),
+    ]
+    assert compile_module(module, (torch.rand(1, 2),), "fp32").delegates
+
+
+def test_numbers_beyond_float16_are_named() -> None:
+    class Large(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 1e6).clamp(max=2e5)
+
+    with pytest.raises(DelegatecError) as error:
+        compile_module(Large(), (torch.rand(2),), "fp16")
+    assert [d.message for d in error.value.diagnostics] == [
+        "the number 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
+        "the number 200000.0 is beyond float16",
+    ]
+
+
+def test_float16_keeps_infinities_and_saturates_what_stands_for_them() -> None:
+    inf = float("inf")
+    values = torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX])
+    half, lost = to_float16(values)
+    assert not lost
+    assert half.tolist() == [1.0, inf, -inf, FLOAT16_MAX, -FLOAT16_MAX]
+    assert to_float16(torch.tensor([float("nan")]))[0].isnan().all()
+
+
+def test_a_mask_of_the_lowest_number_gives_no_nan_in_float16() -> None:
+    class Masked(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return (x + (1.0 - mask) * torch.finfo(torch.float32).min).softmax(-1)
+
+    args = (torch.rand(2, 3), torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
+    compiled = compile_module(Masked(), args, "fp16")
+    torch.testing.assert_close(compiled(*args)[0], Masked()(*args), rtol=2e-3, atol=2e-3)
+
+
+def test_debug_handles_name_the_source_of_each_operation() -> None:
+    compiled = compile_module(convolutional(), (torch.rand(1, 1, 8, 8),))
+    (delegate,) = compiled.delegates
+    assert sorted(delegate.debug_handle_map) == list(range(len(operations(delegate.blob_bytes()))))
+    assert {h for handles in delegate.debug_handle_map.values() for h in handles} <= set(
+        delegate.debug_handles
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry, plug-ins by "module:attribute", and options."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from delegatec.delegation import BackendRegistry, OptionSpec, resolve_options
+from delegatec.delegation.to_backend_test import EagerBackend
+from delegatec.diagnostics import DelegatecError
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    module = types.ModuleType("a_plugin")
+    monkeypatch.setitem(sys.modules, "a_plugin", module)
+    return module
+
+
+def code_of(error: pytest.ExceptionInfo[DelegatecError]) -> str:
+    return error.value.diagnostics[0].code
+
+
+def test_names_and_ids_are_unique() -> None:
+    registry = BackendRegistry([EagerBackend()])
+    with pytest.raises(ValueError, match="named 'eager'"):
+        registry.register(EagerBackend("Other"))
+    other = EagerBackend()
+    other.name = "other"
+    with pytest.raises(ValueError, match="id 'EagerBackend'"):
+        registry.register(other)
+
+
+def test_lookup() -> None:
+    backend = EagerBackend()
+    registry = BackendRegistry([backend])
+    assert registry.resolve("eager") is backend
+    assert registry.by_id("EagerBackend") is backend
+    assert list(registry) == [backend]
+    with pytest.raises(DelegatecError, match=r"no backend is named 'nope'[\s\S]*expected: eager") as error:
+        registry.resolve("nope")
+    assert code_of(error) == "DC401"
+
+
+def test_plugin_is_registered_once(plugin: types.ModuleType) -> None:
+    plugin.backend = EagerBackend()  # type: ignore[attr-defined]
+    registry = BackendRegistry()
+    assert registry.resolve("a_plugin:backend") is plugin.backend
+    assert registry.resolve("a_plugin:backend") is registry.by_id("EagerBackend")
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("no_such_module_here:backend", "there is no module 'no_such_module_here'"),
+        ("a_plugin:nothing", "has no attribute 'nothing'"),
+        ("a_plugin:Class", "is a class"),
+        ("a_plugin:number", "is not a backend: it lacks id, name"),
+    ],
+)
+def test_bad_plugins(plugin: types.ModuleType, selector: str, message: str) -> None:
+    plugin.Class = EagerBackend  # type: ignore[attr-defined]
+    plugin.number = 3  # type: ignore[attr-defined]
+    with pytest.raises(DelegatecError, match=message) as error:
+        BackendRegistry().resolve(selector)
+    assert code_of(error) == "DC403"
+
+
+def test_options_are_checked_all_at_once() -> None:
+    declared = {"precision": OptionSpec(("fp32", "fp16"), "fp32", "how"), "tag": OptionSpec((), "", "free")}
+    assert resolve_options("b", declared, {"tag": "x"}) == {"precision": "fp32", "tag": "x"}
+    with pytest.raises(DelegatecError) as error:
+        resolve_options("b", declared, {"precison": "fp16", "precision": "int4"})
+    second, first = error.value.diagnostics
+    assert (first.code, first.help) == ("DC402", "did you mean 'precision'?")
+    assert (second.code, second.expected) == ("DC402", "fp32 or fp16")

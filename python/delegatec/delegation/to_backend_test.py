@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`to_backend` with a backend that runs its nodes in eager: splicing, signatures, errors, cost."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from delegatec.delegation import (
+    BackendRegistry,
+    CompileSpec,
+    DelegationSpec,
+    LoweredModule,
+    OptionSpec,
+    Partitioner,
+    Partitioning,
+    PartitionView,
+    PreprocessResult,
+    ReferenceExecutor,
+    Rejection,
+    call_delegate,
+    lower_program,
+    to_backend,
+)
+from delegatec.delegation.grouping import convex_groups
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge import EdgeProgram, to_edge
+
+aten = torch.ops.aten
+SPECS = (CompileSpec("level", b"\x01"),)
+
+
+class TakeAllBut:
+    """Takes every node whose operator is not in `left`."""
+
+    def __init__(self, *left: OpOverload, backend_id: str = "EagerBackend") -> None:
+        self.left = left
+        self.backend_id = backend_id
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        index = {node: i for i, node in enumerate(nodes)}
+        outside = (*self.left, call_delegate)
+        taken = [n.target not in outside and not _of(n, outside) for n in nodes]
+        groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], taken)
+        rejections = [Rejection(n, "left", "it was left", "do not") for n in nodes if n.target in self.left]
+        spec = DelegationSpec(self.backend_id, SPECS)
+        return Partitioning(spec, [[nodes[i] for i in group] for group in groups], rejections)
+
+
+def _of(node: Node, targets: Sequence[Any]) -> bool:
+    return node.target is operator.getitem and node.all_input_nodes[0].target in targets
+
+
+class EagerBackend:
+    """Its blob is a key of its own table of programs: what a delegate computes is run by ATen."""
+
+    name = "eager"
+    options: Mapping[str, OptionSpec] = {}
+
+    def __init__(self, id: str = "EagerBackend") -> None:
+        self.id = id
+        self.views: list[PartitionView] = []
+        self._programs: list[Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]] = []
+
+    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        return list(SPECS)
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        return frozenset()
+
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
+        return TakeAllBut()
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        assert tuple(compile_specs) == SPECS
+        steps = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
+
+        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            values: dict[Node, Any] = dict(zip(view.inputs, inputs, strict=True))
+            values.update(view.constants)
+            for node, target, args, kwargs in steps:
+                assert callable(target)
+                real = torch.fx.node.map_arg((args, kwargs), lambda n: values[n])
+                values[node] = target(*real[0], **real[1])
+            return [values[node] for node in view.outputs]
+
+        self.views.append(view)
+        self._programs.append(run)
+        handle = min(node.meta["debug_handle"] for node in view.nodes)
+        return PreprocessResult([bytes([len(self._programs) - 1])], {0: (handle,)})
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        return self._programs[blob[0]]
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.scale = torch.nn.Parameter(torch.full((4,), 3.0))
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        h = self.first(x).relu()
+        s = torch.sin(h) * self.scale
+        self.total.add_(s.sum(0))
+        return {"a": torch.cos(s) + y, "b": h.max(), "c": h}
+
+
+ARGS = (torch.randn(2, 4), torch.randn(4))
+
+
+def edge(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram:
+    return to_edge(torch.export.export(module.eval(), args))
+
+
+def run(program: EdgeProgram, args: Any) -> list[torch.Tensor]:
+    inputs = iter(pytree.tree_leaves(args))
+    values = [
+        program.constants[node.name] if node.name in program.constants else next(inputs)
+        for node in program.placeholders()
+    ]
+    return list(torch.fx.Interpreter(program.graph_module).run(*values))
+
+
+@pytest.mark.parametrize(
+    ("left", "delegates"),
+    [((), 1), ((aten.sin.default,), 2), ((aten.sin.default, aten.cos.default), 3), ((aten.relu.default,), 2)],
+)
+def test_delegated_program_computes_the_same(left: tuple[OpOverload, ...], delegates: int) -> None:
+    program = edge(Net(), ARGS)
+    reference = run(program, ARGS)
+    names = [spec.kind for spec in program.output_specs]
+    report = to_backend(program, TakeAllBut(*left), BackendRegistry([EagerBackend()]))
+    assert len(report.delegates) == delegates
+    assert [r.operator for r in report.rejections] == [str(target) for target in left]
+    assert report.nodes_left == len(left)
+    assert [spec.kind for spec in program.output_specs] == names
+    output = program.output_node()
+    assert [spec.arg.name for spec in program.output_specs] == [node.name for node in output.args[0]]
+    for result, wanted in zip(run(program, ARGS), reference, strict=True):
+        torch.testing.assert_close(result, wanted)
+    program.graph.lint()
+
+
+def test_metadata_names_and_constants() -> None:
+    program = edge(Net(), ARGS)
+    report = to_backend(program, TakeAllBut(aten.sin.default), BackendRegistry([EagerBackend()]))
+    calls = [node for node in program.graph.nodes if node.target is call_delegate]
+    assert [node.args[0].target for node in calls] == ["lowered_0", "lowered_1"]
+    for call, summary in zip(calls, report.delegates, strict=True):
+        module = program.graph_module.get_submodule(summary.module.name)
+        assert module is summary.module
+        assert isinstance(module, LoweredModule)
+        assert [node.name for node in call.args[1:]] == list(summary.input_names)
+        assert isinstance(call.meta["val"], tuple)
+        assert call.meta["debug_handle"] >= 1
+        assert module.debug_handles == tuple(sorted(set(module.debug_handles)))
+        for user in call.users:
+            assert user.target is operator.getitem
+            assert user.meta["val"] is call.meta["val"][user.args[1]]
+    # Parameters went with the delegates; the buffer that is written to stays the program's own.
+    assert [spec.target for spec in program.input_specs if spec.target] == ["total"]
+    assert len(program.constants) == 1
+    assert "max" in " ".join(report.delegates[0].module.original)
+    assert "backend_id='EagerBackend'" in repr(report.delegates[0].module)
+
+
+def test_a_written_buffer_is_an_input_of_the_delegate() -> None:
+    program, backend = edge(Net(), ARGS), EagerBackend()
+    to_backend(program, TakeAllBut(), BackendRegistry([backend]))
+    (view,) = backend.views
+    assert any("total" in node.name for node in view.inputs)
+    assert not any("total" in node.name for node in view.constants)
+
+
+def test_several_partitioners_take_in_order() -> None:
+    program = edge(Net(), ARGS)
+    wanted = run(program, ARGS)
+    second = EagerBackend("Second")
+    second.name = "second"
+    registry = BackendRegistry([EagerBackend(), second])
+    partitioners = [
+        TakeAllBut(aten.sin.default, aten.cos.default),
+        TakeAllBut(aten.cos.default, backend_id="Second"),
+    ]
+    report = to_backend(program, partitioners, registry)
+    assert [d.module.backend_id for d in report.delegates] == ["EagerBackend"] * 3 + ["Second"]
+    assert [(r.backend_id, r.operator) for r in report.rejections] == [
+        ("EagerBackend", "aten.cos.default"),
+        ("Second", "aten.cos.default"),
+    ]
+    for result, reference in zip(run(program, ARGS), wanted, strict=True):
+        torch.testing.assert_close(result, reference)
+
+
+def test_lower_program_takes_all_or_says_why_not() -> None:
+    program = edge(Net(), ARGS)
+    wanted = run(program, ARGS)
+    backend = EagerBackend()
+    lowered = lower_program("EagerBackend", program, SPECS, BackendRegistry([backend]))
+    (view,) = backend.views
+    inputs = [
+        program.constants.get(node.name, {"x": ARGS[0], "y": ARGS[1]}.get(node.name)) for node in view.inputs
+    ]
+    names = [node.name for node in view.outputs]
+    results = dict(zip(names, lowered(*inputs), strict=True))
+    for node, reference in zip(program.output_node().args[0], wanted, strict=True):
+        torch.testing.assert_close(results[node.name], reference)
+
+    backend.partitioner = lambda specs: TakeAllBut(aten.sin.default)  # type: ignore[method-assign]
+    with pytest.raises(DelegatecError, match=r"cannot run aten\.sin\.default: it was left") as error:
+        lower_program("EagerBackend", program, SPECS, BackendRegistry([backend]))
+    assert [d.code for d in error.value.diagnostics] == ["DC405"]
+
+
+def test_unknown_backend_id_lists_the_known_ones() -> None:
+    with pytest.raises(DelegatecError, match=r"no backend has the id 'No'[\s\S]*EagerBackend"):
+        to_backend(edge(Net(), ARGS), TakeAllBut(backend_id="No"), BackendRegistry([EagerBackend()]))
+
+
+class Bad:
+    def __init__(self, decide: Callable[[EdgeProgram, list[Node]], list[list[Node]]]) -> None:
+        self._decide = decide
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        return Partitioning(DelegationSpec("EagerBackend", SPECS), self._decide(program, nodes))
+
+
+def _edit(program: EdgeProgram, nodes: list[Node]) -> list[list[Node]]:
+    nodes[0].update_kwarg("alpha", 2)
+    return []
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (_edit, "it edited the program"),
+        (lambda program, nodes: [nodes[:2], nodes[1:3]], "a node is in two groups"),
+        (lambda program, nodes: [[program.output_node()]], "is not an operator of the program"),
+        (lambda program, nodes: [[nodes[0], nodes[-1]]], "a group waits for itself"),
+    ],
+)
+def test_bad_partitioners(
+    decide: Callable[[EdgeProgram, list[Node]], list[list[Node]]], message: str
+) -> None:
+    class Chain(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin().cos().exp().tanh()
+
+    with pytest.raises(DelegatecError, match=message) as error:
+        to_backend(edge(Chain(), (ARGS[0],)), Bad(decide), BackendRegistry([EagerBackend()]))
+    assert error.value.diagnostics[0].code == "DC404"
+
+
+def test_problems_of_all_groups_are_reported_at_once() -> None:
+    class Failing(EagerBackend):
+        def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+            raise DelegatecError([Diagnostic("DC406", f"in {view.nodes[0].name}")])
+
+    program = edge(Net(), ARGS)
+    before = str(program.graph)
+    with pytest.raises(DelegatecError) as error:
+        to_backend(program, TakeAllBut(aten.sin.default), BackendRegistry([Failing()]))
+    assert len(error.value.diagnostics) == 2
+    assert str(program.graph) == before
+
+
+def test_cost_is_linear_in_nodes() -> None:
+    def seconds(depth: int) -> float:
+        class Deep(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x
+
+        program = edge(Deep(), (ARGS[0],))
+        output = program.output_node()
+        node = value = program.placeholders()[0]
+        with program.graph.inserting_before(output):
+            for index in range(depth):
+                target = aten.cos.default if index % 50 == 49 else aten.sin.default
+                node = program.graph.call_function(target, (node,))
+                node.meta.update(val=value.meta["val"], debug_handle=index + 1)
+        output.args = ((node,),)
+        start = time.process_time()
+        report = to_backend(program, TakeAllBut(aten.cos.default), BackendRegistry([Cheap()]))
+        assert len(report.delegates) == depth // 50
+        return time.process_time() - start
+
+    class Cheap(EagerBackend):
+        def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+            return PreprocessResult([b""])
+
+    seconds(500)
+    small, large = min(seconds(1_000), seconds(1_000)), min(seconds(20_000), seconds(20_000))
+    # Twenty times the nodes: a quadratic algorithm would take four hundred times as long.
+    assert large < 100 * max(small, 0.005), (small, large)
