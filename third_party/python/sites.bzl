@@ -69,7 +69,6 @@ _SITES = {
             "executorch/backends/cadence",
             "executorch/backends/mlx",
             "executorch/backends/nxp",
-            "executorch/backends/qualcomm",
             "executorch/examples",
             "executorch/extension/llm",
             "executorch/extension/training",
