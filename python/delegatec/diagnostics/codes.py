@@ -58,4 +58,5 @@ CODES: Final[dict[str, str]] = {
     "DC505": "An instruction of the program failed.",
     "DC506": "The memory plan lets an instruction overwrite what it still reads.",
     "DC507": "The program and the model it was made of have different methods, inputs or outputs.",
+    "DC508": "The tolerance is so large that a program which returns zeros would pass.",
 }

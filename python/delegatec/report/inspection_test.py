@@ -16,6 +16,8 @@ from delegatec.report.text import format_program
 class Model(torch.nn.Module):
     """A layer with state."""
 
+    last: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(4, 2)

@@ -22,6 +22,8 @@ from delegatec.report.partition_picture import draw_partition
 class Model(torch.nn.Module):
     """Tied weights, state, a branch, and operators that the MPS backend has no lowering for."""
 
+    steps: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.first = torch.nn.Linear(16, 16)

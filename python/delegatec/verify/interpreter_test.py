@@ -60,6 +60,11 @@ def _load(
     return Interpreter(parse_program(file.getvalue()).methods[0], backends, **options)
 
 
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    array: Any = tensor.numpy()
+    return memoryview(array).cast("B")
+
+
 NEG, EXP = ("aten::neg", "out"), ("aten::exp", "out")
 X = torch.tensor([1.0, -2.0, 3.0, 0.5])
 
@@ -104,7 +109,7 @@ def test_memory_that_nothing_wrote_is_no_number() -> None:
 
 
 def test_state_lasts_from_run_to_run() -> None:
-    initial = memoryview(torch.tensor([10.0, 20.0, 30.0, 40.0]).numpy()).cast("B")
+    initial = _bytes(torch.tensor([10.0, 20.0, 30.0, 40.0]))
     state = _planned(16, constant_index=1, is_mutable=True, name="total")
     values: list[Value] = [_planned(0), state, _planned(32), 1, False]
     steps = [KernelCall(0, (1, 0, 3, 2, 2)), KernelCall(1, (1, 2, 4, 1))]
@@ -118,7 +123,7 @@ def test_state_lasts_from_run_to_run() -> None:
 def test_constants_are_read_from_the_file() -> None:
     constant = TensorValue(FLOAT, (4,), constant_index=1)
     values: list[Value] = [_planned(0), constant, _planned(16)]
-    content = memoryview(torch.arange(4.0).numpy()).cast("B")
+    content = _bytes(torch.arange(4.0))
     machine = _load(
         values, [("aten::mul", "out")], [KernelCall(0, (0, 1, 2, 2))], [0], [2], constants=[content]
     )
@@ -180,7 +185,7 @@ def _delegating(backends: Any) -> Interpreter:
         [0],
         [2, 3],
         backends=backends,
-        constants=[memoryview(torch.ones(4).numpy()).cast("B")],
+        constants=[_bytes(torch.ones(4))],
         delegates=[Delegate("Doubling", (b"\x05",), (("k", b"v"),), "lowered_0", {})],
     )
 

@@ -72,7 +72,7 @@ class Verification:
                 numbers = (f"{c.max_abs:.3g}", f"{c.max_rel:.3g}", f"{c.cosine:.7f}", f"{c.snr_db:.1f}")
             verdict = "ok" if result.passed else "FAILED"
             if c is not None and c.passed and c.vacuous:
-                verdict = "ok, but so would zeros be"
+                verdict = "ok, as zeros would be"
             rows.append((result.method, str(result.output), result.kind, result.trial, *numbers, verdict))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -115,8 +115,8 @@ def verify_program(
         seeds: number of variations.
 
     Returns:
-        Results and, if outputs differ, diagnostics: DC502 numbers, DC503 shape or dtype, DC505 and DC506 a
-        program that fails while it runs.
+        Results and diagnostics: DC502 other numbers, DC503 another shape or dtype, DC508 a tolerance that
+        zeros would meet, DC505 and DC506 a program that fails while it runs.
 
     Raises:
         DelegatecError: DC35x a file that cannot be read, DC501 one that cannot be run here, DC507 one that
@@ -131,6 +131,7 @@ def verify_program(
     for name, model in exported.items():
         interpreter = Interpreter(program.method(name), backends)
         _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
+    diagnostics += _vacuous(results, atol)
     return Verification(tuple(results), tuple(diagnostics))
 
 
@@ -160,6 +161,22 @@ def _verify_method(
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
         for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
             _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+
+
+def _vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
+    """A diagnostic for each output whose comparison could not have failed, whatever the inputs."""
+    by_output: dict[tuple[str, int], list[OutputResult]] = {}
+    for result in results:
+        by_output.setdefault((result.method, result.output), []).append(result)
+    return [
+        Diagnostic(
+            code="DC508",
+            message=f"method {method!r}, output {output}: zeros would be within atol = {atol:g} of eager",
+            help="lower the tolerance, or give the model weights and example inputs that matter",
+        )
+        for (method, output), calls in by_output.items()
+        if all(call.comparison is not None and call.comparison.vacuous for call in calls)
+    ]
 
 
 def _compare_output(
