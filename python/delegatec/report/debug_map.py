@@ -61,6 +61,7 @@ def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
         "handles": sources,
         "instructions": method.debug_handles,
         "delegates": [
-            {"name": d.name, "backend": d.backend_id, "instructions": d.debug_handle_map} for d in method.delegates
+            {"name": d.name, "backend": d.backend_id, "instructions": d.debug_handle_map}
+            for d in method.delegates
         ],
     }
