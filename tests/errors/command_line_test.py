@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from workspace import Workspace
+from workspace import Workspace, run_process
 
 from delegatec.cli import export as export_verb
 
@@ -76,15 +73,8 @@ def test_bug(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_process(workspace: Workspace) -> None:
-    command = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", "export", "--label=//pkg:not_a_model"]
-    command += ["--entry=not_a_model:build", "--source=pkg/not_a_model.py", "--program=a.pt2"]
-    process = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert process.returncode == 1
-    assert process.stdout == ""
-    assert process.stderr.startswith("//pkg:not_a_model: error DC107: ")
+    command = ("export", "--label=//pkg:not_a_model", "--entry=not_a_model:build")
+    result = run_process(*command, "--source=pkg/not_a_model.py", "--program=a.pt2")
+    assert result.code == 1
+    assert result.text.startswith("//pkg:not_a_model: error DC107: ")
     assert "a.pt2" not in workspace.files()
-
-
-def environment() -> dict[str, str]:
-    """The environment of a child process: modules are found where this one finds them."""
-    return dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+pytest.register_assert_rewrite("problem")
 from workspace import Workspace, make_workspace
 
 

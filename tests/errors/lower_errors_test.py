@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from problem import Problem, check
-from workspace import Workspace
+from workspace import Workspace, run_process
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,17 @@ def test_outputs_of_an_earlier_run_do_not_survive_a_failure(workspace: Workspace
     assert not any(
         name.startswith("good.") and name not in ("good.pt2", "good.json") for name in workspace.files()
     )
+
+
+def test_operator_of_a_library_that_is_not_there(workspace: Workspace) -> None:
+    # In a process of its own: the model registers the operator where it is imported.
+    command = ("export", "--entry=custom_operator:build", "--source=pkg/custom_operator.py")
+    exported = run_process(*command, "--program=custom_operator.pt2")
+    assert exported.code == 0, exported.text
+    result = workspace.lower("custom_operator")
+    problem = Problem("DC121", 21, ("mylib.twice.default",))
+    check(result.text, "custom_operator", "//pkg:custom_operator_lowered", [problem])
+    assert result.code == 1
 
 
 def test_damaged_program(workspace: Workspace) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +78,14 @@ class Workspace:
     def files(self) -> set[str]:
         """Names of the files in the workspace's root."""
         return {path.name for path in self.root.iterdir() if path.is_file()}
+
+
+def run_process(*arguments: str) -> Result:
+    """Runs the command line in a process of its own."""
+    command = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", *arguments]
+    environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return Result(process.returncode, process.stdout + process.stderr)
 
 
 def make_workspace(root: Path) -> None:

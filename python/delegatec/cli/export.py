@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import os
 
+from delegatec.cli.errors import CommandLineError
+
 OUTPUTS = ("program", "signature")
 
 
@@ -29,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Exports the model."""
     # A progress bar has no place in a build's output, which is shown when the action has ended.
     os.environ.setdefault("TQDM_DISABLE", "1")
+    if not all(arguments.entry.partition(":")):
+        raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
     from delegatec.frontend.export import ExportRequest, export_model
 
     export_model(

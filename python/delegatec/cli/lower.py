@@ -41,22 +41,29 @@ def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
     import torch
 
+    from delegatec.backends import builtin_backends
     from delegatec.edge import print_program
     from delegatec.frontend import archive
     from delegatec.frontend.files import replacing
-    from delegatec.lowering import lower
+    from delegatec.lowering import PORTABLE, lower
     from delegatec.program import write_program
     from delegatec.report.debug_map import debug_map_json
 
     torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
     sys.path[:0] = arguments.import_path
     options = _options(arguments.option)
+    registry = None
+    if arguments.backend != PORTABLE:
+        # First, as a backend of one's own may register operators that the program calls.
+        registry = builtin_backends()
+        registry.resolve(arguments.backend)
     model = archive.load(arguments.program)
     lowered = lower(
         model.methods,
         arguments.backend,
         options,
         require_full_delegation=arguments.require_full_delegation,
+        registry=registry,
     )
     with replacing(arguments.pte) as file:
         write_program(lowered.emitted, file)

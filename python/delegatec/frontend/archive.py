@@ -23,6 +23,7 @@ from torch._export.serde.serialize import (
     EnumEncoder,
     ExportedProgramDeserializer,
     GraphModuleSerializer,
+    SerializeError,
     _dataclass_to_dict,
     deserialize_scalar_type,
     deserialize_size,
@@ -38,6 +39,7 @@ from torch.export.pt2_archive import constants as layout
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
 from delegatec.frontend.files import replacing
+from delegatec.frontend.operators import not_storable, unregistered_operators
 from delegatec.frontend.schema_json import from_json
 from delegatec.frontend.storages import Region, regions
 
@@ -68,6 +70,9 @@ def save(methods: Mapping[str, ExportedProgram], path: str) -> None:
     Args:
         methods: method name -> program, on CPU, with plain pytrees (`plain_trees`).
         path: where the `.pt2` goes.
+
+    Raises:
+        DelegatecError: DC119, a node that torch's format cannot hold.
     """
     with replacing(path) as file, AlignedZipWriter(file, layout.ARCHIVE_ROOT_NAME) as archive:
         _write(archive, layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE.encode())
@@ -101,7 +106,8 @@ def load(path: str) -> LoadedModel:
 
     Raises:
         OSError: the file cannot be opened.
-        DelegatecError: DC120, it is no archive, is damaged, or is from another version of torch.
+        DelegatecError: DC120, it is no archive, is damaged, or is from another version of torch; DC121, it
+            calls operators that nothing has registered in this process.
     """
     try:
         archive = MappedZip(path)
@@ -124,7 +130,9 @@ def load(path: str) -> LoadedModel:
 
 
 def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
-    serialized = _parse(schema.ExportedProgram, archive.view(layout.MODELS_FILENAME_FORMAT.format(member)))
+    serialized: schema.ExportedProgram = _parse(
+        schema.ExportedProgram, archive.view(layout.MODELS_FILENAME_FORMAT.format(member))
+    )
     example = archive.view(layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(member))
     weights = layout.WEIGHTS_CONFIG_FILENAME_FORMAT.format(member)
     constants = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(member)
@@ -132,6 +140,9 @@ def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
         raise ValueError(
             f"its schema is version {serialized.schema_version.major}, not {schema.SCHEMA_VERSION[0]}"
         )
+    problems = unregistered_operators(serialized.graph_module.graph)
+    if problems:
+        raise DelegatecError(problems)
     return ExportedProgramDeserializer().deserialize(
         serialized,
         _read_tensors(archive, weights, layout.WEIGHTS_DIR),
@@ -169,9 +180,13 @@ def _mapped(view: memoryview, dtype: torch.dtype) -> torch.Tensor:
 
 def _serialized(program: ExportedProgram) -> schema.ExportedProgram:
     """What torch's ExportedProgramSerializer gives, without the copies it makes to test canonicalization."""
-    graph_module = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
+    serializer = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
+    try:
+        graph_module = serializer.serialize(program.graph_module)
+    except SerializeError as error:
+        raise DelegatecError([not_storable(program, error)]) from error
     return schema.ExportedProgram(
-        graph_module=graph_module.serialize(program.graph_module),
+        graph_module=graph_module,
         opset_version={"aten": torch._C._get_max_operator_version()},
         range_constraints=serialize_range_constraints(program.range_constraints),
         schema_version=schema.SchemaVersion(*schema.SCHEMA_VERSION),

@@ -16,8 +16,8 @@ def data_path(name: str) -> str:
     calls, and below the working directory.
 
     Args:
-        name: path from the workspace's root ("models/foo.safetensors"), or from the folder of the model's
-            source ("foo.safetensors").
+        name: path from the folder of the model's source ("foo.safetensors"), or from the workspace's root
+            ("models/foo.safetensors"); of a file, or of what is in a folder, that is declared.
 
     Returns:
         A path that can be opened.
@@ -29,13 +29,13 @@ def data_path(name: str) -> str:
     if running is None:
         return _undeclared(name)
     folder = os.path.dirname(running.workspace.relative(running.source))
-    wanted = {os.path.normpath(name), os.path.normpath(os.path.join(folder, name))}
+    wanted = dict.fromkeys(os.path.normpath(os.path.join(start, name)) for start in (folder, ""))
     declared = {path: running.workspace.relative(path) for path in running.data}
     for path, relative in declared.items():
-        if relative in wanted or os.path.normpath(path) in wanted:
-            if not os.path.exists(path):
-                raise _missing(f"the data file {relative} does not exist", "check the name in `data`")
-            return path
+        for candidate in wanted:
+            inner = os.path.relpath(candidate, relative)
+            if inner == os.curdir or (os.path.isdir(path) and not inner.startswith(os.pardir)):
+                return _existing(os.path.normpath(os.path.join(path, inner)), candidate)
     known = ", ".join(sorted(declared.values())) or "none"
     raise _missing(
         f'"{name}" is not a declared data file',
@@ -44,9 +44,15 @@ def data_path(name: str) -> str:
     )
 
 
+def _existing(path: str, name: str) -> str:
+    if not os.path.exists(path):
+        raise _missing(f"the data file {name} does not exist", "check the name in `data`")
+    return path
+
+
 def _undeclared(name: str) -> str:
-    where = session.caller()
-    folders = [os.path.dirname(where.file)] if where else []
+    frame = session.calling_frame()
+    folders = [os.path.dirname(frame.f_code.co_filename)] if frame else []
     for folder in [*folders, ""]:
         path = os.path.join(folder, name)
         if os.path.exists(path):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 
 from delegatec.diagnostics import SourceLocation
 from delegatec.frontend.workspace import Workspace
@@ -51,12 +52,17 @@ def running(session: Session) -> Iterator[None]:
 
 def caller() -> SourceLocation | None:
     """The innermost line on the stack that is not of this compiler, nor of generated code."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<", _COMPILER)):
-            session = current()
-            workspace = session.workspace if session else Workspace.at(os.getcwd())
-            return workspace.line(name, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+    frame = calling_frame()
+    if frame is None:
+        return None
+    session = current()
+    workspace = session.workspace if session else Workspace.at(os.getcwd())
+    return workspace.line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def calling_frame() -> FrameType | None:
+    """The frame of `caller`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(("<", _COMPILER)):
+        frame = frame.f_back
+    return frame

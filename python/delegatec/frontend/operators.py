@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that a `.pt2` cannot hold, or that the process which reads one does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+from torch._export.serde import schema
+from torch._export.serde.serialize import SerializeError
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.source import location_of
+
+_FAILED_NODE = re.compile(r"Failed serializing node (\S+) in graph")
+_PREFIX = "torch.ops."
+
+
+def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
+    """Why torch cannot serialize a program.
+
+    Args:
+        program: the program.
+        error: what torch raised; it names the node in its text only.
+    """
+    match = _FAILED_NODE.search(str(error))
+    nodes = {node.name: node for node in program.graph.nodes}
+    node = nodes.get(match[1]) if match else None
+    reason = str(error.__cause__ or error).strip().partition("\n")[0]
+    return Diagnostic(
+        code="DC119",
+        message=f"torch cannot store {node.target if node else 'a node'} in a .pt2: {reason}",
+        location=location_of(node.meta.get("stack_trace")) if node else None,
+        node=node.name if node else "",
+        help="write this line with other operators",
+    )
+
+
+def unregistered_operators(graph: schema.Graph) -> list[Diagnostic]:
+    """One diagnostic for each operator of a stored graph that torch.ops does not have."""
+    found: dict[str, Diagnostic] = {}
+    for node in _nodes(graph):
+        if node.target in found or _is_registered(node.target):
+            continue
+        found[node.target] = Diagnostic(
+            code="DC121",
+            message=f"the operator {node.target.removeprefix(_PREFIX)} is not one of torch",
+            location=location_of(node.metadata.get("stack_trace")),
+            expected="operators that are registered where the program is lowered",
+            help="write it with torch operators, or lower with a backend whose module registers it",
+        )
+    return list(found.values())
+
+
+def _nodes(graph: schema.Graph) -> Iterator[schema.Node]:
+    for node in graph.nodes:
+        yield node
+        for argument in node.inputs:
+            if argument.arg.type == "as_graph":
+                yield from _nodes(argument.arg.as_graph.graph)
+
+
+def _is_registered(target: str) -> bool:
+    if not target.startswith(_PREFIX):
+        return True
+    owner: object = torch.ops
+    for name in target.removeprefix(_PREFIX).split("."):
+        owner = getattr(owner, name, None)
+        if owner is None:
+            return False
+    return True
