@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite("problem")
-from workspace import Workspace, make_workspace
+from workspace import Workspace, make_workspace  # noqa: E402 - after the rewrite is registered
 
 
 @pytest.fixture
