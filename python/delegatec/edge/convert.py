@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,11 @@ KERNEL_COMPOSITES = frozenset({torch.ops.aten.linear.default})
 
 
 def to_edge(
-    exported: ExportedProgram, *, method: str = "forward", preserve: Collection[OpOverload] = ()
+    exported: ExportedProgram,
+    *,
+    method: str = "forward",
+    preserve: Collection[OpOverload] = (),
+    passes: Sequence[Pass] = SIMPLIFY,
 ) -> EdgeProgram:
     """Takes over an exported program and brings it to normal form.
 
@@ -55,23 +59,25 @@ def to_edge(
             afterwards.
         method: the name that the method has in the program file.
         preserve: composite operators to leave whole, because a backend or a kernel takes them so.
+        passes: what simplifies the program once its operators are those of the normal form.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.
 
     Raises:
-        DelegatecError: DC205 for inputs, outputs and sizes that no program can have.
+        DelegatecError: DC205 for inputs, outputs, sizes and strides that no program can have.
     """
     program = _adopt(exported, method)
+    _refuse_strides(program)
     if not functionalize(program):
         program = _adopt(exported.run_decompositions({}), method)
     remove_assertions(program)
     remove_identities(program)
     eliminate_dead_code(program)
     _annotate(program)
-    decompose(program, preserve)
     _drop_strides(program)
-    run_passes(program, SIMPLIFY)
+    decompose(program, preserve)
+    run_passes(program, passes)
     verify(program)
     return program
 
@@ -105,6 +111,28 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
         in_spec=in_spec,
         out_spec=out_spec,
     )
+
+
+def _refuse_strides(program: EdgeProgram) -> None:
+    """Raises for each `as_strided` of a tensor that is not the whole of its memory in row-major order."""
+    refused = []
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default:
+            val = node.args[0].meta["val"]
+            if not val.is_contiguous() or val.nbytes != val.untyped_storage().nbytes():
+                refused.append(node)
+    if refused:
+        raise DelegatecError(
+            Diagnostic(
+                "DC205",
+                f"{node.name} addresses the memory of a view by strides",
+                location=location_of(node.meta.get("stack_trace")),
+                node=node.name,
+                expected="as_strided of a contiguous tensor; a program has no strides",
+                help="call contiguous() and clone() before it, or use slice, permute, expand or unfold",
+            )
+            for node in refused
+        )
 
 
 def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:

@@ -16,8 +16,10 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
 from delegatec.edge.passes.remove_identities import is_identity
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import sizes_key
 
 
 def mutations(program: EdgeProgram) -> list[Node]:
@@ -43,7 +45,8 @@ def functionalize(program: EdgeProgram) -> bool:
         return True
     roots = _storage_roots(program)
     viewed = {roots[node] for node in program.graph.nodes if node in roots and _may_be_view(node)}
-    if not all(_is_local(node, roots, viewed) for node in found):
+    builder = Builder(program)
+    if not all(_is_local(node, roots, viewed) and _keeps_type(builder, node) for node in found):
         return False
     order = {node: position for position, node in enumerate(program.graph.nodes)}
     for node in found:
@@ -81,11 +84,19 @@ def _is_local(node: Node, roots: dict[Node, Node], viewed: set[Node]) -> bool:
     if functional_overload(node.target) is None or not isinstance(written, Node):
         return False
     root = roots[written]
-    if root.op != "call_function" or root in viewed:
-        return False
-    # what broadcasting or promotion would make of the functional form is not what a write leaves
-    before, after = written.meta["val"], node.meta["val"]
-    return bool(before.shape == after.shape and before.dtype == after.dtype)
+    return root.op == "call_function" and root not in viewed
+
+
+def _keeps_type(builder: Builder, node: Node) -> bool:
+    """Whether the functional form has the dtype and sizes of the tensor that `node` writes to.
+
+    A write converts to the dtype that is there; the functional form of `half.add_(float)` promotes.
+    """
+    assert isinstance(node.target, OpOverload)
+    functional = functional_overload(node.target)
+    assert functional is not None
+    result, written = builder.infer(functional, node.args, dict(node.kwargs)), node.meta["val"]
+    return bool(result.dtype == written.dtype and sizes_key(result) == sizes_key(written))
 
 
 def _storage_roots(program: EdgeProgram) -> dict[Node, Node]:

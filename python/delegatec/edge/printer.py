@@ -45,7 +45,7 @@ def print_program(program: EdgeProgram) -> str:
         elif node.op == "output":
             lines.append(f"  return {_text(node.args[0], names)}")
         else:
-            names[node] = node.name if node.op == "get_attr" else f"%{len(names)}"
+            names[node] = str(node.target) if node.op == "get_attr" else f"%{len(names)}"
             lines.append(
                 f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}"
             )

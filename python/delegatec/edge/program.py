@@ -80,6 +80,11 @@ class EdgeProgram:
             if spec.kind in _MUTATION_KINDS and spec.target is not None
         }
 
+    def fixed_constants(self) -> dict[str, torch.Tensor]:
+        """The constants that the program does not write to: they have this value at every call."""
+        mutated = self.mutated_inputs()
+        return {name: value for name, value in self.constants.items() if name not in mutated}
+
     def erase_unused_placeholders(self) -> None:
         """Drops constants that no node reads, with their placeholders and specs."""
         kept: list[InputSpec] = []

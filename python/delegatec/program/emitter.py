@@ -45,16 +45,20 @@ def emit(programs: Mapping[str, EdgeProgram]) -> EmittedProgram:
         programs: name -> edge program; outputs that nothing owns (an input, a constant) become copies.
 
     Raises:
-        DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC301, DC302 for
-            values and arguments that a program cannot hold; the problems of all methods at once.
+        DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
+            dimensions without a bound; then DC301, DC302 for values and arguments that a program cannot hold;
+            the problems of all methods at once.
     """
-    problems = [problem for program in programs.values() for problem in check_kernels(program)]
+    problems = [
+        problem
+        for program in programs.values()
+        for problem in (*check_kernels(program), *check_bounds(program))
+    ]
     if problems:
         raise DelegatecError(problems)
     pool = ConstantPool()
     emitted = EmittedProgram(methods=[])
     for name, program in programs.items():
-        check_bounds(program)
         own_outputs(program)
         emitter = _MethodEmitter(name, program, pool, emitted.mutable_data)
         emitted.methods.append(emitter.emit())

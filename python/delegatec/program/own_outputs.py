@@ -11,29 +11,66 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
+from delegatec.program.storages import Storages, assign_storages, byte_size, slot_of
 
 aten = torch.ops.aten
 
 
 def own_outputs(program: EdgeProgram) -> None:
-    """Copies outputs that are inputs or constants, and outputs that are returned twice.
+    """Copies outputs that lie in the memory of an input, of a constant or of another output.
 
     A caller may write to the memory of an output, or hand in memory for it; that must not be the memory of an
-    input, of a constant in a read-only file, or of another output.
+    input, of a constant in a read-only file, or of another output. The new value of a buffer must not lie in
+    the memory of another one, which may be written to first.
     """
     output = program.output_node()
     results: Any = output.args[0]
     builder = Builder(program).at(output)
-    seen: set[Node] = set()
+    memory = _Memory(program)
     owned = []
     for result, spec in zip(results, program.output_specs, strict=True):
         if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor):
             is_user_output = spec.kind is OutputKind.USER_OUTPUT
-            if is_user_output and (result.op == "placeholder" or result in seen):
+            if memory.is_taken(result) if is_user_output else memory.is_state(result):
                 source, result = result, builder.call(aten.clone.default, result)
                 for key in ("source", "debug_handle"):
                     result.meta[key] = source.meta.get(key)
-            if is_user_output:
-                seen.add(result)
+            elif is_user_output:
+                memory.take(result)
         owned.append(result)
     output.args = (tuple(owned),)
+
+
+class _Memory:
+    """Which memory outputs may not have."""
+
+    def __init__(self, program: EdgeProgram) -> None:
+        self._program = program
+        self._storages: Storages = assign_storages(program)
+        self._taken: dict[int, list[range]] = {}
+
+    def is_state(self, node: Node) -> bool:
+        """Whether a value is a mutable buffer as it was at the start."""
+        return node.op == "placeholder" and node.name in self._storages.mutable
+
+    def is_taken(self, node: Node) -> bool:
+        """Whether a value lies in the memory of an input, a constant, or an output that has been taken."""
+        placement = self._storages.placements.get(slot_of(node))
+        if placement is None:
+            return slot_of(node) in self._storages.constants
+        if placement.storage.first < 0:
+            return True
+        own = self._range(node)
+        return any(
+            own.start < other.stop and other.start < own.stop
+            for other in self._taken.get(id(placement.storage), [])
+        )
+
+    def take(self, node: Node) -> None:
+        """Marks the memory of an output as taken."""
+        placement = self._storages.placements[slot_of(node)]
+        self._taken.setdefault(id(placement.storage), []).append(self._range(node))
+
+    def _range(self, node: Node) -> range:
+        start = self._storages.placements[slot_of(node)].offset
+        return range(start, start + byte_size(self._program, node.meta["val"]))

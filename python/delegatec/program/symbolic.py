@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import upper_bound
 
@@ -39,11 +39,11 @@ def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
     return tuple(bound for bound in bounds if bound is not None)
 
 
-def check_bounds(program: EdgeProgram) -> None:
-    """Sees to it that memory can be planned for every tensor.
+def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
+    """Finds dimensions that memory cannot be planned for.
 
-    Raises:
-        DelegatecError: DC203 for each symbol without an upper bound, at the first node that has it.
+    Returns:
+        DC203 for each symbol without an upper bound, at the first node that has it.
     """
     found: dict[str, Node] = {}
     for node in program.graph.nodes:
@@ -52,15 +52,14 @@ def check_bounds(program: EdgeProgram) -> None:
             for size in item.shape if isinstance(item, torch.Tensor) else ():
                 if upper_bound(program, size) is None:
                     found.setdefault(str(size), node)
-    if found:
-        raise DelegatecError(
-            Diagnostic(
-                "DC203",
-                f"dimension {symbol} of {node.name} has no upper bound",
-                location=node.meta.get("source"),
-                node=node.name,
-                expected="a bound that memory can be planned for",
-                help="give it one where it is declared: torch.export.Dim(name, max=...)",
-            )
-            for symbol, node in found.items()
+    return [
+        Diagnostic(
+            "DC203",
+            f"dimension {symbol} of {node.name} has no upper bound",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected="a bound that memory can be planned for",
+            help="give it one where it is declared: torch.export.Dim(name, max=...)",
         )
+        for symbol, node in found.items()
+    ]

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
@@ -72,43 +73,45 @@ def never_minus_infinity(program: EdgeProgram, value: Any) -> bool:
         program: the program whose node `value` is.
         value: a node of it, or a Python number.
     """
-    return _check(program, value, lambda number: number > -math.inf)
+    return _check(program.fixed_constants(), value, sys.float_info.max)
 
 
-def _check(program: EdgeProgram, value: Any, holds: Callable[[float], bool]) -> bool:
+def _check(constants: Mapping[str, torch.Tensor], value: Any, largest: float) -> bool:
+    """The answer for one value; `largest` is that of the dtype which a number is about to become."""
     if not isinstance(value, Node):
-        return holds(value)
+        return bool(value >= -largest)
     if _is_integral(value):
         return True
-    if value.name in program.constants:
-        constant = program.constants[value.name]
-        return constant.numel() == 0 or holds(float(constant.min()))
+    if value.name in constants:
+        constant = constants[value.name]
+        return constant.numel() == 0 or float(constant.min()) > -math.inf
     if value.op != "call_function":
         return False
     if value.target in _BOUNDED:
         return True
     if value.target in _SELECTS:
-        return all(_check(program, value.args[i], holds) for i in _SELECTS[value.target])
+        return all(_check(constants, value.args[i], _width(value)) for i in _SELECTS[value.target])
     if value.target in _CONVERTS:
         source = value.args[0]
         # a narrower dtype could overflow, unless the source is integral or no wider
         return isinstance(source, Node) and (
-            _is_integral(source) or (_width(source) <= _width(value) and _check(program, source, holds))
+            _is_integral(source) or (_width(source) <= _width(value) and _check(constants, source, largest))
         )
-    return _is_scaled_complement(program, value)
+    return _is_scaled_complement(value)
 
 
-def _is_scaled_complement(program: EdgeProgram, node: Node) -> bool:
-    """Recognises `(1 - mask) * lowest` with an integral mask, the classic additive mask."""
+def _is_scaled_complement(node: Node) -> bool:
+    """Recognises `(1 - mask) * lowest` with a mask of zeros and ones, the classic additive mask."""
     if node.target not in (aten.mul.Tensor, aten.mul.Scalar):
         return False
     base, factor = node.args[0], node.args[1]
-    if not isinstance(base, Node) or isinstance(factor, Node) or math.isinf(float(factor)):  # type: ignore[arg-type]
+    if not isinstance(base, Node) or not isinstance(factor, (int, float)):
         return False
-    return _is_zero_or_one(program, base)
+    # a number can be beyond the range of the mask's dtype
+    return factor >= -_width(node) and _is_zero_or_one(base)
 
 
-def _is_zero_or_one(program: EdgeProgram, value: Any) -> bool:
+def _is_zero_or_one(value: Any) -> bool:
     """True where every element is 0 or 1."""
     if not isinstance(value, Node):
         return value in (0, 1)
@@ -116,10 +119,10 @@ def _is_zero_or_one(program: EdgeProgram, value: Any) -> bool:
         return True
     if value.target in (aten.rsub.Scalar, aten.sub.Tensor) and len(value.args) == 2:
         one, other = value.args if value.target is aten.sub.Tensor else value.args[::-1]
-        return isinstance(one, (int, float)) and one == 1 and _is_zero_or_one(program, other)
+        return isinstance(one, (int, float)) and one == 1 and _is_zero_or_one(other)
     if value.target in _CONVERTS or value.target in _SELECTS:
         positions = _SELECTS.get(value.target, (0,))
-        return all(_is_zero_or_one(program, value.args[i]) for i in positions)
+        return all(_is_zero_or_one(value.args[i]) for i in positions)
     return False
 
 

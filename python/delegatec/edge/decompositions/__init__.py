@@ -10,6 +10,7 @@ from delegatec.edge.decompositions import (
     linear,
     normalization,
     pooling,
+    recurrent,
     shape,
 )
 from delegatec.edge.decompositions.rule import Rule as Rule
@@ -22,5 +23,6 @@ RULES: Final[RuleTable] = merge(
     linear.RULES,
     normalization.RULES,
     pooling.RULES,
+    recurrent.RULES,
     shape.RULES,
 )

@@ -126,5 +126,19 @@ RULES: RuleTable = {
     aten.unbind.int: _unbind,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
     **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
-    **dict.fromkeys((aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default), _zeros),
+    # what memory happens to hold would make a folded constant, and so the file, another one at each build
+    **dict.fromkeys(
+        (
+            aten.empty.memory_format,
+            aten.empty_like.default,
+            aten.empty_permuted.default,
+            aten.empty_strided.default,
+            aten.new_empty.default,
+            aten.new_empty_strided.default,
+            aten.new_zeros.default,
+            aten.zeros.default,
+            aten.zeros_like.default,
+        ),
+        _zeros,
+    ),
 }

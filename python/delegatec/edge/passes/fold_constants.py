@@ -27,11 +27,11 @@ _MOVEMENT: Final = frozenset(
 
 def fold_constants(program: EdgeProgram) -> bool:
     """Replaces calls whose arguments are all constants by constants."""
-    mutated = set(program.mutated_inputs())
+    fixed = set(program.fixed_constants())
     changed = False
     for node in list(program.graph.nodes):
-        if _is_foldable(program, node, mutated) and _is_worth(program, node):
-            _replace_by_constant(program, node, _evaluate(program, node))
+        if _is_foldable(node, fixed) and _is_worth(program, node):
+            fixed.add(_replace_by_constant(program, node, _evaluate(program, node)).name)
             changed = True
     return changed
 
@@ -54,14 +54,12 @@ def add_constant(program: EdgeProgram, name: str, value: torch.Tensor, like: Nod
     return placeholder
 
 
-def _is_foldable(program: EdgeProgram, node: Node, mutated: set[str]) -> bool:
+def _is_foldable(node: Node, fixed: set[str]) -> bool:
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
         return False
-    return all(
-        operand.name in program.constants and operand.name not in mutated for operand in node.all_input_nodes
-    )
+    return all(operand.name in fixed for operand in node.all_input_nodes)
 
 
 def _is_static(val: Any) -> bool:
@@ -85,7 +83,8 @@ def _is_worth(program: EdgeProgram, node: Node) -> bool:
     return node.target not in _MOVEMENT and size < freed
 
 
-def _replace_by_constant(program: EdgeProgram, node: Node, value: torch.Tensor) -> None:
+def _replace_by_constant(program: EdgeProgram, node: Node, value: torch.Tensor) -> Node:
     constant = add_constant(program, f"c_{node.name}", value.contiguous(), node)
     node.replace_all_uses_with(constant)
     program.graph.erase_node(node)
+    return constant

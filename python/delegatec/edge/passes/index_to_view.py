@@ -39,10 +39,12 @@ def _enumerates(program: EdgeProgram, node: Node) -> bool:
     sizes = shape(x)
     if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape(node))):
         return False
-    if any(index is None or index.name not in program.constants for index in indices):
+    constants = program.fixed_constants()
+    if any(index is None or index.name not in constants for index in indices):
         return False
-    values = [program.constants[index.name] for index in indices]
-    if any(value.dtype is torch.bool for value in values):
+    values = [constants[index.name] for index in indices]
+    # bool, and uint8 of old, are masks
+    if any(value.dtype in (torch.bool, torch.uint8) for value in values):
         return False
     position = torch.zeros((), dtype=torch.int64)
     for value, size in zip(values, sizes, strict=True):

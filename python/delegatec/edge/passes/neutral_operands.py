@@ -37,6 +37,5 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
 
 
 def _is_true(program: EdgeProgram, value: object) -> bool:
-    if not isinstance(value, Node) or value.name not in program.constants:
-        return False
-    return bool(program.constants[value.name].all()) and value.name not in program.mutated_inputs()
+    constant = program.fixed_constants().get(value.name) if isinstance(value, Node) else None
+    return constant is not None and bool(constant.all())
