@@ -54,7 +54,7 @@ def test_no_source_imports_the_peer() -> None:
 
 
 _IMPORT_ALL = """
-import importlib, pkgutil, sys
+import importlib.util, pkgutil, sys
 import delegatec
 names = [m.name for m in pkgutil.walk_packages(delegatec.__path__, "delegatec.")]
 names = [n for n in names if not n.endswith(("_test", "__main__"))]
@@ -70,8 +70,9 @@ print(len(names))
 def test_no_module_loads_the_peer() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", _IMPORT_ALL], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", _IMPORT_ALL], env=environment, check=False, capture_output=True, text=True
     )
+    assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50
 
 

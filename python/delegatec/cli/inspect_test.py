@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import export
+
+from delegatec import backends
+from delegatec.cli.main import main
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.frontend import archive
+from delegatec.lowering import lower
+from delegatec.program import write_program
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    archive.save({"forward": export(torch.nn.Linear(4, 2), (torch.ones(1, 4),))}, str(folder / "model.pt2"))
+    with open(folder / "model.pte", "wb") as file:
+        write_program(lower(archive.load(str(folder / "model.pt2")).methods).emitted, file)
+    (folder / "other").write_bytes(b"\0\0\0\0BLOB and more")
+    return folder
+
+
+def _inspect(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["inspect", *arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _inspect(capsys, str(files / "model.pte"))
+    assert code == 0 and "method forward" in out and "float32[1, 4]" in out
+    code, out, _ = _inspect(capsys, str(files / "model.pte"), "--format", "json")
+    (method,) = json.loads(out)["methods"]
+    assert code == 0 and method["inputs"][0]["shape"] == [1, 4]
+
+
+def test_exported_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _inspect(capsys, str(files / "model.pt2"))
+    assert code == 0 and "aten.linear.default" in out
+    code, out, _ = _inspect(capsys, str(files / "model.pt2"), "--format", "json")
+    assert code == 0 and json.loads(out)[0]["parameters"] == 2
+
+
+def test_a_program_that_was_cut_off(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = (files / "model.pte").read_bytes()
+    (files / "cut.pte").write_bytes(content[:-1])
+    code, out, err = _inspect(capsys, str(files / "cut.pte"))
+    assert (code, out) == (1, "") and "error DC351" in err
+
+
+def test_something_else(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _inspect(capsys, str(files / "other"))
+    assert (code, out) == (1, "") and "error DC350" in err
+
+
+class _Describing:
+    """A backend that knows blobs by four letters."""
+
+    id = "Describing"
+
+    def describe(self, blob: memoryview) -> str:
+        if bytes(blob[4:8]) != b"BLOB":
+            raise DelegatecError([Diagnostic(code="DC407", message="not mine")])
+        return "a graph of one node"
+
+
+def test_blob(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    backend: Any = _Describing()
+    monkeypatch.setattr(backends, "builtin_backends", lambda: [backend])
+    code, out, _ = _inspect(capsys, str(files / "other"))
+    assert (code, out) == (0, "blob for Describing, 17 B\na graph of one node\n")
+    code, out, _ = _inspect(capsys, str(files / "other"), "--format", "json")
+    assert json.loads(out) == {"backend": "Describing", "bytes": 17, "text": "a graph of one node"}
