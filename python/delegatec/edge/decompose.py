@@ -154,7 +154,8 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
 def _instantiate(builder: Builder, node: Node, template: Graph) -> Any:
     copies: dict[Node, Any] = dict(zip(template.find_nodes(op="placeholder"), _operands(node), strict=True))
     for source in template.nodes:
-        if source.op == "call_function":
+        # What has no value only checks, such as _linalg_check_errors.
+        if source.op == "call_function" and "val" in source.meta:
             args, kwargs = map_arg((source.args, source.kwargs), copies.__getitem__)
             copies[source] = builder.call(source.target, *args, val=source.meta["val"], **kwargs)
     results = pytree.tree_map_only(Node, copies.__getitem__, template.output_node().args[0])

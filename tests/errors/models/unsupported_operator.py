@@ -9,7 +9,7 @@ import delegatec
 class Net(torch.nn.Module):
     def forward(self, x):
         inverse = torch.linalg.inv(x)
-        values = torch.linalg.eigvals(x).real
+        values = torch.searchsorted(x[0], x[1])
         return inverse, values
 
 
