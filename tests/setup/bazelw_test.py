@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bazelw on machines that have this and lack that: a folder of programs each, with nothing else on the PATH."""
+"""bazelw on machines that have this and lack that: each is a folder of programs, and nothing else."""
 
 from __future__ import annotations
 
