@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pages in the root say is so: their code runs, their messages are real, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from runfiles import Runfiles
+
+from delegatec import export, lower
+from delegatec.cli.main import run_verb
+
+RUNFILES = Runfiles.Create()
+assert RUNFILES is not None
+WORKSPACE = RUNFILES.Rlocation("rules_delegate/WORKSPACE")
+assert WORKSPACE is not None
+ROOT = Path(WORKSPACE).resolve().parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+# The model that the quoted message is about.
+RANKER = """\
+import torch
+import delegatec
+
+
+class Ranker(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = self.linear(x)
+        return torch.sort(scores, descending=True).values
+
+
+def build() -> delegatec.Model:
+    return delegatec.Model(Ranker(), (torch.rand(1, 8),))
+"""
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files(page: str) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("backend", ["portable", "mps"])
+def test_the_model_compiles(backend: str) -> None:
+    (code,) = re.findall(r"```python\n(# foo\.py\n.*?)```", README, re.DOTALL)
+    namespace: dict[str, object] = {}
+    exec(code, namespace)
+    lowered = lower(export(namespace["build"]()), backend)  # type: ignore[operator]
+    assert lowered.emitted.methods[0].instructions
+
+
+def test_the_message_is_what_the_compiler_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "foo.py").write_text(RANKER, encoding="utf-8")
+    label = ["--label=//models:foo_portable"]
+    source = ["--entry=foo:build", "--source=models/foo.py", "--import-path=models"]
+    assert run_verb(["export", *label, *source, "--program=foo.pt2", "--signature=foo.json"]) == 0
+    assert run_verb(["lower", *label, "--program=foo.pt2", "--backend=portable", "--pte=foo.pte"]) == 1
+    assert f"```\n{capfd.readouterr().err.strip()}\n```" in README
