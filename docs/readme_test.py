@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages in the root say is so: their code runs, their messages are real, their links lead somewhere."""
+"""What the pages in the root say is so: their code runs, messages are real, links lead somewhere."""
 
 from __future__ import annotations
 
