@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from workspace import Workspace, run_process
 
 from delegatec.cli import export as export_verb
@@ -70,6 +71,15 @@ def test_bug(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" in result.text
     assert "//pkg:good: this is a bug of delegatec" in result.text
     assert "good.pt2" not in workspace.files()
+
+
+@pytest.mark.parametrize("verb", ["export", "lower", "verify"])
+def test_other_torch(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    files = ("--program=good.pt2", "--entry=good:build", "--source=pkg/good.py")
+    result = workspace.run(verb, *(files if verb == "export" else (files[0], "--pte=good.pte")))
+    assert result.code == 1
+    assert "error DC003: this is torch 2.9.1+cpu\n  expected: torch 2.13\n" in result.text
 
 
 def test_process(workspace: Workspace) -> None:

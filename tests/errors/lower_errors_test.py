@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +82,11 @@ def test_good_model_gives_every_output(workspace: Workspace) -> None:
     assert result.code == 0, result.text
     assert {f"good.{name}" for name in ("pte", "manifest", "report", "debug", "ir")} <= workspace.files()
     assert workspace.run("verify", "--program=good.pt2", "--pte=good.pte").code == 0
+    debug = json.loads(Path("good.debug").read_text())["methods"]["forward"]
+    (delegate,) = debug["delegates"]
+    handles = {str(handle) for group in delegate["instructions"].values() for handle in group}
+    assert handles and handles <= debug["handles"].keys()
+    assert {debug["handles"][handle]["source"] for handle in handles} == {"pkg/good.py:15"}
 
 
 def test_outputs_of_an_earlier_run_do_not_survive_a_failure(workspace: Workspace) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 
 OUTPUTS = ("program", "signature")
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TQDM_DISABLE", "1")
     if not all(arguments.entry.partition(":")):
         raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
+    check_environment()
     from delegatec.frontend.export import ExportRequest, export_model
 
     export_model(

@@ -7,6 +7,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.version import VERSION
 
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
+    check_environment()
     import torch
 
     from delegatec.backends import builtin_backends

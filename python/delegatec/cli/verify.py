@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from delegatec.cli.environment import check_environment
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
@@ -25,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the program, prints a table of the outputs, and fails if one is off."""
+    check_environment()
     from delegatec.backends import builtin_backends
     from delegatec.diagnostics import DelegatecError
     from delegatec.frontend import archive

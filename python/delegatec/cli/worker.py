@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import io
 import os
 import signal
@@ -124,6 +125,7 @@ def _run_child(
             os.close(stream.fileno())
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
+        importlib.invalidate_caches()  # The request brought files that were not there at the start.
         code = run(request.arguments)
     except BaseException:  # noqa: BLE001 - whatever it is, the parent reports it
         traceback.print_exc()

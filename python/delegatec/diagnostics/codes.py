@@ -12,6 +12,7 @@ from typing import Final
 CODES: Final[dict[str, str]] = {
     "DC001": "The command line is wrong.",
     "DC002": "A file of the command line cannot be read or written.",
+    "DC003": "The compiler runs with another torch than it was written for.",
     "DC101": "The model's source file is missing.",
     "DC102": "A source file has a syntax error.",
     "DC103": "A module that is imported is not among the dependencies.",

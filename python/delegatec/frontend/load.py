@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import os
@@ -80,7 +79,6 @@ def _import(session: Session) -> ModuleType:
     relative = session.workspace.relative(source)
     if not os.path.isfile(source):
         _fail("DC101", f"{relative} does not exist", None, help_text="check `srcs` and `entry`")
-    importlib.invalidate_caches()
     name = os.path.splitext(relative)[0].replace(os.sep, ".")
     specification = importlib.util.spec_from_file_location(name, os.path.abspath(source))
     assert specification is not None and specification.loader is not None
