@@ -50,7 +50,7 @@ def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> s
     Returns:
         `{"methods": {name: {"handles": {handle: {"operators", "module", "source", "via"}}, "instructions":
         [[handle, ...], ...], "delegates": [{"name", "backend", "instructions": {id: [handle, ...]}}]}}}`:
-        instructions in the order of the program, and those of a delegate by the id that its backend gives them.
+        instructions in the order of the program, those of a delegate by the id that its backend gives them.
     """
     methods = {method.name: _method(method, sources[method.name]) for method in emitted.methods}
     return json.dumps({"methods": methods}, indent=1) + "\n"
