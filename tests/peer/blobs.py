@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blobs of the peer's MPSBackend, and a normal form in which they can be compared with ours.
+
+The peer keeps what our edge program folds: products of constants, transposed weights, chains of views. So
+everything that depends on constants only is computed here first, for both, by the reference executor's
+semantics, and operations that only move data are counted apart from those that compute.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from delegatec.backends.mps.blob import Blob, read_blob, value_ids
+from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS, MpsReferenceExecutor
+from delegatec.backends.mps.reference.run import Run
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from executorch.backends.apple.mps.operators.node_visitor import NodeVisitor
+    from executorch.backends.apple.mps.partition import MPSPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir.backend.backend_details import CompileSpec
+
+# The peer turns on debug output of everything when it is imported, and prints 340 kB for a small model.
+logging.getLogger().setLevel(logging.WARNING)
+
+MOVES = frozenset(
+    ("Cast", "Cat", "ConstantPadND", "Expand", "Full", "FullLike", "Permute", "Select", "Slice")
+    + ("SplitWithSizes", "Squeeze", "Unsqueeze", "View")
+)
+
+
+def peer_blobs(
+    module: torch.nn.Module, args: tuple[Any, ...], *, fp16: bool = False, forget: bool = True
+) -> list[bytes]:
+    """The blobs that the peer makes of a module.
+
+    Args:
+        module: the module.
+        args: example inputs.
+        fp16: its setting `use_fp16`.
+        forget: empties its table of value ids first. That is an attribute of a class and outlives a graph;
+            without this, blobs are corrupt.
+    """
+    if forget:
+        NodeVisitor._tensor_to_id.clear()
+    exported = torch.export.export(module.eval(), args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        partitioner = MPSPartitioner([CompileSpec("use_fp16", bytes([fp16]))])
+        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    modules = edge.exported_program().graph_module.named_modules()
+    return [bytes(m.processed_bytes) for _, m in modules if hasattr(m, "processed_bytes")]
+
+
+def runner(data: bytes) -> Callable[..., list[torch.Tensor]]:
+    """Runs a blob by the reference executor."""
+    executor = MpsReferenceExecutor(read_blob(memoryview(data)))
+    return lambda *inputs: executor(inputs)
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """What a blob computes.
+
+    Attributes:
+        compute: operations that compute -> how often.
+        moves: operations that only move data -> how often.
+        constants: shape, dtype and bytes of each constant that is left -> how many operations read it.
+        inputs: shape and dtype of each input.
+        outputs: of each output.
+    """
+
+    compute: Counter[str]
+    moves: Counter[str]
+    constants: Counter[tuple[tuple[int, ...], str, bytes]]
+    inputs: list[tuple[tuple[int, ...], int]]
+    outputs: list[tuple[tuple[int, ...], int]]
+
+
+def normal_form(data: bytes) -> NormalForm:
+    """The normal form of a blob."""
+    blob = read_blob(memoryview(data))
+    graph = blob.graph
+    run = Run(len(graph.mpsValues))
+    executor = MpsReferenceExecutor(blob)
+    known = set(graph.constantIds)
+    for id in known:
+        run[id] = executor._constant(id)
+    compute: Counter[str] = Counter()
+    moves: Counter[str] = Counter()
+    constants: Counter[tuple[tuple[int, ...], str, bytes]] = Counter()
+    for node in graph.mpsNodes:
+        name, operation = OPERATION_NAMES[node.mpsnodeUnionType], node.mpsnodeUnion
+        results = value_ids(_part(operation, of_results=True))
+        operands = [id for id in value_ids(_part(operation, of_results=False)) if id >= 0]
+        if name in ("Relu", "FullLike", "Full"):  # One of its ids is not read.
+            operands = operands[:1] if name == "Relu" else []
+        if name != "SplitWithSizes" and all(id in known for id in operands):
+            SEMANTICS[name](run, operation, node)
+            known.update(results)
+            continue
+        if name == "SplitWithSizes":
+            moves["Slice"] += len(results)
+        else:
+            (moves if name in MOVES else compute)[name] += 1
+        for id in operands:
+            if id in known:
+                value = run[id].contiguous()
+                shape = tuple(size for size in value.shape if size != 1)
+                constants[shape, str(value.dtype), value.numpy().tobytes()] += 1
+    return NormalForm(compute, moves, constants, _kinds(blob, graph.inputIds), _kinds(blob, graph.outputIds))
+
+
+def _part(operation: object, *, of_results: bool) -> object:
+    """The fields of an operation that name its results, or the others."""
+    fields = {name: v for name, v in vars(operation).items() if name.startswith("output") == of_results}
+    return SimpleNamespace(**fields)
+
+
+def _kinds(blob: Blob, ids: list[int]) -> list[tuple[tuple[int, ...], int]]:
+    values = [blob.graph.mpsValues[id] for id in ids]
+    return [(tuple(int(d) for d in (() if v.dims is None else v.dims)), v.datatype) for v in values]
