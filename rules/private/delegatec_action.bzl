@@ -44,6 +44,7 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         env = compiler.environment,
         executable = compiler.tool,
         execution_requirements = {
+            "block-network": "1",
             "requires-worker-protocol": "proto",
             "supports-workers": "1",
             # Export and lowering have one pool of workers: torch is in memory once.

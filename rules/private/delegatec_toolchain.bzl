@@ -29,7 +29,7 @@ FIXED_ENVIRONMENT = {
 INTERPRETER_FLAGS = ["-s", "-P", "-B"]
 
 def _delegatec_binary_impl(ctx):
-    python = merged_python([ctx.attr.library])
+    python = merged_python(ctx, [ctx.attr.library])
     manifests = [ctx.file.interpreter_manifest, ctx.file.site_packages_manifest]
 
     # The folder is an input of each action by itself. As a run file it would be in the worker's key, for which

@@ -24,14 +24,15 @@ def _exported_program_impl(ctx):
     _check_entry(ctx)
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
     signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
-    python = merged_python(ctx.attr.deps)
+    python = merged_python(ctx, ctx.attr.deps)
 
     args = delegatec_arguments(ctx, "export")
     args.add(ctx.attr.entry, format = "--entry=%s")
     args.add_all(ctx.files.srcs, format_each = "--source=%s")
     args.add_all(
         # As Python has it for a program: first the folder of the model's own file, then the workspace.
-        [ctx.files.srcs[0].dirname or ".", ".", ctx.bin_dir.path] + import_roots(ctx, python.imports),
+        [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] +
+        import_roots(ctx, python.imports),
         format_each = "--import-path=%s",
         uniquify = True,
     )

@@ -36,7 +36,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
     """
     check_backend(ctx.label, backend, options)
     exported = ctx.attr.program[ExportedProgramInfo]
-    python = merged_python(plugin)
+    python = merged_python(ctx, plugin)
     outputs = {
         flag: ctx.actions.declare_file(ctx.label.name + suffix)
         for flag, suffix in {

@@ -19,30 +19,24 @@ def import_roots(ctx, imports):
         roots += [source or ".", ctx.bin_dir.path + "/" + source if source else ctx.bin_dir.path]
     return roots
 
-def runfiles_roots(imports):
-    """The folders that import strings name, relative to the root of a runfiles tree.
-
-    Args:
-        imports: depset of strings `repository/path`, as in PyInfo.
-
-    Returns:
-        A list of paths.
-    """
-    return imports.to_list()
-
-def merged_python(targets):
+def merged_python(ctx, targets):
     """What several Python targets have together.
 
     Args:
+        ctx: the rule's context.
         targets: targets with PyInfo.
 
     Returns:
-        A struct: `imports`, a depset of import strings, and `files`, a depset of their sources and run files.
+        A struct: `imports`, a depset of import strings, the roots of the targets' repositories among them as in any
+        Python rule, and `files`, a depset of their sources and run files.
     """
     return struct(
         files = depset(transitive = [
             depset(transitive = [target[PyInfo].transitive_sources, target[DefaultInfo].default_runfiles.files])
             for target in targets
         ]),
-        imports = depset(transitive = [target[PyInfo].imports for target in targets]),
+        imports = depset(
+            [target.label.workspace_name or ctx.workspace_name for target in targets],
+            transitive = [target[PyInfo].imports for target in targets],
+        ),
     )

@@ -38,6 +38,13 @@ def test_files_of_a_program(consumer: NestedBazel) -> None:
     assert (folder / "net_mps.ir.txt").read_text()
 
 
+def test_backend_of_the_consumer(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:net_clamp")
+    program = (consumer.workspace / "bazel-bin" / "model" / "net_clamp.pte").read_bytes()
+    assert b"ClampBackend" in program
+    assert program.count(b"CLMP2") == 2  # One rectifier in each residual layer.
+
+
 def test_query_by_kind(consumer: NestedBazel) -> None:
     mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]

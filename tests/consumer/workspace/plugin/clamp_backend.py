@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A backend of the consumer's own: it knows the rectifier, and its blob says how often to apply it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import torch
+from torch._ops import OpOverload
+
+from delegatec.delegation import (
+    CompileSpec,
+    DelegationSpec,
+    OptionSpec,
+    Partitioning,
+    PartitionView,
+    PreprocessResult,
+    ReferenceExecutor,
+    Rejection,
+    resolve_options,
+)
+from delegatec.edge import EdgeProgram
+
+RELU: Final = torch.ops.aten.relu.default
+
+
+class ClampPartitioner:
+    """Takes each rectifier by itself."""
+
+    def __init__(self, compile_specs: Sequence[CompileSpec]) -> None:
+        self._delegation = DelegationSpec(ClampBackend.id, tuple(compile_specs))
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        """See `delegatec.delegation.Partitioner`."""
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        return Partitioning(
+            self._delegation,
+            groups=[[node] for node in nodes if node.target is RELU],
+            rejections=[Rejection(node, "operator", "not relu") for node in nodes if node.target is not RELU],
+        )
+
+
+class ClampBackend:
+    """See `delegatec.delegation.Backend`."""
+
+    id: Final = "ClampBackend"
+    name: Final = "clamp"
+    options: Final[Mapping[str, OptionSpec]] = {
+        "times": OptionSpec(("1", "2"), "1", "How often the rectifier is applied; more than once is as good.")
+    }
+
+    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        """The one option."""
+        times = resolve_options(self.name, self.options, options)["times"]
+        return [CompileSpec("times", times.encode())]
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        """None."""
+        return frozenset()
+
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> ClampPartitioner:
+        """The partitioner."""
+        return ClampPartitioner(compile_specs)
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """The blob is `CLMP` and the number of times."""
+        return PreprocessResult([b"CLMP", *(spec.value for spec in compile_specs)])
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        """Runs the blob."""
+        if bytes(blob[:4]) != b"CLMP":
+            raise ValueError("not a blob of the clamp backend")
+        times = int(bytes(blob[4:]))
+
+        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            (value,) = inputs
+            for _ in range(times):
+                value = value.clamp(min=0)
+            return [value]
+
+        return run
+
+
+BACKEND: Final = ClampBackend()
