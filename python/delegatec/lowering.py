@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from delegatec.delegation import BackendRegistry, DelegationReport, resolve_options, to_backend
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, to_edge
+from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.program import EmittedProgram, emit
 from delegatec.report.debug_map import Sources, sources_of
 
@@ -30,6 +30,7 @@ class Lowered:
         programs: method name -> its edge program, delegates in place.
         reports: method name -> what was delegated, and why not the rest; empty for the portable kernels.
         sources: method name -> what its debug handles stand for.
+        texts: method name -> the edge program as text, as it was before delegation; empty unless asked for.
         backend: name of the backend, or "portable".
         options: value of every option of the backend.
     """
@@ -38,6 +39,7 @@ class Lowered:
     programs: dict[str, EdgeProgram]
     reports: dict[str, DelegationReport]
     sources: dict[str, Sources]
+    texts: dict[str, str]
     backend: str
     options: dict[str, str]
 
@@ -48,6 +50,7 @@ def lower(
     options: Mapping[str, str] | None = None,
     *,
     require_full_delegation: bool = False,
+    keep_text: bool = False,
     registry: BackendRegistry | None = None,
 ) -> Lowered:
     """Compiles the methods of a model.
@@ -57,6 +60,7 @@ def lower(
         backend: name of a backend, "module:attribute" of one's own, or "portable" for none.
         options: of the backend, by name.
         require_full_delegation: whether an operator that the backend leaves is an error.
+        keep_text: whether to keep the edge program as text.
         registry: where backends are found; those that come with the compiler by default.
 
     Raises:
@@ -78,7 +82,8 @@ def lower(
         programs = _each(
             methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
         )
-        return Lowered(emit(programs), programs, {}, _sources(programs), backend, settings)
+        texts = _texts(programs) if keep_text else {}
+        return Lowered(emit(programs), programs, {}, _sources(programs), texts, backend, settings)
 
     if registry is None:
         from delegatec.backends import builtin_backends  # The portable way needs none of them.
@@ -90,13 +95,13 @@ def lower(
     specs = chosen.compile_specs(settings)
     preserved = chosen.preserved_operators()
     programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
-    sources = _sources(programs)
+    sources, texts = _sources(programs), _texts(programs) if keep_text else {}
     reports = _each(programs, lambda _, program: to_backend(program, chosen.partitioner(specs), found))
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    return Lowered(emit(programs), programs, reports, sources, chosen.name, settings)
+    return Lowered(emit(programs), programs, reports, sources, texts, chosen.name, settings)
 
 
 def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:
@@ -111,6 +116,10 @@ def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> 
     if problems:
         raise DelegatecError(problems)
     return results
+
+
+def _texts(programs: Mapping[str, EdgeProgram]) -> dict[str, str]:
+    return {name: print_program(program) for name, program in programs.items()}
 
 
 def _sources(programs: Mapping[str, EdgeProgram]) -> dict[str, Sources]:

@@ -44,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from delegatec.backends import builtin_backends
-    from delegatec.edge import print_program
     from delegatec.frontend import archive
     from delegatec.frontend.files import replacing
     from delegatec.lowering import PORTABLE, lower
@@ -65,17 +64,30 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.backend,
         options,
         require_full_delegation=arguments.require_full_delegation,
+        keep_text=bool(arguments.ir),
         registry=registry,
     )
     with replacing(arguments.pte) as file:
         write_program(lowered.emitted, file)
     if arguments.ir:
-        _write(arguments.ir, "\n".join(print_program(program) for program in lowered.programs.values()))
+        _write(arguments.ir, _ir(lowered))
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if arguments.manifest or arguments.report:
         _describe(arguments, lowered)
     return 0
+
+
+def _ir(lowered: Lowered) -> str:
+    """Each method as an edge program and, where there are delegates, as the program that calls them."""
+    from delegatec.edge import print_program
+
+    parts = []
+    for name, text in lowered.texts.items():
+        parts.append(text)
+        if name in lowered.reports and lowered.reports[name].delegates:
+            parts.append("# with delegates\n" + print_program(lowered.programs[name]))
+    return "\n".join(parts)
 
 
 def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:

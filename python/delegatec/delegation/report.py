@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import torch
 from torch.fx import Node
 
 from delegatec.delegation.lowered_module import LoweredModule
@@ -21,12 +22,15 @@ class DelegateSummary:
         operators: operator -> how many nodes of the delegate call it, sorted by name.
         input_names: names of the owner's nodes that it reads.
         output_names: names that its outputs had before.
+        constants: fully qualified name of each parameter, buffer or constant that it reads -> the tensor, as
+            the model has it.
     """
 
     module: LoweredModule
     operators: dict[str, int]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+    constants: dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)

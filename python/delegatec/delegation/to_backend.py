@@ -126,6 +126,7 @@ def _lower_groups(
         raise DelegatecError(problems)
     reorder(program.graph, order)
     summaries = []
+    names_in_model = program.names_in_model()
     for (old, module), name in zip(lowered, free_names(program), strict=False):
         view = PartitionView(program, old.nodes)  # Its inputs may be outputs of a delegate by now.
         operators = operator_counts([node for node in view.nodes if node.target is not operator.getitem])
@@ -134,6 +135,7 @@ def _lower_groups(
             operators=operators,
             input_names=tuple(node.name for node in view.inputs),
             output_names=tuple(node.name for node in view.outputs),
+            constants={names_in_model.get(node.name, node.name): t for node, t in view.constants.items()},
         )
         splice(program, view, module, name)
         summaries.append(summary)

@@ -80,6 +80,14 @@ class EdgeProgram:
             if spec.kind in _MUTATION_KINDS and spec.target is not None
         }
 
+    def names_in_model(self) -> dict[str, str]:
+        """Name of each placeholder that stands for a part of the model -> the fully qualified name of that."""
+        return {
+            node.name: spec.target
+            for node, spec in zip(self.placeholders(), self.input_specs, strict=True)
+            if spec.target is not None
+        }
+
     def fixed_constants(self) -> dict[str, torch.Tensor]:
         """The constants that the program does not write to: they have this value at every call."""
         mutated = self.mutated_inputs()

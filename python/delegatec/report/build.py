@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch.fx import Node
 
-from delegatec.delegation import DelegationReport, RejectionSummary, call_delegate
+from delegatec.delegation import DelegateSummary, DelegationReport, RejectionSummary, call_delegate
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
@@ -150,7 +150,22 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
             inputs=summary.input_names,
             outputs=summary.output_names,
+            weights=_delegated_weights(summary),
         )
+
+
+def _delegated_weights(summary: DelegateSummary) -> tuple[Weight, ...]:
+    weights = [
+        Weight(
+            (name,),
+            str(tensor.dtype).removeprefix("torch."),
+            tuple(tensor.shape),
+            tensor.nbytes,
+            mutable=False,
+        )
+        for name, tensor in summary.constants.items()
+    ]
+    return tuple(sorted(weights, key=lambda weight: (-weight.bytes, weight.names)))
 
 
 def _not_delegated(rejection: RejectionSummary) -> NotDelegated:

@@ -51,6 +51,25 @@ class OperatorCount:
 
 
 @dataclass(frozen=True)
+class Weight:
+    """Constant data.
+
+    Attributes:
+        names: fully qualified names; more than one where weights are tied or equal and stored once.
+        dtype: such as "float32".
+        shape: sizes.
+        bytes: size.
+        mutable: whether it is the initial state of a buffer.
+    """
+
+    names: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    mutable: bool
+
+
+@dataclass(frozen=True)
 class DelegateInfo:
     """A delegate.
 
@@ -64,6 +83,8 @@ class DelegateInfo:
         compile_specs: key -> value; as text where it is printable ASCII, else in hexadecimal after "0x".
         inputs: names of what it reads.
         outputs: names of what it writes.
+        weights: the constants that it reads, largest first, as the model has them: what its blob holds may
+            have another dtype.
     """
 
     name: str
@@ -75,6 +96,7 @@ class DelegateInfo:
     compile_specs: dict[str, str]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    weights: tuple[Weight, ...]
 
 
 @dataclass(frozen=True)
@@ -191,25 +213,6 @@ class MethodInfo:
 
 
 @dataclass(frozen=True)
-class Weight:
-    """Constant data that the runtime's kernels read. What delegates read is in their blobs.
-
-    Attributes:
-        names: fully qualified names; more than one where weights are tied or equal and stored once.
-        dtype: such as "float32".
-        shape: sizes.
-        bytes: size in the file.
-        mutable: whether it is the initial state of a buffer.
-    """
-
-    names: tuple[str, ...]
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-    mutable: bool
-
-
-@dataclass(frozen=True)
 class FilePart:
     """A run of bytes of the file: the "program" itself, or a segment ("constants", "delegate" and so on)."""
 
@@ -239,7 +242,7 @@ class Manifest:
         backend: name of the backend that was asked, or "portable".
         options: value of each of its options.
         methods: in the order of the file.
-        weights: in the order of the file.
+        weights: what the runtime's kernels read, in the order of the file; what delegates read is with them.
         file: size and hashes.
     """
 
