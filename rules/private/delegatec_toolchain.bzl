@@ -14,13 +14,17 @@ DelegatecInfo = provider(
     },
 )
 
-# Apart from paths, all that the compiler sees of an environment. Threads are Bazel's to hand out, and the hash
-# seed is fixed because Python's sets have an order that depends on it. Libraries that models load their weights with
-# draw progress bars, which in a build's output are noise.
+# Apart from paths, all that the compiler sees of an environment.
 FIXED_ENVIRONMENT = {
+    # Without one, Python would look the home up elsewhere, and libraries would find their caches there. Below this
+    # one nothing can be made.
+    "HOME": "/dev/null",
     "LC_ALL": "C.UTF-8",
+    # Cores are Bazel's to hand out.
     "OMP_NUM_THREADS": "1",
+    # The order of Python's sets depends on it.
     "PYTHONHASHSEED": "0",
+    # Libraries that models load their weights with draw progress bars, which are noise in a build's output.
     "TQDM_DISABLE": "1",
 }
 

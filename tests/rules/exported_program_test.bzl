@@ -37,9 +37,10 @@ def _hermetic_test_impl(ctx):
     variables = action_of(env, ctx.attr.mnemonic).env
     asserts.equals(
         env,
-        ["LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
+        ["HOME", "LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
         sorted(variables.keys()),
     )
+    asserts.equals(env, "/dev/null", variables["HOME"])
     asserts.equals(env, "0", variables["PYTHONHASHSEED"])
     for path in variables["PYTHONPATH"].split(":"):
         asserts.false(env, path.startswith("/"), "%s is a path of this machine" % path)
