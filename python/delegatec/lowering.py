@@ -9,10 +9,17 @@ from typing import Final, TypeVar
 
 from torch.export import ExportedProgram
 
-from delegatec.delegation import BackendRegistry, DelegationReport, resolve_options, to_backend
+from delegatec.delegation import (
+    BackendRegistry,
+    DelegationReport,
+    Partitioner,
+    resolve_options,
+    to_backend,
+)
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.program import EmittedProgram, emit
+from delegatec.program.kernel_check import check_kernels
 from delegatec.report.debug_map import Sources, sources_of
 
 PORTABLE: Final = "portable"
@@ -96,12 +103,22 @@ def lower(
     preserved = chosen.preserved_operators()
     programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
-    reports = _each(programs, lambda _, program: to_backend(program, chosen.partitioner(specs), found))
+    reports = _each(programs, lambda _, program: _delegate(program, chosen.partitioner(specs), found))
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
     return Lowered(emit(programs), programs, reports, sources, texts, chosen.name, settings)
+
+
+def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:
+    """Delegates; a failure also names what would have had no kernel of what the backend leaves."""
+    try:
+        return to_backend(program, partitioner, registry)
+    except DelegatecError as error:
+        taken = {node.name for group in partitioner.partition(program).groups for node in group}
+        kernels = [problem for problem in check_kernels(program) if problem.node not in taken]
+        raise DelegatecError([*error.diagnostics, *kernels]) from error
 
 
 def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:

@@ -81,7 +81,7 @@ class EdgeProgram:
         }
 
     def names_in_model(self) -> dict[str, str]:
-        """Name of each placeholder that stands for a part of the model -> the fully qualified name of that."""
+        """Name of each placeholder that stands for a part of the model -> its fully qualified name there."""
         return {
             node.name: spec.target
             for node, spec in zip(self.placeholders(), self.input_specs, strict=True)
