@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, Final
 
 import torch
@@ -36,22 +37,35 @@ def fold_constants(program: EdgeProgram) -> bool:
     return changed
 
 
-def add_constant(program: EdgeProgram, name: str, value: torch.Tensor, like: Node) -> Node:
-    """Adds a placeholder for a constant; it takes over metadata from `like`, the node that it stands for.
+def add_constant(program: EdgeProgram, origin: str, value: torch.Tensor, like: Node) -> Node:
+    """Adds a placeholder for a constant.
 
     Constants stand in front of all other placeholders, so that the order of the user's inputs stays.
+
+    Args:
+        program: gets the constant.
+        origin: what it was made of, in the model's names; made unique, it becomes the constant's own.
+        value: its value.
+        like: the node that it stands for, whose metadata it takes over.
     """
     graph = program.graph
     first = next(iter(graph.nodes))
     with graph.inserting_before(first):
-        placeholder = graph.placeholder(name)
+        placeholder = graph.placeholder(f"c_{like.name}")
     placeholder.meta = dict(like.meta)
     program.constants[placeholder.name] = value
     program.input_specs.insert(
         0,
-        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), placeholder.name),
+        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), _unique(program, origin)),
     )
     return placeholder
+
+
+def _unique(program: EdgeProgram, origin: str) -> str:
+    taken = {spec.target for spec in program.input_specs}
+    return next(
+        name for number in count() if (name := f"{origin}_{number}" if number else origin) not in taken
+    )
 
 
 def _is_foldable(node: Node, fixed: set[str]) -> bool:
@@ -84,7 +98,11 @@ def _is_worth(program: EdgeProgram, node: Node) -> bool:
 
 
 def _replace_by_constant(program: EdgeProgram, node: Node, value: torch.Tensor) -> Node:
-    constant = add_constant(program, f"c_{node.name}", value.contiguous(), node)
+    assert isinstance(node.target, OpOverload)
+    names = program.names_in_model()
+    sources = dict.fromkeys(names[operand.name] for operand in node.all_input_nodes)
+    origin = ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
+    constant = add_constant(program, origin, value.contiguous(), node)
     node.replace_all_uses_with(constant)
     program.graph.erase_node(node)
     return constant
