@@ -50,7 +50,11 @@ class PreprocessResult:
 
 @runtime_checkable
 class Backend(Protocol):
-    """A delegate's compiler. Stateless: one instance serves many programs, in any order."""
+    """A delegate's compiler. Stateless: one instance serves many programs, in any order.
+
+    It may have a method `describe(blob: memoryview) -> str` too, the text that `delegatec inspect` shows of a
+    blob; it raises DelegatecError for a blob that is not its own.
+    """
 
     @property
     def id(self) -> str:
@@ -99,5 +103,9 @@ class Backend(Protocol):
         ...
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """An executor of a blob for the host, made from nothing but the blob and its settings."""
+        """An executor of a blob for the host, made from nothing but the blob and its settings.
+
+        It may have an attribute `num_inputs` (int). A program does not say how many of a delegate's arguments
+        are inputs; without the attribute that is inferred from what was written before the call.
+        """
         ...

@@ -13,6 +13,7 @@ from delegatec.backends.mps.compile_spec import OPTIONS, precision_of, specs_for
 from delegatec.backends.mps.partitioner import MpsPartitioner
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.text import describe_blob
 from delegatec.delegation import (
     CompileSpec,
     OptionSpec,
@@ -49,6 +50,10 @@ class MpsBackend:
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not needed: the graph says all."""
         return MpsReferenceExecutor(read_blob(blob))
+
+    def describe(self, blob: memoryview) -> str:
+        """See `Backend.describe`."""
+        return describe_blob(read_blob(blob))
 
 
 MPS: Final = MpsBackend()

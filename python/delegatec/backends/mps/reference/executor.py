@@ -30,6 +30,11 @@ class MpsReferenceExecutor:
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
 
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs the blob takes."""
+        return len(self._blob.graph.inputIds)
+
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob.
 
