@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -44,16 +46,17 @@ def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> No
         preserve: operators to leave alone.
     """
     builder = Builder(program)
-    templates: dict[Hashable, Graph | None] = {}
-    node = program.graph._root.next
-    while node.op != "root":
-        following = node.next
-        if _is_candidate(node, preserve):
-            before = node.prev
-            if _apply(builder.at(node), node, templates):
-                # what was just made may itself have a decomposition
-                following = before.next
-        node = following
+    templates = _Templates()
+    with _no_new_guards(builder):
+        node = program.graph._root.next
+        while node.op != "root":
+            following = node.next
+            if _is_candidate(node, preserve):
+                before = node.prev
+                if _apply(builder.at(node), node, templates):
+                    # what was just made may itself have a decomposition
+                    following = before.next
+            node = following
 
 
 def replace(node: Node, results: Node | Sequence[Node]) -> None:
@@ -68,25 +71,42 @@ def replace(node: Node, results: Node | Sequence[Node]) -> None:
     node.graph.erase_node(node)
 
 
+def _no_new_guards(builder: Builder) -> AbstractContextManager[None]:
+    """Makes code that compares symbolic sizes raise, where the answer would fix what export left dynamic."""
+    shape_env = builder.fake_mode.shape_env
+    return nullcontext() if shape_env is None else shape_env.error_on_new_guards()
+
+
 def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
     return node.op == "call_function" and isinstance(node.target, OpOverload) and node.target not in preserve
 
 
-def _apply(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]) -> bool:
+def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
     assert isinstance(node.target, OpOverload)
     rule = RULES.get(node.target)
     try:
         results = rule(builder, node) if rule is not None else None
+        if results is None and out_variant(node.target) is None and _torch_decomposes(node.target):
+            results = templates.apply(builder, node)
     except UnknownSizeError as error:
         raise DelegatecError([_unknown_size(node, error)]) from None
+    except _ShapeEnvGuardError:
+        raise DelegatecError([_fixed_size(node)]) from None
     if results is None:
-        if out_variant(node.target) is not None or not _torch_decomposes(node.target):
-            return False
-        results = _apply_template(builder, node, templates)
-        if results is None:
-            return False
+        return False
     replace(node, results)
     return True
+
+
+def _fixed_size(node: Node) -> Diagnostic:
+    return Diagnostic(
+        "DC205",
+        f"torch decomposes {node.target} for one size only, and a size of its arguments is dynamic",
+        location=node.meta.get("source"),
+        node=node.name,
+        expected="an operator that has the same decomposition for all sizes",
+        help="make the dimension static, or write the operator with others",
+    )
 
 
 def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
@@ -108,15 +128,43 @@ def _torch_table() -> dict[Any, Any]:
 
 @cache
 def _torch_decomposes(target: OpOverload) -> bool:
-    return target in _torch_table() or target._can_decompose()
+    return target in _torch_table() or target in decomposition_table or target._can_decompose()
 
 
-def _apply_template(builder: Builder, node: Node, templates: dict[Hashable, Graph | None]) -> Any:
-    key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
-    if key not in templates:
-        templates[key] = _trace(builder, node)
-    template = templates[key]
-    return None if template is None else _instantiate(builder, node, template)
+def _table_for(target: OpOverload) -> dict[Any, Any]:
+    """Decompositions to core ATen, and that of `target` itself even if it leads elsewhere."""
+    table = _torch_table()
+    if target in table or target not in decomposition_table:
+        return table
+    return {**table, target: decomposition_table[target]}
+
+
+class _Templates:
+    """Traces of torch's decompositions, one for each distinct call signature."""
+
+    def __init__(self) -> None:
+        self._traces: dict[Hashable, Graph | None] = {}
+        # signatures of the calls whose decomposition led to a node
+        self._origins: dict[Node, frozenset[Hashable]] = {}
+
+    def apply(self, builder: Builder, node: Node) -> Any:
+        """What takes the place of `node`; None where torch has no decomposition for it."""
+        key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+        origins = self._origins.get(node, frozenset())
+        if key in origins:
+            # some of torch's decompositions give the operator back
+            return None
+        if key not in self._traces:
+            self._traces[key] = _trace(builder, node)
+        template = self._traces[key]
+        if template is None:
+            return None
+        before = node.prev
+        results = _instantiate(builder, node, template)
+        while before.next is not node:
+            before = before.next
+            self._origins[before] = origins | {key}
+        return results
 
 
 def _operands(node: Node) -> list[Node]:
@@ -138,7 +186,7 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
 
     values = [operand.meta["val"] for operand in _operands(node)]
     with builder.fake_mode:
-        traced = make_fx(call, decomposition_table=_torch_table(), tracing_mode="real")(*values)
+        traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
         if any(n.target._schema.is_mutable for n in traced.graph.nodes if isinstance(n.target, OpOverload)):
             # some of torch's decompositions write in place
             functional = torch.func.functionalize(traced, remove="mutations")
@@ -147,6 +195,9 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]
     if (len(calls) == 1 and calls[0].target is target) or any(n.op == "get_attr" for n in graph.nodes):
+        return None
+    if any(isinstance(n.target, OpOverload) and n.target.namespace == "prims" for n in calls):
+        # torch's own primitives, which nothing else has
         return None
     return graph
 

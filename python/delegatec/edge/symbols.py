@@ -9,7 +9,7 @@ from typing import Any, Final
 import sympy
 import torch
 from torch.fx import Node
-from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from delegatec.edge.program import EdgeProgram
@@ -22,6 +22,8 @@ _BINARY: Final[dict[Any, Any]] = {
     FloorDiv: operator.floordiv,
     Mod: operator.mod,
     PythonMod: operator.mod,
+    Max: torch.sym_max,
+    Min: torch.sym_min,
 }
 
 
@@ -72,21 +74,39 @@ class SizeNodes:
 
     def _create(self, expression: Any, like: torch.SymInt) -> Node:
         if expression.is_Symbol:
-            for placeholder in self._program.user_inputs():
-                val = placeholder.meta["val"]
-                for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
-                    if isinstance(size, torch.SymInt) and size.node.expr == expression:
-                        return self._insert(aten.sym_size.int, (placeholder, dim), size)
-            raise UnknownSizeError(str(expression))
-        function = _BINARY.get(expression.func)
+            return self._create_symbol(expression)
+        function, operands = _BINARY.get(expression.func), expression.args
+        if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+            function, operands = operator.mul, (expression.base,) * int(expression.exp)
         if function is None:
             raise UnknownSizeError(str(expression))
-        result, *rest = (self._of(argument, like) for argument in expression.args)
+        result, *rest = (self._of(operand, like) for operand in operands)
         for operand in rest:
-            values = [item.meta["val"] if isinstance(item, Node) else item for item in (result, operand)]
-            result = self._insert(function, (result, operand), function(*values))
+            result = self._apply(function, result, operand)
         assert isinstance(result, Node)
         return result
+
+    def _create_symbol(self, symbol: Any) -> Node:
+        """Reads a symbol off an input: a size that is the symbol, a multiple of it, or that plus a number."""
+        for placeholder in self._program.user_inputs():
+            val = placeholder.meta["val"]
+            if isinstance(val, torch.SymInt) and val.node.expr == symbol:
+                return placeholder
+            for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
+                if not isinstance(size, torch.SymInt):
+                    continue
+                factor = size.node.expr.coeff(symbol)
+                rest = size.node.expr - factor * symbol
+                if factor.is_Integer and factor > 0 and rest.is_Integer:
+                    node = self._insert(aten.sym_size.int, (placeholder, dim), size)
+                    if rest != 0:
+                        node = self._apply(operator.sub, node, int(rest))
+                    return node if factor == 1 else self._apply(operator.floordiv, node, int(factor))
+        raise UnknownSizeError(str(symbol))
+
+    def _apply(self, function: Any, *operands: Any) -> Node:
+        values = [item.meta["val"] if isinstance(item, Node) else item for item in operands]
+        return self._insert(function, operands, function(*values))
 
     def _insert(self, target: Any, args: tuple[Any, ...], val: Any) -> Node:
         graph = self._program.graph

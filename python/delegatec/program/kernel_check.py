@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -37,6 +38,16 @@ def _check(node: Node) -> Iterator[Diagnostic]:
             expected=_closest(node),
             help="write it with supported operators, or delegate it to a backend that takes it",
         )
+    limit = _LIMITS.get(node.target)
+    if limit is not None and not limit.holds(node):
+        yield Diagnostic(
+            "DC201",
+            f"{node.target} has no kernel in the runtime for these arguments",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected=limit.expected,
+            help="write it with supported operators, or delegate it to a backend that takes it",
+        )
     val = node.meta.get("val")
     for item in val if isinstance(val, (tuple, list)) else (val,):
         if isinstance(item, torch.Tensor) and item.dtype not in SCALAR_TYPES:
@@ -49,6 +60,21 @@ def _check(node: Node) -> Iterator[Diagnostic]:
                 help="convert it, or split complex numbers into real and imaginary parts",
             )
 
+
+@dataclass(frozen=True)
+class _Limit:
+    """What a kernel takes of all that its operator allows."""
+
+    holds: Callable[[Node], bool]
+    expected: str
+
+
+# Source: kernels/portable/cpu of ExecuTorch 1.4.1; the runtime says it only when the program runs.
+_LIMITS: Final[dict[Any, _Limit]] = {
+    torch.ops.aten.convolution.default: _Limit(
+        lambda node: len(node.meta["val"].shape) in (3, 4), "a convolution over one or two dimensions"
+    ),
+}
 
 # Operators without a kernel -> what computes the same with one.
 _SUBSTITUTES: Final = {

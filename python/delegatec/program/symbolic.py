@@ -23,6 +23,8 @@ PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
     operator.sub: ("executorch_prim::sub", "Scalar"),
     operator.truediv: ("executorch_prim::truediv", "Scalar"),
     torch.ops.aten.sym_size.int: ("aten::sym_size", "int"),
+    torch.sym_max: ("executorch_prim::sym_max", "Scalar"),
+    torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
     torch.ops.aten.sym_numel.default: ("aten::sym_numel", ""),
 }
 

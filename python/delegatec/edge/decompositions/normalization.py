@@ -17,7 +17,13 @@ aten = torch.ops.aten
 
 def _batch_norm(b: Builder, node: Node) -> Node | None:
     a = bind(node)
-    if a["training"] or a["running_mean"] is None:
+    if a["running_mean"] is None:
+        results = b.call(
+            aten._native_batch_norm_legit.no_stats,
+            *(a["input"], a["weight"], a["bias"], True, a["momentum"], a["eps"]),
+        )
+        return b.call(operator.getitem, results, 0, val=node.meta["val"])
+    if a["training"]:
         return None
     mean, variance = a["running_mean"], a["running_var"]
     # the kernel wants an affine map always
