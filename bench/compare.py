@@ -93,7 +93,7 @@ def in_process_of_its_own(measure: str, tool: str, model: Path, backend: str, wa
     """One of `MEASURES`, in a process that has only lowered the small program before."""
     command = [sys.executable, __file__, f"--warm-up={warm_up}"]
     command += ["--measure", measure, tool, str(model), backend]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
 
 
 def compare(name: str, model: Path, backend: str, count: int, warm_up: Path) -> list[str]:
