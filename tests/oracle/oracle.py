@@ -26,6 +26,7 @@ class OracleProgram:
     def __init__(self, pte: Path | str | bytes) -> None:
         if isinstance(pte, bytes):
             self._module = _portable_lib._load_for_executorch_from_buffer(pte)
+            self._kept = pte  # the runtime keeps a pointer into it
         else:
             self._module = _portable_lib._load_for_executorch(str(pte))
 

@@ -67,6 +67,15 @@ def _rsub(b: Builder, node: Node) -> Node | None:
     return b.call(aten.sub.Tensor, a["other"], a["self"], val=node.meta["val"])
 
 
+def _integer_remainder(b: Builder, node: Node) -> Node | None:
+    """The remainder has the sign of the divisor; the runtime's kernel gives it that of integers in C."""
+    if dtype(node).is_floating_point or dtype(node) is torch.uint8:
+        return None
+    a = bind(node)
+    quotient = b.call(aten.div.Tensor_mode, a["self"], a["other"], rounding_mode="floor")
+    return b.call(aten.sub.Tensor, a["self"], b.call(aten.mul.Tensor, quotient, a["other"]))
+
+
 def _clamp(b: Builder, node: Node) -> Node:
     a: dict[str, Any] = bind(node)
     return b.call(aten.clamp.default, a["self"], a.get("min"), a.get("max"), val=node.meta["val"])
@@ -97,6 +106,8 @@ RULES: RuleTable = {
     aten.hardsigmoid.default: _hard_gate,
     aten.hardswish.default: _hard_gate,
     aten.relu6.default: _relu6,
+    aten.remainder.Scalar: _integer_remainder,
+    aten.remainder.Tensor: _integer_remainder,
     aten.rsub.Tensor: _rsub,
     aten.silu.default: _silu,
 }
