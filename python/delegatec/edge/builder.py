@@ -81,10 +81,10 @@ class Builder:
                 self._values[key] = self.dense(target(*values[0], **values[1]))
         return self._values[key]
 
-    def empty(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        """A fake vector of `size` elements."""
+    def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
+        """A fake tensor of these sizes."""
         with self.fake_mode:
-            return torch.empty(size, dtype=dtype)
+            return torch.empty(sizes, dtype=dtype)
 
     def dense(self, val: Any) -> Any:
         """The same value with row-major strides."""

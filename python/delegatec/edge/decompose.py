@@ -9,8 +9,8 @@ has it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
+from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
 from torch.fx.node import map_arg
@@ -71,10 +72,18 @@ def replace(node: Node, results: Node | Sequence[Node]) -> None:
     node.graph.erase_node(node)
 
 
-def _no_new_guards(builder: Builder) -> AbstractContextManager[None]:
-    """Makes code that compares symbolic sizes raise, where the answer would fix what export left dynamic."""
+@contextmanager
+def _no_new_guards(builder: Builder) -> Iterator[None]:
+    """Makes code that compares symbolic sizes raise, where the answer would fix what export left dynamic.
+
+    Where torch asks only to choose a shortcut ("is this size 1?"), it goes without the shortcut.
+    """
     shape_env = builder.fake_mode.shape_env
-    return nullcontext() if shape_env is None else shape_env.error_on_new_guards()
+    if shape_env is None:
+        yield
+        return
+    with shape_env.error_on_new_guards(), _config.patch(backed_size_oblivious=True):
+        yield
 
 
 def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:

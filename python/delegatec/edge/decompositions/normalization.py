@@ -29,7 +29,7 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
     # the kernel wants an affine map always
     weight = a["weight"] or b.call(aten.full.default, list(shape(mean)), 1.0, dtype=dtype(mean))
     bias = a["bias"] or b.call(aten.full.default, list(shape(mean)), 0.0, dtype=dtype(mean))
-    empty = b.empty(0, dtype(mean))
+    empty = b.empty([0], dtype(mean))
     results = b.call(
         aten._native_batch_norm_legit_no_training.default,
         *(a["input"], weight, bias, mean, variance, a["momentum"], a["eps"]),
@@ -40,9 +40,13 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
 
 def _layer_norm(b: Builder, node: Node) -> Node:
     a = bind(node)
+    val, normalized = node.meta["val"], list(a["normalized_shape"])
+    # torch's own inference of these would fix a dynamic size
+    statistics = b.empty([*shape(node)[: -len(normalized)], *[1] * len(normalized)], val.dtype)
     results = b.call(
         aten.native_layer_norm.default,
-        *(a["input"], list(a["normalized_shape"]), a["weight"], a["bias"], a["eps"]),
+        *(a["input"], normalized, a["weight"], a["bias"], a["eps"]),
+        val=(val, statistics, statistics),
     )
     return b.call(operator.getitem, results, 0, val=node.meta["val"])
 
