@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposition: one trace a signature, right metadata, no loops, and nothing fixed that is dynamic."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge import print_program, to_edge
+from delegatec.edge.out_variants import out_variant
+from delegatec.edge.testing import assert_computes, called, edge, export
+
+aten = torch.ops.aten
+module: Any = importlib.import_module("delegatec.edge.decompose")
+X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+ROWS = Dim("rows", min=2, max=8)
+
+
+@pytest.fixture(name="traced")
+def _traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The operators that are traced, as often as they are."""
+    traced: list[Any] = []
+    trace = module._trace
+
+    def record(builder: Any, node: Any) -> Any:
+        traced.append(node.target)
+        return trace(builder, node)
+
+    monkeypatch.setattr(module, "_trace", record)
+    return traced
+
+
+def test_one_trace_for_equal_signatures(traced: list[Any]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(5):
+            x = F.mish(x)
+        return x
+
+    program = edge(function, X)
+    assert traced.count(aten.mish.default) == 1
+    assert_computes(program, function(X), X)
+
+
+def test_another_trace_for_another_signature(traced: list[Any]) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return F.mish(x), F.mish(x[0]), F.mish(x.half()), F.softplus(x), F.softplus(x, 2.0), F.softplus(x, 2)
+
+    program = edge(function, X)
+    assert traced.count(aten.mish.default) == 3
+    assert traced.count(aten.softplus.default) == 3
+    assert_computes(program, function(X), X, atol=1e-2)
+
+
+def test_the_same_operand_twice_and_two_operands_share_a_trace(traced: list[Any]) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.logaddexp(x, y), torch.logaddexp(x, x), torch.logaddexp(y, x)
+
+    program = edge(function, X, X.flip(0))
+    assert traced.count(aten.logaddexp.default) == 1
+    assert_computes(program, function(X, X.flip(0)), X, X.flip(0))
+
+
+def test_one_trace_for_symbolic_sizes(traced: list[Any]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.mish(F.mish(x)) * x.shape[0]
+
+    program = edge(function, X, dynamic_shapes=({0: ROWS},))
+    assert traced.count(aten.mish.default) == 1
+    for rows in (2, 5, 8):
+        x = torch.ones(rows, 3, 4)
+        assert_computes(program, function(x), x)
+
+
+def test_metadata_of_what_is_made_is_right_and_has_the_source() -> None:
+    program = edge(lambda x: F.mish(x.permute(2, 0, 1)).flatten().softmax(0), X)
+    for node in program.graph.find_nodes(op="call_function", target=aten.log1p.default):
+        assert node.meta["debug_handle"] >= 1
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    assert all(node.meta["source"].function in ("<lambda>", "forward") for node in calls)
+    assert all(node.meta["val"].is_contiguous() for node in calls)
+    mish = {node.meta["debug_handle"] for node in calls[1:4]}
+    assert len(mish) == 1, "what comes from one node shares its handle"
+
+
+def test_preserved_operators_stay_whole() -> None:
+    preserved = [aten.mish.default, aten.linear.default, aten.scaled_dot_product_attention.default]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(F.mish(x), x, F.linear(x, x[0]) @ x)
+
+    assert set(preserved) <= set(called(edge(function, X, preserve=preserved)))
+    assert not set(preserved) & set(called(edge(function, X)))
+
+
+def test_operators_with_a_kernel_stay() -> None:
+    program = edge(lambda x: (F.leaky_relu(x), F.elu(x), x.var(1), F.glu(x), F.pixel_shuffle(x[None], 1)), X)
+    assert [operator for operator in called(program) if out_variant(operator) is None] == []
+    assert {aten.leaky_relu.default, aten.elu.default, aten.glu.default} <= set(called(program))
+
+
+@pytest.mark.parametrize("operator", ["hypot", "signbit", "cumprod"])
+def test_what_torch_decomposes_to_primitives_of_its_own_keeps_its_name(operator: str) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return (
+            torch.hypot(x, x)
+            if operator == "hypot"
+            else x.cumprod(0)
+            if operator == "cumprod"
+            else x.signbit()
+        )
+
+    assert [target._opname for target in called(edge(function, X))] == [operator]
+
+
+def test_decompositions_that_write_in_place_become_functional() -> None:
+    def function(x: torch.Tensor) -> Any:
+        at = torch.tensor([1])
+        return x.index_copy(1, at, x[:, :1]), aten.block_diag.default([x[0], x[1]])
+
+    program = edge(function, X)
+    assert not any(operator._schema.is_mutable for operator in called(program))
+    assert_computes(program, function(X), X)
+
+
+def test_a_decomposition_that_gives_the_operator_back_ends() -> None:
+    """Batch norm in training mode leads to native_batch_norm, which leads to itself."""
+    operator = aten.native_batch_norm.default
+    program = edge(
+        lambda x, m, v: operator(x, None, None, m, v, False, 0.1, 1e-5), X, X[0, :, 0], X[1, :, 0].abs()
+    )
+    assert len(called(program)) < 20
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.mish(x),
+        lambda x: F.linear(x.permute(0, 2, 1), torch.ones(5, 3)),
+        lambda x: x @ x.mT,
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        lambda x: F.layer_norm(x, (4,)).flatten(1),
+        lambda x: torch.stack([x, x * 2], 1).unbind(1),
+    ],
+)
+def test_dynamic_sizes_stay_dynamic(function: Callable[..., Any]) -> None:
+    program = edge(function, X, dynamic_shapes=({0: ROWS},))
+    assert "f32[s" in print_program(program).splitlines()[0]
+    for rows in (2, 8):
+        x = torch.randn(rows, 3, 4, generator=torch.Generator().manual_seed(rows))
+        assert_computes(program, function(x), x)
+
+
+def test_a_decomposition_for_one_size_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's own decomposition of GRU reads sizes as numbers."""
+    rules = {op: rule for op, rule in module.RULES.items() if op is not aten.gru.input}
+    monkeypatch.setattr(module, "RULES", rules)
+    exported = export(torch.nn.GRU(4, 5, batch_first=True), X, dynamic_shapes=({0: ROWS},))
+    with pytest.raises(DelegatecError) as caught:
+        to_edge(exported)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "DC205" and "aten.gru.input" in problem.message
+
+
+def test_sizes_that_depend_on_data_are_refused_at_their_line() -> None:
+    class Positive(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            picked = x[x > 0]
+            return picked.reshape(picked.shape[0], 1)
+
+    with pytest.raises(DelegatecError) as caught:
+        edge(Positive(), X)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "DC205" and problem.location is not None
+    assert problem.location.text == "return picked.reshape(picked.shape[0], 1)"
+
+
+def test_strides_of_a_view_are_refused() -> None:
+    with pytest.raises(DelegatecError) as caught:
+        edge(lambda x: (x.mT.as_strided((2, 2), (1, 3)), x[1].as_strided((2,), (1,))), X)
+    assert [problem.code for problem in caught.value.diagnostics] == ["DC205"] * 2
+    program = edge(lambda x: (x + 1).as_strided((2, 3), (1, 2), 1), X)
+    assert_computes(program, (X + 1).as_strided((2, 3), (1, 2), 1), X)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule of every table: what it makes computes the same, and the operator is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.decompositions import RULES
+from delegatec.edge.decompositions.rule import merge
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.testing import assert_computes, called, edge
+
+aten = torch.ops.aten
+
+
+def _noise(*sizes: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
+
+
+X = _noise(2, 3, 4)
+MATRIX = _noise(3, 4)
+IMAGE = _noise(2, 4, 6, 8)
+FLAGS = torch.tensor([True, False, True])
+NUMBERS = torch.arange(-6, 6).view(3, 4)
+
+
+def _recurrent(
+    gates: int, states: int, *, layers: int = 1, both_ways: bool = False, biases: bool = True
+) -> Any:
+    """Arguments of a recurrent operator with input [3, 2, 4] and hidden size 5."""
+    ways = 2 if both_ways else 1
+    weights = []
+    for layer in range(layers):
+        for way in range(ways):
+            width = 4 if layer == 0 else 5 * ways
+            shapes = [(gates * 5, width), (gates * 5, 5)] + [(gates * 5,)] * 2 * biases
+            weights += [_noise(*shape, seed=10 * layer + way + 3 * i) * 0.3 for i, shape in enumerate(shapes)]
+    start = [_noise(layers * ways, 2, 5, seed=7 + state) for state in range(states)]
+    hx = start if states == 2 else start[0]
+    return (_noise(3, 2, 4), hx, weights, biases, layers, 0.0, False, both_ways, False)
+
+
+# operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
+CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    # attention: attention_test.py has the rest
+    aten.scaled_dot_product_attention.default: [(_noise(2, 3, 4, 8), _noise(2, 3, 5, 8), _noise(2, 3, 5, 6))],
+    # convolution
+    aten.conv1d.default: [(X, _noise(5, 3, 2)), (X, _noise(3, 1, 2), _noise(3), [2], [1], [1], 3)],
+    aten.conv2d.default: [
+        (IMAGE, _noise(5, 4, 3, 3), _noise(5), [2, 1], [1, 0], [1, 2]),
+        (IMAGE, _noise(8, 1, 3, 3), None, [2], [1], [1], 4),
+    ],
+    aten.conv3d.default: [(_noise(1, 2, 3, 4, 4), _noise(3, 2, 2, 2, 2), _noise(3), [1], [1])],
+    aten.conv_transpose1d.default: [(X, _noise(3, 5, 2), _noise(5), [2], [1], [1], 1, [1])],
+    aten.conv_transpose2d.input: [(IMAGE, _noise(4, 2, 3, 3), _noise(4), [2, 2], [1, 1], [1, 1], 2)],
+    aten.conv_transpose3d.input: [(_noise(1, 2, 3, 3, 3), _noise(2, 3, 2, 2, 2))],
+    # elementwise
+    aten.__and__.Tensor: [(FLAGS, ~FLAGS), (NUMBERS, NUMBERS + 3)],
+    aten.__or__.Tensor: [(FLAGS, ~FLAGS), (NUMBERS, NUMBERS + 3)],
+    aten.__xor__.Tensor: [(FLAGS, FLAGS), (NUMBERS, NUMBERS + 3)],
+    aten.to.dtype: [
+        (X, torch.float16),
+        (X, torch.int64),
+        (X > 0, torch.float32),
+        (X, torch.float64, False, True),
+    ],
+    aten.to.dtype_layout: [(X, {"dtype": torch.float16}), (NUMBERS, {"dtype": torch.uint8})],
+    aten.to.device: [(X, "cpu", torch.int32)],
+    aten.to.other: [(X, NUMBERS)],
+    aten.type_as.default: [(NUMBERS, X)],
+    aten.add.Tensor: [(X, 2), (X, 2.5, {"alpha": 3}), (NUMBERS, 2.5), (FLAGS, 1)],
+    aten.sub.Tensor: [(X, 2), (NUMBERS, 3, {"alpha": 2})],
+    aten.mul.Tensor: [(X, 2), (NUMBERS, 0.5)],
+    aten.div.Tensor: [(X, 2), (NUMBERS, 4)],
+    aten.div.Tensor_mode: [(X, 0.3, {"rounding_mode": m}) for m in ("floor", "trunc", None)],
+    aten.arange.default: [(5,), (5, {"dtype": torch.float32}), (2.5,)],
+    aten.arange.start: [(2, 7), (-1.5, 2.0), (0, 3, {"dtype": torch.int32})],
+    aten.clamp_min.default: [(X, 0.25), (NUMBERS, 2), (NUMBERS, 1.5)],
+    aten.clamp_max.default: [(X, 0.25), (NUMBERS, 0)],
+    aten.hardsigmoid.default: [(X * 4,)],
+    aten.hardswish.default: [(X * 4,)],
+    aten.relu6.default: [(X * 8,)],
+    aten.remainder.Scalar: [(NUMBERS, 3), (NUMBERS.to(torch.int8), -3)],
+    aten.remainder.Tensor: [(NUMBERS, torch.tensor([3, -3, 2, -5]))],
+    aten.rsub.Tensor: [(X, MATRIX)],
+    aten.silu.default: [(X,)],
+    # linear
+    aten.linear.default: [
+        *((x, _noise(5, 4), bias) for x in (X, MATRIX, MATRIX[0], X[None]) for bias in (None, _noise(5))),
+        (X[:, :1].permute(0, 2, 1).contiguous().permute(0, 2, 1), _noise(5, 4)),
+    ],
+    aten.matmul.default: [
+        (MATRIX, MATRIX.T.contiguous()),
+        (X, _noise(4, 5)),
+        (X, _noise(2, 4, 5)),
+        (X, _noise(3, 1, 4, 5)),
+        (MATRIX, _noise(2, 4, 5)),
+    ],
+    # normalization
+    aten.batch_norm.default: [
+        (IMAGE, *affine, _noise(4), _noise(4).abs(), False, 0.1, 1e-5, False)
+        for affine in ((_noise(4, seed=1), _noise(4, seed=2)), (None, None))
+    ]
+    + [(IMAGE, None, None, None, None, True, 0.1, 1e-5, False)],
+    aten.layer_norm.default: [(X, [4], _noise(4), _noise(4)), (X, [3, 4]), (X, [4], _noise(4), None, 1e-2)],
+    aten.linalg_vector_norm.default: [(X,), (X, 2, [1]), (X, 2.0, [0, -1], True)],
+    aten.log_softmax.int: [(X, 1), (X.half(), -1, torch.float32)],
+    aten.softmax.int: [(X, 0), (X, -1, torch.float64)],
+    # pooling
+    aten.adaptive_avg_pool2d.default: [(IMAGE, size) for size in ([1, 1], [3, 2], [6, 8])],
+    aten.max_pool2d.default: [(IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 1], [1, 1], [1, 2], True), (IMAGE[0], 2)],
+    # recurrent
+    aten.gru.input: [_recurrent(3, 1), _recurrent(3, 1, layers=2, both_ways=True, biases=False)],
+    aten.lstm.input: [_recurrent(4, 2), _recurrent(4, 2, layers=2, both_ways=True, biases=False)],
+    aten.rnn_relu.input: [_recurrent(1, 1)],
+    aten.rnn_tanh.input: [_recurrent(1, 1, layers=2, both_ways=True)],
+    # shape
+    aten._reshape_alias.default: [(X, [6, 4], [4, 1])],
+    aten._unsafe_view.default: [(X, [6, 4])],
+    aten.flatten.using_ints: [(X,), (X, 1), (torch.tensor(1.0),)],
+    aten.reshape.default: [(X, [-1]), (X, [4, -1, 2])],
+    aten.reshape_as.default: [(X, _noise(4, 6))],
+    aten.unflatten.int: [(X, 2, [2, -1])],
+    aten.view_as.default: [(X, _noise(4, 6))],
+    aten.t.default: [(MATRIX,), (MATRIX[0],)],
+    aten.transpose.int: [(X, 0, -1), (X, -2, 1), (torch.tensor(1.0), 0, -1)],
+    aten.squeeze.default: [(X[:, :1],), (X,), (X[:1, :1, :1],)],
+    aten.squeeze.dim: [(X[:, :1], 1), (X[:, :1], -2), (X, 0), (torch.tensor(1.0), 0)],
+    aten.chunk.default: [(X, 2, 2), (X, 2, 1), (X, 5, -1)],
+    aten.split.Tensor: [(X, 2, 1), (X, 3, -1)],
+    aten.split.sizes: [(X, [1, 2], 1), (X, [0, 4], -1)],
+    aten.split_with_sizes.default: [(X, [1, 2], 1)],
+    aten.expand_as.default: [(MATRIX, X), (MATRIX[:, :1], MATRIX)],
+    aten.pad.default: [(X, [1, 2]), (X, [0, 1, -1, 0], "constant", 2.5)],
+    aten.stack.default: [([MATRIX, MATRIX + 1], dim) for dim in (0, 1, -1)],
+    aten.unbind.int: [(X,), (X, -1)],
+    aten.full_like.default: [(X, 2), (X, True, {"dtype": torch.bool}), (X, float("-inf"))],
+    aten.new_full.default: [(X, [2], 2.5), (NUMBERS, [], 2)],
+    aten.ones.default: [([2, 3],), ([2], {"dtype": torch.bool})],
+    aten.ones_like.default: [(X,), (X, {"dtype": torch.int32})],
+    aten.new_ones.default: [(NUMBERS, [2])],
+    aten.new_zeros.default: [(NUMBERS, [2], {"dtype": torch.float16})],
+    aten.zeros.default: [([2, 3],), ([], {"dtype": torch.int64})],
+    aten.zeros_like.default: [(X,), (FLAGS,)],
+}
+
+# What memory holds is not to be compared: only that the operator is gone.
+UNDEFINED: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.empty.memory_format: [([2, 3],)],
+    aten.empty_like.default: [(X,)],
+    aten.empty_permuted.default: [([2, 3], [1, 0])],
+    aten.empty_strided.default: [([2, 3], [3, 1])],
+    aten.new_empty.default: [(X, [2])],
+    aten.new_empty_strided.default: [(X, [2], [1])],
+}
+
+# Rules that only turn one form of an operator into another form of it.
+REWRITTEN: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.expand.default: [(MATRIX, [2, -1, -1]), (X[:, :1], [-1, 5, 4])],
+    aten.view.default: [(X, [-1, 2]), (X, [24])],
+}
+
+# Calls to which the rule of their operator does not apply: something else takes care of them.
+DECLINED: list[tuple[Any, ...]] = [
+    (aten.add.Tensor, X, MATRIX),
+    (aten.div.Tensor_mode, X, MATRIX, {"rounding_mode": "floor"}),
+    (aten.remainder.Scalar, X, 0.7),
+    (aten.remainder.Tensor, NUMBERS.to(torch.uint8), torch.tensor([3], dtype=torch.uint8)),
+    (aten.rsub.Tensor, X, MATRIX, {"alpha": 2}),
+    (aten.matmul.default, X, MATRIX[0]),
+    (aten.matmul.default, MATRIX[0], MATRIX.T.contiguous()),
+    (aten.conv2d.default, IMAGE[0], _noise(5, 4, 3, 3)),
+    (aten.linalg_vector_norm.default, X, 1, [1]),
+    (aten.linalg_vector_norm.default, X, float("inf")),
+    (aten.adaptive_avg_pool2d.default, IMAGE, [4, 3]),
+    (aten.pad.default, X, [1, 2], "reflect"),
+    (aten.scaled_dot_product_attention.default, X, X, X, None, 0.0, False),
+]
+
+
+def _program(operator: OpOverload, call: tuple[Any, ...]) -> tuple[EdgeProgram, Any, list[torch.Tensor]]:
+    """The edge program of one call, whose tensors are its inputs; what eager gives; and the tensors."""
+    kwargs = call[-1] if isinstance(call[-1], dict) else {}
+    leaves, spec = pytree.tree_flatten(call[: len(call) - bool(kwargs)])
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def function(*inputs: torch.Tensor) -> Any:
+        remaining = iter(inputs)
+        filled = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        return operator(*pytree.tree_unflatten(filled, spec), **kwargs)
+
+    return edge(function, *tensors, passes=()), function(*tensors), tensors
+
+
+def _calls(cases: dict[OpOverload, list[tuple[Any, ...]]]) -> Iterator[Any]:
+    for operator, calls in cases.items():
+        for index, call in enumerate(calls):
+            yield pytest.param(operator, call, id=f"{operator}-{index}")
+
+
+def test_every_rule_has_a_case() -> None:
+    assert CASES.keys() | UNDEFINED.keys() | REWRITTEN.keys() == RULES.keys()
+
+
+@pytest.mark.parametrize(("operator", "call"), _calls(CASES))
+def test_decomposition_computes_the_same(operator: OpOverload, call: tuple[Any, ...]) -> None:
+    program, expected, tensors = _program(operator, call)
+    assert operator not in called(program)
+    assert_computes(program, expected, *tensors, atol=1e-5)
+
+
+@pytest.mark.parametrize(("operator", "call"), _calls(UNDEFINED))
+def test_undefined_memory_becomes_zeros(operator: OpOverload, call: tuple[Any, ...]) -> None:
+    program, expected, tensors = _program(operator, call)
+    assert called(program) == [aten.full.default]
+    assert_computes(program, torch.zeros_like(expected), *tensors)
+
+
+@pytest.mark.parametrize(("operator", "call"), _calls(REWRITTEN))
+def test_sizes_are_written_out(operator: OpOverload, call: tuple[Any, ...]) -> None:
+    program, expected, tensors = _program(operator, call)
+    (node,) = program.graph.find_nodes(op="call_function", target=operator)
+    assert node.args[1] == list(expected.shape)
+    assert_computes(program, expected, *tensors)
+
+
+@pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))
+def test_what_a_rule_declines_is_computed_still(case: tuple[Any, ...]) -> None:
+    operator, *call = case
+    program, expected, tensors = _program(operator, tuple(call))
+    assert_computes(program, expected, *tensors, atol=1e-5)
+
+
+def test_two_rules_for_one_operator_are_refused() -> None:
+    with pytest.raises(AssertionError, match="two decompositions"):
+        merge({aten.t.default: RULES[aten.t.default]}, {aten.t.default: RULES[aten.t.default]})

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equal calls become one; those that only look equal do not."""
+
+from __future__ import annotations
+
+import torch
+
+from delegatec.edge.passes.eliminate_common import eliminate_common
+from delegatec.edge.testing import assert_computes, called, edge
+
+aten = torch.ops.aten
+X = torch.arange(6.0).view(2, 3)
+
+
+def test_equal_calls_become_one() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x + 1) * torch.sin(x + 1)
+
+    program = edge(function, X, passes=(eliminate_common,))
+    assert called(program) == [aten.add.Scalar, aten.sin.default, aten.mul.Tensor]
+    assert_computes(program, function(X), X)
+
+
+def test_calls_with_several_results_become_one() -> None:
+    program = edge(lambda x: (x.max(1)[0], x.max(1)[1]), X, passes=(eliminate_common,))
+    assert called(program) == [aten.max.dim]
+    assert_computes(program, tuple(X.max(1)), X)
+
+
+def test_arguments_that_python_takes_for_equal_differ() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        i = x.int()
+        return (i * 1, i * 1.0, i * True, x * 0.0, x * -0.0, torch.full((2,), 1), torch.full((2,), True))
+
+    program = edge(function, X - 3, passes=(eliminate_common,))
+    assert called(program).count(aten.mul.Scalar) == 5 and called(program).count(aten.full.default) == 2
+    assert_computes(program, function(X - 3), X - 3)
+
+
+def test_different_keywords_differ() -> None:
+    program = edge(
+        lambda x: (aten._to_copy.default(x, dtype=torch.int32), aten._to_copy.default(x, dtype=torch.int64)),
+        X,
+        passes=(eliminate_common,),
+    )
+    assert len(called(program)) == 2
+
+
+def test_random_numbers_are_drawn_each_time() -> None:
+    program = edge(lambda x: torch.rand(3) + torch.rand(3) + x, X, passes=(eliminate_common,))
+    assert called(program).count(aten.rand.default) == 2
+
+
+def test_operands_keep_their_order() -> None:
+    program = edge(lambda x, y: (x - y) * (y - x), X, X + 1, passes=(eliminate_common,))
+    assert called(program).count(aten.sub.Tensor) == 2

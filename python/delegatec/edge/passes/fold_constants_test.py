@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What depends on constants only is computed at build time, where the file does not grow by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
+from delegatec.edge.passes.fold_constants import fold_constants
+from delegatec.edge.printer import print_program
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.testing import Function, assert_computes, called, edge
+
+aten = torch.ops.aten
+X = torch.arange(6.0).view(2, 3)
+PASSES = (fold_constants, eliminate_dead_code)
+LARGE = torch.arange(40_000.0).view(200, 200)
+
+
+def _with(model: Any, *inputs: torch.Tensor, **buffers: torch.Tensor) -> EdgeProgram:
+    return edge(Function(model, **buffers), *inputs, passes=PASSES)
+
+
+def test_small_subgraphs_become_one_constant() -> None:
+    def model(self: Any, x: torch.Tensor) -> Any:
+        return x + torch.sin(self.a * 2).view(3) + torch.arange(3)
+
+    program = _with(model, X, a=torch.ones(1, 3))
+    assert called(program) == [aten.add.Tensor, aten.add.Tensor]
+    assert_computes(program, X + torch.sin(torch.ones(3) * 2) + torch.arange(3), X)
+    assert all(value.is_contiguous() for value in program.constants.values())
+
+
+def test_inputs_keep_their_place_behind_the_constants() -> None:
+    program = edge(lambda x, y: x * torch.arange(3) - y, X, X + 1, passes=PASSES)
+    assert [node.name for node in program.user_inputs()] == ["args_0", "args_1"]
+    assert_computes(program, X * torch.arange(3) - (X + 1), X, X + 1)
+
+
+def test_a_large_result_of_a_small_constant_is_computed_at_run_time() -> None:
+    program = _with(lambda self, x: x + self.a.expand(200, 200), LARGE, a=torch.ones(200))
+    assert aten.expand.default in called(program)
+    program = _with(lambda self, x: x + self.a.repeat(200, 1), LARGE, a=torch.ones(200))
+    assert called(program) != [aten.add.Tensor]
+
+
+def test_a_large_constant_is_not_moved_to_a_copy_of_itself() -> None:
+    program = _with(lambda self, x: (x @ self.a.T, x @ self.a), LARGE + 1, a=LARGE)
+    assert aten.permute.default in called(program)
+    assert [value.data_ptr() for value in program.constants.values()] == [LARGE.data_ptr()]
+
+
+def test_a_large_constant_is_replaced_by_what_is_smaller() -> None:
+    program = _with(lambda self, x: x + self.a.to(torch.float16), LARGE.half(), a=LARGE)
+    assert called(program) == [aten.add.Tensor]
+    assert [value.dtype for value in program.constants.values()] == [torch.float16]
+
+
+def test_a_large_constant_that_others_read_stays_alone() -> None:
+    program = _with(lambda self, x: (x + self.a.half(), self.a * x), LARGE + 1, a=LARGE)
+    assert aten._to_copy.default in called(program)
+    assert len(program.constants) == 1
+
+
+def test_what_the_program_writes_to_is_no_constant() -> None:
+    def model(self: Any, x: torch.Tensor) -> Any:
+        result = x + self.a * 2
+        self.a.add_(1)
+        return result
+
+    program = _with(model, X, a=torch.zeros(3))
+    assert aten.mul.Scalar in called(program)
+    assert_computes(program, (torch.ones(3), X), X)
+
+
+def test_random_numbers_and_dynamic_sizes_stay() -> None:
+    assert aten.rand.default in called(edge(lambda x: x + torch.rand(3), X, passes=PASSES))
+    program = edge(
+        lambda x: x + torch.arange(x.shape[0])[:, None],
+        X,
+        dynamic_shapes=({0: Dim("rows", min=2, max=9)},),
+        passes=PASSES,
+    )
+    assert aten.arange.start_step in called(program)
+
+
+def test_the_constants_of_the_model_stay_as_they_were() -> None:
+    a = torch.ones(3)
+    _with(lambda self, x: x + self.a * 2, X, a=a)
+    assert torch.equal(a, torch.ones(3))
+
+
+def test_what_it_looks_like() -> None:
+    program = edge(lambda x: x * torch.tensor([2.0, 4.0]).rsqrt(), torch.ones(2), passes=PASSES)
+    text = "\n".join(line.split("  # ")[0] for line in print_program(program).splitlines())
+    assert text == (
+        "forward(%args_0: f32[2]):\n"
+        "  @lifted_tensor_0.rsqrt: f32[2]\n"
+        "  %2: f32[2] = aten.mul.Tensor(%args_0, @lifted_tensor_0.rsqrt)\n"
+        "  return [%2]"
+    )

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers of tests: a function as an edge program, what it calls, and whether it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.convert import to_edge
+from delegatec.edge.interpret import interpret
+from delegatec.edge.program import EdgeProgram
+
+
+class Function(nn.Module):
+    """A function as a module; its buffers are attributes that the function finds in its first argument."""
+
+    def __init__(self, function: Callable[..., Any], **buffers: torch.Tensor) -> None:
+        super().__init__()
+        self.function = function
+        self.wants_self = bool(buffers)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self, *args) if self.wants_self else self.function(*args)
+
+
+def export(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None) -> ExportedProgram:
+    """A module or a function, exported for inference."""
+    is_module = isinstance(model, nn.Module)
+    module = model if isinstance(model, nn.Module) else Function(model)
+    if not is_module and dynamic_shapes is not None:
+        # `*args` are one tuple
+        dynamic_shapes = (dynamic_shapes,)
+    return torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
+
+
+def edge(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None, **options: Any) -> EdgeProgram:
+    """The edge program of a module or a function; `options` are those of `to_edge`."""
+    return to_edge(export(model, *inputs, dynamic_shapes=dynamic_shapes), **options)
+
+
+def called(program: EdgeProgram) -> list[OpOverload]:
+    """The operators that a program calls, in order."""
+    return [node.target for node in program.graph.nodes if isinstance(node.target, OpOverload)]
+
+
+def assert_computes(
+    program: EdgeProgram, expected: Any, *inputs: Any, atol: float = 1e-6, rtol: float = 1e-5
+) -> None:
+    """Runs a program and compares all of its results, in order, with the leaves of `expected`."""
+    results = interpret(program, pytree.tree_leaves(inputs))
+    leaves = pytree.tree_leaves(expected, is_leaf=lambda x: x is None)
+    assert len(results) == len(leaves)
+    for result, leaf in zip(results, leaves, strict=True):
+        if isinstance(leaf, torch.Tensor):
+            torch.testing.assert_close(result, leaf, atol=atol, rtol=rtol, equal_nan=True)
+        else:
+            assert type(result) is type(leaf) and result == leaf
