@@ -7,7 +7,6 @@ gives; user code cannot reach the worker or the next request. One request runs a
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import io
@@ -19,6 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+from delegatec.cli.isolation import die_with, leave_network
 from delegatec.cli.worker_protocol import (
     ProtocolError,
     WorkRequest,
@@ -30,7 +30,6 @@ from delegatec.cli.worker_protocol import (
 Run = Callable[[Sequence[str]], int]
 
 _EXIT_CRASH = 70
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def serve(run: Run, warm_up: Callable[[], None]) -> int:
@@ -120,7 +119,8 @@ def _run_child(
 ) -> None:
     code = _EXIT_CRASH
     try:
-        _die_with(worker)
+        die_with(worker)
+        leave_network()
         for stream in streams:
             os.close(stream.fileno())
         os.dup2(output.fileno(), 1)
@@ -133,12 +133,3 @@ def _run_child(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _die_with(parent: int) -> None:
-    """Bazel kills a worker whose build was interrupted; its child must not go on writing outputs."""
-    if not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # It was killed before the call.
-        os._exit(_EXIT_CRASH)

@@ -82,7 +82,7 @@ def _no_new_guards(builder: Builder) -> Iterator[None]:
     if shape_env is None:
         yield
         return
-    with shape_env.error_on_new_guards(), _config.patch(backed_size_oblivious=True):
+    with shape_env.error_on_new_guards(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         yield
 
 
