@@ -54,12 +54,17 @@ def copy_executable(destination: Path) -> None:
     # In a virtual environment `sys.executable` is a link, and the base executable is the real one.
     base = getattr(sys, "_base_executable", sys.executable)
     shutil.copy2(Path(base).resolve(), executable)
-    if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
-        return
-    folder = sysconfig.get_config_var("LIBDIR")
-    library = Path(folder) / sysconfig.get_config_var("INSTSONAME")
-    shutil.copy2(library, destination / "lib" / library.name)
-    relocate_run_path(executable, folder)
+    # Debian configures a shared library, and links the executable without it
+    soname = sysconfig.get_config_var("INSTSONAME")
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and needs(executable, soname):
+        folder = sysconfig.get_config_var("LIBDIR")
+        shutil.copy2(Path(folder) / soname, destination / "lib" / soname)
+        relocate_run_path(executable, folder)
+
+
+def needs(executable: Path, soname: str) -> bool:
+    """Whether the dynamic loader would look for `soname`: names in an ELF file end in a zero byte."""
+    return soname.encode() + b"\0" in executable.read_bytes()
 
 
 def relocate_run_path(executable: Path, folder: str) -> None:
