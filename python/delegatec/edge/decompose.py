@@ -196,7 +196,11 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
     values = [operand.meta["val"] for operand in _operands(node)]
     with builder.fake_mode:
         traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
-        if any(n.target._schema.is_mutable for n in traced.graph.nodes if isinstance(n.target, OpOverload)):
+        operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
+        if any(operator.namespace == "prims" for operator in operators):
+            # torch's own primitives, which nothing else has
+            return None
+        if any(operator._schema.is_mutable for operator in operators):
             # some of torch's decompositions write in place
             functional = torch.func.functionalize(traced, remove="mutations")
             traced = make_fx(functional, tracing_mode="real")(*values)
@@ -204,9 +208,6 @@ def _trace(builder: Builder, node: Node) -> Graph | None:
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]
     if (len(calls) == 1 and calls[0].target is target) or any(n.op == "get_attr" for n in graph.nodes):
-        return None
-    if any(isinstance(n.target, OpOverload) and n.target.namespace == "prims" for n in calls):
-        # torch's own primitives, which nothing else has
         return None
     return graph
 

@@ -23,14 +23,10 @@ VIEW_COPIES: Final[dict[OpOverload, OpOverload]] = {
     aten.permute.default: aten.permute_copy.default,
     aten.select.int: aten.select_copy.int,
     aten.slice.Tensor: aten.slice_copy.Tensor,
-    aten.split.Tensor: aten.split_copy.Tensor,
-    aten.split_with_sizes.default: aten.split_with_sizes_copy.default,
-    aten.squeeze.default: aten.squeeze_copy.default,
     aten.squeeze.dim: aten.squeeze_copy.dim,
     aten.squeeze.dims: aten.squeeze_copy.dims,
     aten.t.default: aten.t_copy.default,
     aten.transpose.int: aten.transpose_copy.int,
-    aten.unbind.int: aten.unbind_copy.int,
     aten.unfold.default: aten.unfold_copy.default,
     aten.unsqueeze.default: aten.unsqueeze_copy.default,
     aten.view.default: aten.view_copy.default,
@@ -74,14 +70,10 @@ _OF_THE_OUTPUT = frozenset({"dtype", "layout", "device", "pin_memory"})
 def _writes_results_of(candidate: OpOverload, functional: OpOverload) -> bool:
     inputs = [a for a in candidate._schema.arguments if not a.is_out]
     outs = [a for a in candidate._schema.arguments if a.is_out]
-    wanted = list(functional._schema.arguments)
-    if len(outs) == 0 or len(outs) != _result_count(functional):
+    returns = functional._schema.returns
+    # a list of results would be one output here, and several nodes there
+    if not outs or len(outs) != len(returns) or any(str(a.type) != "Tensor" for a in (*outs, *returns)):
         return False
     names = {argument.name for argument in inputs}
-    wanted = [a for a in wanted if a.name in names or a.name not in _OF_THE_OUTPUT]
+    wanted = [a for a in functional._schema.arguments if a.name in names or a.name not in _OF_THE_OUTPUT]
     return [(a.name, str(a.type)) for a in inputs] == [(a.name, str(a.type)) for a in wanted]
-
-
-def _result_count(functional: OpOverload) -> int:
-    returns = functional._schema.returns
-    return len(returns)

@@ -10,7 +10,8 @@ from functools import lru_cache
 from delegatec.diagnostics import SourceLocation
 
 _FRAME = re.compile(
-    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n?(?P<text>.*)$', re.MULTILINE
+    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)(?:\n(?!\s*File ")(?P<text>.*))?$',
+    re.MULTILINE,
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
 _TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/")
@@ -41,7 +42,4 @@ def location_of(stack_trace: str | None) -> SourceLocation | None:
 def _location(match: re.Match[str]) -> SourceLocation:
     library = _LIBRARY.search(match["file"])
     file = library[1] if library else match["file"]
-    text = match["text"].strip()
-    return SourceLocation(
-        file, int(match["line"]), match["function"], "" if text.startswith("File ") else text
-    )
+    return SourceLocation(file, int(match["line"]), match["function"], (match["text"] or "").strip())

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic sizes are computed in the graph, once each, from the sizes of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+from delegatec.edge import EdgeProgram
+from delegatec.edge.symbols import SizeNodes, UnknownSizeError, sizes_key, upper_bound
+from delegatec.edge.testing import assert_computes, edge
+
+aten = torch.ops.aten
+ROWS, COLUMNS = Dim("rows", min=2, max=8), Dim("columns", min=3, max=9)
+
+
+def _size_nodes(program: EdgeProgram) -> list[Any]:
+    return [node for node in program.graph.nodes if isinstance(node.meta.get("val"), torch.SymInt)]
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        pytest.param(lambda x: x.view(-1), 3, id="product"),
+        pytest.param(lambda x: (x.view(-1), x.reshape(-1) + 1, x.T.reshape(-1)), 3, id="shared"),
+        pytest.param(lambda x: x[:, 1:].reshape(-1), 4, id="sum"),
+        pytest.param(lambda x: torch.cat([x, x]).view(-1, 2).sum(1), 2, id="quotient"),
+        pytest.param(lambda x: x.new_zeros(x.shape[0] ** 2), 2, id="square"),
+        pytest.param(lambda x: x.new_zeros(max(x.shape[0], 4)), 2, id="maximum"),
+        pytest.param(lambda x: x.new_zeros(min(x.shape[1], 5)), 2, id="minimum"),
+        pytest.param(lambda x: x.new_zeros(x.shape[0] % 3 + 2), 3, id="remainder"),
+    ],
+)
+def test_sizes_are_computed(function: Callable[..., Any], count: int) -> None:
+    x = torch.ones(4, 6)
+    program = edge(function, x, dynamic_shapes=({0: ROWS, 1: COLUMNS},))
+    assert len(_size_nodes(program)) <= count + 2
+    for rows, columns in ((4, 6), (2, 3), (8, 9)):
+        x = torch.arange(float(rows * columns)).view(rows, columns)
+        assert_computes(program, function(x), x)
+
+
+def test_a_size_that_is_a_multiple_of_a_symbol() -> None:
+    half = Dim("half", min=1, max=4)
+    program = edge(lambda x: x.view(-1, 2, 3).sum(1), torch.ones(4, 3), dynamic_shapes=({0: 2 * half},))
+    for rows in (2, 4, 8):
+        assert_computes(program, torch.full((rows // 2, 3), 2.0), torch.ones(rows, 3))
+
+
+def test_a_size_that_is_a_symbol_and_a_number() -> None:
+    rows = Dim("rows", min=2, max=8)
+    program = edge(
+        lambda x, y: (x[1:] + y).reshape(-1),
+        *(torch.ones(5, 3), torch.ones(4, 3)),
+        dynamic_shapes=({0: rows + 1}, {0: rows}),
+    )
+    for n in (2, 7):
+        assert_computes(program, torch.full((n * 3,), 2.0), torch.ones(n + 1, 3), torch.ones(n, 3))
+
+
+def test_one_node_for_equal_expressions() -> None:
+    program = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS, 1: COLUMNS},))
+    nodes = SizeNodes(program)
+    rows, columns = program.placeholders()[0].meta["val"].shape
+    assert nodes.node_of(rows * columns) is nodes.node_of(columns * rows)
+    assert nodes.node_of(rows + rows) is nodes.node_of(rows * 2)
+    assert nodes.node_of(rows - rows + 3) == 3
+    program.graph.lint()
+
+
+def test_sizes_of_data_are_unknown() -> None:
+    program = edge(lambda x: (x > 0).nonzero(), torch.ones(4))
+    (node,) = program.graph.find_nodes(op="call_function", target=aten.nonzero.default)
+    with pytest.raises(UnknownSizeError):
+        SizeNodes(program).node_of(node.meta["val"].shape[0])
+
+
+def test_upper_bounds() -> None:
+    program = edge(lambda x: x.view(-1), torch.ones(4, 6), dynamic_shapes=({0: ROWS, 1: Dim.DYNAMIC},))
+    rows, columns = program.placeholders()[0].meta["val"].shape
+    assert upper_bound(program, 7) == 7
+    assert upper_bound(program, rows) == 8 and upper_bound(program, rows * 3 - 1) == 23
+    assert upper_bound(program, columns) is None and upper_bound(program, rows * columns) is None
+
+
+def test_keys_of_sizes_ask_nothing_of_a_symbol() -> None:
+    program = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS},))
+    val = program.placeholders()[0].meta["val"]
+    guards = len(val.fake_mode.shape_env.guards)
+    assert sizes_key(val) == sizes_key(list(val.shape)) != sizes_key([4, 6])
+    assert len(val.fake_mode.shape_env.guards) == guards
