@@ -30,7 +30,7 @@ from measure import added_memory, cpu_seconds
 from torch.export import ExportedProgram
 
 from delegatec.program.reader import read_program
-from delegatec.program.reader_model import DelegateCall, KernelCall
+from delegatec.program.reader.model import DelegateCall, KernelCall
 
 LOWERINGS: Final[dict[str, Callable[[ExportedProgram, str, Path], object]]] = {
     "peer": peer.lower,

@@ -14,7 +14,7 @@ from runfiles import Runfiles
 
 from delegatec.backends import builtin_backends
 from delegatec.program.reader import read_program
-from delegatec.program.reader_model import DelegateCall, KernelCall
+from delegatec.program.reader.model import DelegateCall, KernelCall
 from delegatec.verify.interpreter import Interpreter
 from tests.oracle.oracle import OracleProgram
 

@@ -13,7 +13,7 @@ import torch
 from delegatec.delegation import BackendRegistry
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.reader import parse_program
-from delegatec.program.reader_model import Program, Tensor
+from delegatec.program.reader.model import Program, Tensor
 from delegatec.verify import Interpreter, verify_program
 from delegatec.verify.inputs import trials
 from tests.oracle import peer

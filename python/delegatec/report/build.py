@@ -16,7 +16,7 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
-from delegatec.program.reader_model import Dynamism, Method, Program, Tensor
+from delegatec.program.reader.model import Dynamism, Method, Program, Tensor
 from delegatec.report.file_parts import file_info
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, spec_text

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from delegatec.program.reader_model import Program
+from delegatec.program.reader.model import Program
 from delegatec.report.manifest import FileInfo, FilePart
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegatec.program.reader import read_program
-from delegatec.program.reader_model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
+from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
 from delegatec.report.file_parts import file_info
 from delegatec.report.manifest import FilePart, OperatorCount
 

@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.reader_types import SCALAR_KINDS
+from delegatec.program.reader.types import SCALAR_KINDS
 from delegatec.verify.slots import TensorSlot, byte_range
 
 

@@ -15,7 +15,7 @@ import torch
 from delegatec.delegation.backend import Backend, ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.reader_model import (
+from delegatec.program.reader.model import (
     BoolList,
     Delegate,
     DelegateCall,

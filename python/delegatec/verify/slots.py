@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.reader_model import Dynamism, Tensor, strides_of
+from delegatec.program.reader.model import Dynamism, Tensor, strides_of
 
 # What fresh memory is filled with. As a float of any width it is NaN, so that an instruction which reads what
 # nothing has written shows in the result.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.reader import parse_program, read_program
-from delegatec.program.reader_model import Allocation, Dynamism, IntList, KernelCall, Tensor, TensorList
+from delegatec.program.reader.model import Allocation, Dynamism, IntList, KernelCall, Tensor, TensorList
 
 # The program is made by the generated object API and by struct, not by our writer: a mistake that writer and
 # reader share would not show otherwise.

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from delegatec_schemas import program as schema
 
-from delegatec.program.reader_data import Data
-from delegatec.program.reader_guard import Table
-from delegatec.program.reader_model import (
+from delegatec.program.reader.data import Data
+from delegatec.program.reader.guard import Table
+from delegatec.program.reader.model import (
     Allocation,
     BoolList,
     DoubleList,
@@ -20,7 +20,7 @@ from delegatec.program.reader_model import (
     TensorList,
     Value,
 )
-from delegatec.program.reader_types import SCALAR_KINDS
+from delegatec.program.reader.types import SCALAR_KINDS
 
 _MEMBERS = {
     getattr(schema.KernelTypes, name): getattr(schema, name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.reader_model import (
+from delegatec.program.reader.model import (
     DelegateCall,
     FreeCall,
     Instruction,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from delegatec.program.reader_types import ScalarKind
+from delegatec.program.reader.types import ScalarKind
 
 
 class Dynamism(Enum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from delegatec_schemas.program import DataLocation
 
-from delegatec.program.reader_guard import Table
-from delegatec.program.reader_layout import Layout, slice_segment
+from delegatec.program.reader.guard import Table
+from delegatec.program.reader.layout import Layout, slice_segment
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from delegatec_schemas import program as schema
 
-from delegatec.program.reader_checks import check_program
-from delegatec.program.reader_data import Data
-from delegatec.program.reader_guard import Table, fail
-from delegatec.program.reader_layout import read_layout
-from delegatec.program.reader_method import read_method
-from delegatec.program.reader_model import Program, Segment
+from delegatec.program.reader.checks import check_program
+from delegatec.program.reader.data import Data
+from delegatec.program.reader.guard import Table, fail
+from delegatec.program.reader.layout import read_layout
+from delegatec.program.reader.method import read_method
+from delegatec.program.reader.model import Program, Segment
 
 _VERSION = 0
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from delegatec_schemas import program as schema
 
-from delegatec.program.reader_data import Data
-from delegatec.program.reader_guard import Table
-from delegatec.program.reader_model import (
+from delegatec.program.reader.data import Data
+from delegatec.program.reader.guard import Table
+from delegatec.program.reader.model import (
     Chain,
     CompileSpec,
     Delegate,
@@ -21,7 +21,7 @@ from delegatec.program.reader_model import (
     Method,
     MoveCall,
 )
-from delegatec.program.reader_values import read_value
+from delegatec.program.reader.values import read_value
 
 _MEMBERS = {
     getattr(schema.InstructionArguments, name): getattr(schema, name)
