@@ -102,7 +102,7 @@ def _closest(node: Node) -> str:
     names = sorted(
         {kernel.removeprefix("aten::").split(".")[0] for kernel in KERNELS if kernel.startswith("aten::")}
     )
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    near = get_close_matches(name, names, n=3, cutoff=0.7)
     return (
         f"an operator with a kernel, such as aten.{', aten.'.join(near)}"
         if near
