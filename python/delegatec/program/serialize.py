@@ -173,7 +173,10 @@ def _payload(b: Any, value: Value) -> tuple[int, int]:
         return kinds.Int, schema.IntEnd(b)
     if isinstance(value, float):
         schema.DoubleStart(b)
+        # minus zero equals the default, and would be left out as if it were plus zero
+        b.ForceDefaults(value == 0)
         schema.DoubleAddDoubleVal(b, value)
+        b.ForceDefaults(False)
         return kinds.Double, schema.DoubleEnd(b)
     if isinstance(value, str):
         text = b.CreateString(value)

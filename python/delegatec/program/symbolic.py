@@ -48,12 +48,17 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
         DC203 for each symbol without an upper bound, at the first node that has it.
     """
     found: dict[str, Node] = {}
+    known: set[Any] = set()
     for node in program.graph.nodes:
         val = node.meta.get("val")
         for item in val if isinstance(val, (tuple, list)) else (val,):
             for size in item.shape if isinstance(item, torch.Tensor) else ():
-                if upper_bound(program, size) is None:
-                    found.setdefault(str(size), node)
+                if isinstance(size, torch.SymInt) and upper_bound(program, size) is None:
+                    symbols = size.node.expr.free_symbols
+                    # what follows from a size that has been named is no other problem
+                    if not symbols <= known:
+                        known |= symbols
+                        found[str(size)] = node
     return [
         Diagnostic(
             "DC203",

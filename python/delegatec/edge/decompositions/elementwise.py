@@ -37,7 +37,12 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
         other = node.args[1]
         if isinstance(other, Node) and isinstance(other.meta["val"], torch.Tensor):
             return None
-        return b.call(scalar, *node.args, val=node.meta["val"], **node.kwargs)
+        x, *others = node.args
+        assert isinstance(x, Node)
+        if dtype(x) != dtype(node):
+            # the runtime's kernels do not promote an integer beside a fraction
+            x = b.call(aten._to_copy.default, x, dtype=dtype(node))
+        return b.call(scalar, x, *others, val=node.meta["val"], **node.kwargs)
 
     return rule
 

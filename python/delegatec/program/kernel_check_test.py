@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime cannot run is named: operator, line and the closest form, all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge.testing import edge
+from delegatec.program import emit
+from delegatec.program.kernel_check import check_kernels
+
+aten = torch.ops.aten
+X = torch.ones(4, 4)
+
+
+class Several(torch.nn.Module):
+    """Three problems, on three lines."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = torch.sort(x)[0]
+        b = torch.cumprod(a, 0)
+        return torch.hypot(a, b) + 1
+
+
+def test_all_at_once_each_with_its_line() -> None:
+    problems = check_kernels(edge(Several(), X))
+    assert [problem.code for problem in problems] == ["DC201"] * 3
+    assert [problem.message.split()[0] for problem in problems] == [
+        *("aten.sort.default", "aten.cumprod.default", "aten.hypot.default"),
+    ]
+    lines = [problem.location.text for problem in problems if problem.location]
+    assert lines == ["a = torch.sort(x)[0]", "b = torch.cumprod(a, 0)", "return torch.hypot(a, b) + 1"]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: torch.sort(x), "topk"),
+        (lambda x: torch.cumprod(x, 0), "aten.prod"),
+        (lambda x: torch.searchsorted(x, x), "an operator with a kernel"),
+        (
+            lambda x: torch.nn.functional.conv3d(x[None, None, None], x[None, None, None]),
+            "one or two dimensions",
+        ),
+    ],
+)
+def test_the_closest_form_is_named(function: Any, expected: str) -> None:
+    (problem,) = check_kernels(edge(function, X))
+    assert problem.code == "DC201" and expected in problem.expected and problem.help
+
+
+def test_dtypes() -> None:
+    program = edge(lambda x: torch.view_as_complex(x.view(8, 2)).abs(), X)
+    problems = check_kernels(program)
+    assert {problem.code for problem in problems} == {"DC201", "DC202"}
+    (complex_,) = (problem for problem in problems if problem.code == "DC202")
+    assert "complex64" in complex_.message and "float32" in complex_.expected
+
+
+def test_a_good_program_has_no_problems() -> None:
+    assert check_kernels(edge(torch.nn.Linear(4, 4), X)) == []
+
+
+def test_emit_tells_of_all_methods() -> None:
+    programs = {
+        "first": edge(lambda x: torch.sort(x), X),
+        "second": edge(lambda x: torch.hypot(x, x), X),
+        "third": edge(lambda x: x.view(-1), X, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)),
+    }
+    with pytest.raises(DelegatecError) as caught:
+        emit(programs)
+    assert [problem.code for problem in caught.value.diagnostics] == ["DC201", "DC201", "DC203"]
