@@ -82,7 +82,6 @@ _SUBSTITUTES: Final = {
     "argsort": "the indices of topk with k = the size of the dimension (descending; negate for ascending)",
     "avg_pool3d": "avg_pool2d on slices",
     "bernoulli": "rand compared with the probability",
-    "max_pool3d": "max_pool2d on slices",
     "randperm": "the indices of topk of rand",
     "scatter_reduce": "scatter_add for sums",
     "sort": "topk with k = the size of the dimension (descending; negate for ascending)",
