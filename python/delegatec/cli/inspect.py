@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("file", metavar="FILE", help="a .pte, a .pt2, or a bare blob of a delegate")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it")
+    parser.add_argument(
+        "--blobs", action="store_true", help="of a .pte as text: also what is in the blobs of its delegates"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         head = file.read(_HEAD)
     if head[4:8] == _PROGRAM:
         text = _program(arguments.file, arguments.format)
+        if arguments.blobs and arguments.format == "text":
+            text += _blobs_of(arguments.file)
     elif head.startswith(_ZIP):
         text = _exported(arguments.file, arguments.format)
     else:
@@ -44,6 +49,21 @@ def _program(path: str, format_: str) -> str:
 
     contents = inspect_program(path)
     return _json(dataclasses.asdict(contents)) if format_ == "json" else format_program(contents)
+
+
+def _blobs_of(path: str) -> str:
+    """The text of each delegate's blob, under the name of its method and its backend."""
+    from delegatec.backends import builtin_backends
+    from delegatec.program.reader import read_program
+
+    described = {backend.id: getattr(backend, "describe", None) for backend in builtin_backends()}
+    parts = []
+    for method in read_program(path).methods:
+        for index, delegate in enumerate(method.delegates):
+            describe = described.get(delegate.id)
+            text = str(describe(delegate.blob)) if describe else "no backend here can read it"
+            parts.append(f"\n{method.name}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
+    return "".join(parts)
 
 
 def _exported(path: str, format_: str) -> str:

@@ -41,6 +41,14 @@ def test_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and method["inputs"][0]["shape"] == [1, 4]
 
 
+def test_blobs_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open(files / "mps.pte", "wb") as file:
+        write_program(lower(archive.load(str(files / "model.pt2")).methods, "mps").emitted, file)
+    code, out, _ = _inspect(capsys, str(files / "mps.pte"), "--blobs")
+    assert code == 0 and "forward, delegate 0 (MPSBackend): an MPSGraph" in out and "= Addmm(" in out
+    assert "Addmm" not in _inspect(capsys, str(files / "mps.pte"))[1]
+
+
 def test_exported_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _inspect(capsys, str(files / "model.pt2"))
     assert code == 0 and "aten.linear.default" in out
