@@ -41,8 +41,17 @@ SIMPLIFY: tuple[Pass, ...] = (
 
 
 # Composite operators that the runtime has a kernel for that is better than its parts: `linear` reads a
-# weight as it lies, where a product of matrices would have to transpose it at each run.
-KERNEL_COMPOSITES = frozenset({torch.ops.aten.linear.default})
+# weight as it lies, where a product of matrices would have to transpose it at each run; the others would
+# write the whole tensor once for each part.
+KERNEL_COMPOSITES = frozenset(
+    {
+        torch.ops.aten.linear.default,
+        torch.ops.aten.native_group_norm.default,
+        torch.ops.aten.pixel_unshuffle.default,
+        torch.ops.aten.roll.default,
+        torch.ops.aten.select_scatter.default,
+    }
+)
 
 
 def to_edge(

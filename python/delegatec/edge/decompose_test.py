@@ -13,7 +13,7 @@ from torch.export import Dim
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.edge import print_program, to_edge
+from delegatec.edge import KERNEL_COMPOSITES, print_program, to_edge
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.testing import assert_computes, called, edge, export
 
@@ -97,6 +97,29 @@ def test_preserved_operators_stay_whole() -> None:
 
     assert set(preserved) <= set(called(edge(function, X, preserve=preserved)))
     assert not set(preserved) & set(called(edge(function, X)))
+
+
+def test_what_the_runtime_has_a_better_kernel_for_stays_whole_only_if_asked() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x = F.pixel_unshuffle(F.group_norm(F.linear(x, x[0, 0]), 2).roll(1, -1), 2)
+        return torch.select_scatter(x, x[:, 0], 1, 2)
+
+    image = torch.randn(2, 2, 4, 4)
+    whole, parts = edge(function, image, preserve=KERNEL_COMPOSITES), edge(function, image)
+    assert set(called(whole)) >= KERNEL_COMPOSITES
+    assert not set(called(parts)) & KERNEL_COMPOSITES
+    for program in (whole, parts):
+        assert_computes(program, function(image), image, atol=1e-5)
+
+
+def test_group_norm_of_a_dynamic_batch() -> None:
+    images = Dim("images", min=1, max=8)
+    program = edge(
+        lambda x: F.group_norm(x, 2).roll(1, -1), torch.ones(3, 4, 5), dynamic_shapes=({0: images},)
+    )
+    assert not set(called(program)) & KERNEL_COMPOSITES
+    x = torch.randn(5, 4, 5)
+    assert_computes(program, F.group_norm(x, 2).roll(1, -1), x, atol=1e-5)
 
 
 def test_operators_with_a_kernel_stay() -> None:

@@ -112,6 +112,25 @@ def test_a_moved_operand_of_a_left_node_does_not_split() -> None:
         torch.testing.assert_close(result, wanted)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.group_norm(x, 2, x[0, :, 0, 0], x[0, :, 1, 1]),
+        lambda x: x.roll((1, -2), (2, 3)),
+        lambda x: F.pixel_unshuffle(x, 2),
+        lambda x: x.select_scatter(x[:, 1], 1, -2),
+        lambda x: torch.zeros_like(x).copy_(x[:, :1]),
+        lambda x: torch.zeros_like(x).fill_(x[0, 0, 0, 0]),
+    ],
+)
+def test_composites_do_not_split(function: Callable[..., Any]) -> None:
+    module, args = Call(lambda x: function(x.exp()).sin()), (torch.rand(1, 2, 6, 6),)
+    compiled = compile_module(module, args)
+    assert len(compiled.delegates) == 1 and not compiled.report.rejections
+    for result, wanted in zip(compiled(*args), eager(module, args), strict=True):
+        torch.testing.assert_close(result, wanted)
+
+
 def test_the_page_names_every_row() -> None:
     page = render_markdown()
     assert all(f"| `{target}` |" in page for target in ROWS)

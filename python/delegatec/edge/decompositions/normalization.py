@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import torch
@@ -51,6 +52,32 @@ def _layer_norm(b: Builder, node: Node) -> Node:
     return b.call(operator.getitem, results, 0, val=node.meta["val"])
 
 
+def _group_norm(b: Builder, node: Node) -> list[Node] | None:
+    """A layer norm over each group of channels, then the affine map of the channels."""
+    a = bind(node)
+    x, affine = a["input"], (a["weight"], a["bias"])
+    batch, *sizes = shape(x)
+    if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
+        return None
+    if any(parameter is not None and dtype(parameter) != dtype(x) for parameter in affine):
+        return None
+    groups = a["group"]
+    grouped = b.call(aten.view.default, x, [batch, groups, math.prod(sizes) // groups])
+    statistics = b.empty([batch, groups, 1], dtype(x))
+    results = b.call(
+        aten.native_layer_norm.default,
+        *(grouped, list(shape(grouped))[2:], None, None, a["eps"]),
+        val=(grouped.meta["val"], statistics, statistics),
+    )
+    y, mean, rstd = (b.call(operator.getitem, results, i, val=results.meta["val"][i]) for i in range(3))
+    y = b.call(aten.view.default, y, [batch, *sizes])
+    for operation, parameter in zip((aten.mul.Tensor, aten.add.Tensor), affine, strict=True):
+        if parameter is not None:
+            each = b.call(aten.view.default, parameter, [sizes[0], *[1] * len(sizes[1:])])
+            y = b.call(operation, y, each)
+    return [y, *(b.call(aten.view.default, each, [batch, groups]) for each in (mean, rstd))]
+
+
 def _softmax(b: Builder, node: Node) -> Node:
     a = bind(node)
     x = a["self"]
@@ -75,5 +102,6 @@ RULES: RuleTable = {
     aten.layer_norm.default: _layer_norm,
     aten.linalg_vector_norm.default: _vector_norm,
     aten.log_softmax.int: _softmax,
+    aten.native_group_norm.default: _group_norm,
     aten.softmax.int: _softmax,
 }

@@ -109,6 +109,11 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ]
     + [(IMAGE, None, None, None, None, True, 0.1, 1e-5, False)],
     aten.layer_norm.default: [(X, [4], _noise(4), _noise(4)), (X, [3, 4]), (X, [4], _noise(4), None, 1e-2)],
+    aten.native_group_norm.default: [
+        (IMAGE, _noise(4, seed=1), _noise(4, seed=2), 2, 4, 48, 2, 1e-5),
+        (IMAGE, None, None, 2, 4, 48, 4, 1e-2),
+        (X, _noise(3), None, 2, 3, 4, 1, 1e-5),
+    ],
     aten.linalg_vector_norm.default: [(X,), (X, 2, [1]), (X, 2.0, [0, -1], True)],
     aten.log_softmax.int: [(X, 1), (X.half(), -1, torch.float32)],
     aten.softmax.int: [(X, 0), (X, -1, torch.float64)],
@@ -136,8 +141,14 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.split.Tensor: [(X, 2, 1), (X, 3, -1)],
     aten.split.sizes: [(X, [1, 2], 1), (X, [0, 4], -1)],
     aten.split_with_sizes.default: [(X, [1, 2], 1)],
+    aten.copy.default: [(X, MATRIX), (X, NUMBERS), (MATRIX, MATRIX + 1)],
+    aten.fill.Scalar: [(X, 2), (NUMBERS, 3)],
+    aten.fill.Tensor: [(X, torch.tensor(2.5)), (NUMBERS, torch.tensor(2.5)), (X, torch.tensor(3))],
     aten.expand_as.default: [(MATRIX, X), (MATRIX[:, :1], MATRIX)],
     aten.pad.default: [(X, [1, 2]), (X, [0, 1, -1, 0], "constant", 2.5)],
+    aten.pixel_unshuffle.default: [(IMAGE, 2), (IMAGE[0], 2), (IMAGE[None], 2)],
+    aten.roll.default: [(X, [1], [-1]), (X, [-1, 5], [0, 2]), (X, [1, 1], [2, 2]), (X, [4], [2])],
+    aten.select_scatter.default: [(X, MATRIX, 0, 1), (X, X[:, :, 0] + 1, -1, -2)],
     aten.stack.default: [([MATRIX, MATRIX + 1], dim) for dim in (0, 1, -1)],
     aten.unbind.int: [(X,), (X, -1)],
     aten.full_like.default: [(X, 2), (X, True, {"dtype": torch.bool}), (X, float("-inf"))],
@@ -180,6 +191,7 @@ DECLINED: list[tuple[Any, ...]] = [
     (aten.linalg_vector_norm.default, X, float("inf")),
     (aten.adaptive_avg_pool2d.default, IMAGE, [4, 3]),
     (aten.pad.default, X, [1, 2], "reflect"),
+    (aten.roll.default, X, [5]),
     (aten.scaled_dot_product_attention.default, X, X, X, None, 0.0, False),
 ]
 

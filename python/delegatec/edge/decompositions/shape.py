@@ -101,6 +101,63 @@ def _zeros(b: Builder, node: Node) -> Node:
     return _full(b, node, 0)
 
 
+def _fill(b: Builder, node: Node) -> Node:
+    value = bind(node)["value"]
+    if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
+        return _full(b, node, value)
+    return _written(b, node, value)
+
+
+def _copy(b: Builder, node: Node) -> Node:
+    return _written(b, node, bind(node)["src"])
+
+
+def _written(b: Builder, node: Node, source: Node) -> Node:
+    """What overwrites all of a tensor, in the shape and dtype of that tensor."""
+    if dtype(source) != dtype(node):
+        source = b.call(aten._to_copy.default, source, dtype=dtype(node))
+    return b.call(aten.expand.default, source, list(shape(node)), val=node.meta["val"])
+
+
+def _select_scatter(b: Builder, node: Node) -> Node | None:
+    a = bind(node)
+    size, index = shape(a["self"])[a["dim"]], a["index"]
+    if not isinstance(index, int) or (index < 0 and not isinstance(size, int)):
+        return None
+    start = index + size if index < 0 else index
+    dim = a["dim"] % len(shape(node))
+    update = b.call(aten.unsqueeze.default, a["src"], dim)
+    return b.call(aten.slice_scatter.default, a["self"], update, dim, start, start + 1, val=node.meta["val"])
+
+
+def _roll(b: Builder, node: Node) -> Node | None:
+    """What leaves a dimension at its end, in front of the rest; without dimensions, the kernel flattens."""
+    a = bind(node)
+    x, shifts = a["self"], list(a["shifts"])
+    dims = [dim % len(shape(node)) for dim in a["dims"]]
+    sizes = [shape(node)[dim] for dim in dims]
+    if not dims or 0 in shape(node) or not all(isinstance(n, int) for n in (*shifts, *sizes)):
+        return None
+    for dim, size, shift in zip(dims, sizes, shifts, strict=True):
+        cut = -shift % size
+        if cut:
+            parts = [b.call(aten.slice.Tensor, x, dim, *ends) for ends in ((cut, size), (0, cut))]
+            x = b.call(aten.cat.default, parts, dim)
+    rolled: Node = x
+    return rolled
+
+
+def _pixel_unshuffle(b: Builder, node: Node) -> Node:
+    x, factor = node.args
+    assert isinstance(x, Node) and isinstance(factor, int)
+    *outer, channels, _, _ = shape(x)
+    height, width = shape(node)[-2:]
+    blocks = b.call(aten.view.default, x, [*outer, channels, height, factor, width, factor])
+    n = len(outer)
+    moved = b.call(aten.permute.default, blocks, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return b.call(aten.view.default, moved, list(shape(node)), val=node.meta["val"])
+
+
 RULES: RuleTable = {
     **dict.fromkeys(
         (
@@ -120,8 +177,13 @@ RULES: RuleTable = {
     **dict.fromkeys(
         (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes), _split
     ),
+    aten.copy.default: _copy,
     aten.expand_as.default: _expand,
+    **dict.fromkeys((aten.fill.Scalar, aten.fill.Tensor), _fill),
     aten.pad.default: _pad,
+    aten.pixel_unshuffle.default: _pixel_unshuffle,
+    aten.roll.default: _roll,
+    aten.select_scatter.default: _select_scatter,
     aten.stack.default: _stack,
     aten.unbind.int: _unbind,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
