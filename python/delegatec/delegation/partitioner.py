@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -69,6 +68,3 @@ class Partitioner(Protocol):
             program: the program; not to be edited (`to_backend` checks).
         """
         ...
-
-
-Partitioners = Partitioner | Sequence[Partitioner]

@@ -56,7 +56,7 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
     return order if len(order) == len(nodes) else None
 
 
-def reorder(graph: Graph, order: Sequence[Node]) -> None:
+def reorder(order: Sequence[Node]) -> None:
     """Puts the nodes of a graph in the given order, which has all of them."""
     for before, after in itertools.pairwise(order):
         if before.next is not after:

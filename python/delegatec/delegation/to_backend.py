@@ -124,7 +124,7 @@ def _lower_groups(
             problems += error.diagnostics
     if problems:
         raise DelegatecError(problems)
-    reorder(program.graph, order)
+    reorder(order)
     summaries = []
     names_in_model = program.names_in_model()
     for (old, module), name in zip(lowered, free_names(program), strict=False):

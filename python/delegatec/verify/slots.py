@@ -45,11 +45,6 @@ class TensorSlot:
         self._offset = offset
         self._view: torch.Tensor | None = None
 
-    @property
-    def is_set(self) -> bool:
-        """Whether it has memory."""
-        return self._memory is not None
-
     def read(self) -> torch.Tensor:
         """The tensor, a view of its memory.
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.dtypes import ALL, FLOATS, NUMBERS, short_name
+from delegatec.backends.mps.dtypes import ALL, FLOATS, short_name
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.edge.arguments import bind
 
@@ -182,7 +182,6 @@ def exact_number(name: str) -> Constraint:
 FLOAT_OPERANDS: Final = operand_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
-NUMBER_OPERANDS: Final = operand_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
 CONTIGUOUS: Final = argument(
     "memory_format",
     lambda value: value in (None, torch.contiguous_format, torch.preserve_format),
