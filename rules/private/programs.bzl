@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a BUILD file calls: each program rule, with the target that shows what is in the program."""
 
-load(":backends.bzl", "BACKENDS")
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
 load(":exported_program.bzl", _exported_program = "exported_program")
 load(":mps_program.bzl", _mps_program = "mps_program")
@@ -85,7 +84,8 @@ def delegate_programs(name, program, backends, **kwargs):
         else:
             fail("\n".join([
                 "",
-                "%s: error DC401: no backend is named \"%s\"" % (name, backend),
-                "  expected: " + ", ".join(sorted(BACKENDS)),
+                "//%s:%s: error DC401: no backend with a rule of its own is named \"%s\"" % (native.package_name(), name, backend),
+                "  expected: " + ", ".join(sorted(_RULES)),
+                "  help: for a plug-in, or for options, write a delegate_program",
                 "",
             ]))

@@ -35,15 +35,24 @@ toolchain(
 )
 """
 
+def _fail(message, output):
+    fail("\n".join([
+        "",
+        "error DC010: " + message,
+        output,
+        "  help: name another CPython 3.11 with --repo_env=DELEGATEC_PYTHON=/path/to/python",
+        "",
+    ]))
+
 def _python_interpreter_impl(rctx):
     copied = rctx.execute([host_python(rctx), "-I", "-B", rctx.path(rctx.attr._copy_interpreter), "."], timeout = 600)
     if copied.return_code:
-        fail("cannot copy the host's Python: " + copied.stderr)
+        _fail("the host's Python cannot be copied", copied.stderr)
 
     # The manifest is the copy's own work: so the copy has run once before anything relies on it.
     listed = rctx.execute(["bin/python3", "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
     if listed.return_code:
-        fail("the copy of the host's Python does not run: " + listed.stderr)
+        _fail("the copy of the host's Python does not run", listed.stderr)
     rctx.file("BUILD.bazel", _BUILD, executable = False)
 
 python_interpreter = repository_rule(

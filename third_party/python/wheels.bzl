@@ -49,7 +49,13 @@ def _wheels_impl(rctx):
         timeout = 3600,
     )
     if compiled.return_code:
-        fail("the wheels of %s cannot be compiled: %s" % (rctx.attr.lock, compiled.stderr))
+        fail("\n".join([
+            "",
+            "error DC011: the wheels of %s cannot be compiled" % rctx.attr.lock,
+            compiled.stdout + compiled.stderr,
+            "  help: is the disk full? The next build tries again",
+            "",
+        ]))
     rctx.file(
         "BUILD.bazel",
         _BUILD.format(exports = repr(["site-packages/" + path for path in rctx.attr.exports])),

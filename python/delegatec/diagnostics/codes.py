@@ -19,7 +19,7 @@ CODES: Final[dict[str, str]] = {
     "DC013": "Bazel is missing, is too old, or cannot be installed.",
     "DC014": "There is no JDK on this host.",
     "DC015": "There is no C compiler on this host.",
-    "DC101": "The model's source file is missing.",
+    "DC101": "The entry names no source file of the model, or that file is missing.",
     "DC102": "A source file has a syntax error.",
     "DC103": "A module that is imported is not among the dependencies.",
     "DC104": "A source file raises while it is imported.",
