@@ -139,3 +139,15 @@ def test_a_failed_installation_says_why(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "E: no such package" in done.stderr
     assert "error DC013: apt-get could not install bazel-bootstrap" in done.stderr
+
+
+def test_root_goes_on_without_what_is_only_useful(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, root=True)
+    machine.add("bazel", BAZEL)
+    machine.remove("npm")
+    machine.add("apt-get", "#!/bin/sh\necho E: no network\nexit 100\n")
+    done = machine.bazelw("build")
+    assert done.stdout.splitlines() == ["[build]", "version: none"]
+    assert done.returncode == 3
+    assert "E: no network" in done.stderr
+    assert "going on without npm" in done.stderr
