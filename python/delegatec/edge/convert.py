@@ -50,6 +50,9 @@ KERNEL_COMPOSITES = frozenset(
         torch.ops.aten.pixel_unshuffle.default,
         torch.ops.aten.roll.default,
         torch.ops.aten.select_scatter.default,
+        torch.ops.aten.var.correction,
+        torch.ops.aten.var.dim,
+        torch.ops.aten.var_mean.correction,
     }
 )
 

@@ -78,6 +78,29 @@ def _group_norm(b: Builder, node: Node) -> list[Node] | None:
     return [y, *(b.call(aten.view.default, each, [batch, groups]) for each in (mean, rstd))]
 
 
+def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
+    """The variance as the mean of the squares around the mean; and that mean, where it is asked for."""
+    a = bind(node)
+    x = a["self"]
+    rank = len(shape(x))
+    dims = [dim % rank for dim in a["dim"] or range(rank)]
+    sizes = [shape(x)[dim] for dim in dims]
+    if not dims or not all(isinstance(size, int) for size in sizes):
+        return None
+    correction = int(a["unbiased"]) if "unbiased" in a else 1 if a["correction"] is None else a["correction"]
+    count = math.prod(sizes)
+    if count <= correction:
+        return None
+    mean = b.call(aten.mean.dim, x, dims, True)
+    centred = b.call(aten.sub.Tensor, x, mean)
+    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centred, centred), dims, a["keepdim"])
+    if correction:
+        variance = b.call(aten.mul.Scalar, variance, count / (count - correction))
+    if node.target is not aten.var_mean.correction:
+        return variance
+    return [variance, mean if a["keepdim"] else b.call(aten.squeeze.dims, mean, dims)]
+
+
 def _softmax(b: Builder, node: Node) -> Node:
     a = bind(node)
     x = a["self"]
@@ -104,4 +127,5 @@ RULES: RuleTable = {
     aten.log_softmax.int: _softmax,
     aten.native_group_norm.default: _group_norm,
     aten.softmax.int: _softmax,
+    **dict.fromkeys((aten.var.correction, aten.var.dim, aten.var_mean.correction), _moments),
 }

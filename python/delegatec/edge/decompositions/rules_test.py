@@ -117,6 +117,9 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.linalg_vector_norm.default: [(X,), (X, 2, [1]), (X, 2.0, [0, -1], True)],
     aten.log_softmax.int: [(X, 1), (X.half(), -1, torch.float32)],
     aten.softmax.int: [(X, 0), (X, -1, torch.float64)],
+    aten.var.correction: [(X,), (X, [1], {"correction": 0}), (X + 99, [0, -1], {"keepdim": True})],
+    aten.var.dim: [(X, [1]), (X, [0, 2], False, True)],
+    aten.var_mean.correction: [(X, [1]), (X, [0, -1], {"correction": 2, "keepdim": True}), (X, None)],
     # pooling
     aten.adaptive_avg_pool2d.default: [(IMAGE, size) for size in ([1, 1], [3, 2], [6, 8])],
     aten.max_pool2d.default: [(IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 1], [1, 1], [1, 2], True), (IMAGE[0], 2)],
@@ -192,6 +195,7 @@ DECLINED: list[tuple[Any, ...]] = [
     (aten.adaptive_avg_pool2d.default, IMAGE, [4, 3]),
     (aten.pad.default, X, [1, 2], "reflect"),
     (aten.roll.default, X, [5]),
+    (aten.var.dim, X[:1], [0]),
     (aten.scaled_dot_product_attention.default, X, X, X, None, 0.0, False),
 ]
 
