@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import traceback
 from collections.abc import Iterable, Iterator
 
 from delegatec.delegation.backend import Backend
-from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 
 class BackendRegistry:
@@ -57,8 +59,8 @@ class BackendRegistry:
             selector: a registered name, or "module:attribute" for a plug-in, which is then registered.
 
         Raises:
-            DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing or is not a
-                backend.
+            DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing, raises while
+                it is imported, is not a backend, or has the name or id of another one.
         """
         backend = self._by_name.get(selector)
         if backend is not None:
@@ -67,7 +69,10 @@ class BackendRegistry:
             raise _unknown(f"no backend is named {selector!r}", self._by_name)
         plugin = _load_plugin(selector)
         if self._by_name.get(plugin.name) is not plugin:
-            self.register(plugin)
+            try:
+                self.register(plugin)
+            except ValueError as error:
+                raise _bad_plugin(selector, str(error), "give it a name and an id of its own") from error
         return plugin
 
 
@@ -89,9 +94,10 @@ def _load_plugin(selector: str) -> Backend:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
         raise _bad_plugin(selector, f"there is no module {error.name!r}") from error
+    except (Exception, SystemExit) as error:
+        reason = f"its import raises {type(error).__name__}: {error}"
+        raise _bad_plugin(selector, reason, "correct it", _raised_at(error)) from error
     backend = getattr(module, attribute, None)
     if backend is None:
         raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
@@ -115,14 +121,31 @@ _MEMBERS = (
 )
 
 
-def _bad_plugin(selector: str, message: str) -> DelegatecError:
+def _raised_at(error: BaseException) -> SourceLocation | None:
+    """The line that raised, by its path below the current folder; None where it lies elsewhere."""
+    if isinstance(error, SyntaxError) and error.filename:
+        path, line, function, text = error.filename, error.lineno or 1, "", error.text or ""
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        path, line, function, text = frame.filename, frame.lineno or 1, frame.name, frame.line or ""
+    path = os.path.relpath(path)
+    return None if path.startswith(os.pardir) else SourceLocation(path, line, function, text.strip())
+
+
+def _bad_plugin(
+    selector: str,
+    message: str,
+    help_text: str = "is its py_library among the deps?",
+    location: SourceLocation | None = None,
+) -> DelegatecError:
     return DelegatecError(
         [
             Diagnostic(
                 code="DC403",
                 message=f"backend {selector!r} cannot be loaded: {message}",
                 expected="module:attribute, where attribute is a delegatec.delegation.Backend",
-                help="is its py_library among the deps?",
+                location=location,
+                help=help_text,
             )
         ]
     )

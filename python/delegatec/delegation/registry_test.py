@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,43 @@ def test_bad_plugins(plugin: types.ModuleType, selector: str, message: str) -> N
     plugin.number = 3  # type: ignore[attr-defined]
     with pytest.raises(DelegatecError, match=message) as error:
         BackendRegistry().resolve(selector)
+    assert code_of(error) == "DC403"
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "line"),
+    [
+        ("import torch\nraise RuntimeError('no licence')\n", "raises RuntimeError: no licence", 2),
+        ("import torch\n\nx = = 1\n", "raises SyntaxError", 3),
+        ("raise SystemExit(4)\n", "raises SystemExit: 4", 1),
+        ("import not_among_the_dependencies\n", "there is no module 'not_among_the_dependencies'", 0),
+    ],
+)
+def test_a_plugin_that_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str, line: int
+) -> None:
+    (tmp_path / "raising_plugin.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(DelegatecError, match=message) as error:
+        BackendRegistry().resolve("raising_plugin:backend")
+    assert code_of(error) == "DC403"
+    location = error.value.diagnostics[0].location
+    assert str(location) == (f"raising_plugin.py:{line}" if line else "None")
+
+
+@pytest.mark.parametrize("selector", [":backend", ".a_plugin:backend"])
+def test_a_plugin_without_a_module_of_its_own(selector: str) -> None:
+    with pytest.raises(DelegatecError, match="cannot be loaded") as error:
+        BackendRegistry().resolve(selector)
+    assert code_of(error) == "DC403"
+
+
+def test_a_plugin_with_the_name_of_another(plugin: types.ModuleType) -> None:
+    plugin.backend = EagerBackend()  # type: ignore[attr-defined]
+    registry = BackendRegistry([EagerBackend()])
+    with pytest.raises(DelegatecError, match="named 'eager' is registered already") as error:
+        registry.resolve("a_plugin:backend")
     assert code_of(error) == "DC403"
 
 

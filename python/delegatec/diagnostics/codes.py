@@ -53,7 +53,7 @@ CODES: Final[dict[str, str]] = {
     "DC354": "A .pte file was made for another version of the format.",
     "DC401": "No backend has this name or id.",
     "DC402": "A backend has no such option, or the option cannot have this value.",
-    "DC403": "A backend plug-in is missing, or what it names is not a backend.",
+    "DC403": "A backend plug-in is missing, cannot be imported, or is not a backend of its own.",
     "DC404": "A partitioner edited the program, or made groups that cannot become delegates.",
     "DC405": "A program was to be lowered whole, and has a node that the backend does not take.",
     "DC406": "A weight is beyond the range of the dtype that it is to be converted to.",
