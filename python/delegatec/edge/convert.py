@@ -45,6 +45,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 # write the whole tensor once for each part.
 KERNEL_COMPOSITES = frozenset(
     {
+        torch.ops.aten._native_batch_norm_legit.no_stats,
         torch.ops.aten.linear.default,
         torch.ops.aten.native_group_norm.default,
         torch.ops.aten.pixel_unshuffle.default,

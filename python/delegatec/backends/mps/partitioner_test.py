@@ -117,6 +117,7 @@ def test_a_moved_operand_of_a_left_node_does_not_split() -> None:
     [
         lambda x: F.group_norm(x, 2, x[0, :, 0, 0], x[0, :, 1, 1]),
         lambda x: x.roll((1, -2), (2, 3)),
+        lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], training=True),
         lambda x: F.instance_norm(x) + x.std(1, keepdim=True),
         lambda x: F.pixel_unshuffle(x, 2),
         lambda x: x.select_scatter(x[:, 1], 1, -2),

@@ -71,11 +71,33 @@ def _group_norm(b: Builder, node: Node) -> list[Node] | None:
     )
     y, mean, rstd = (b.call(operator.getitem, results, i, val=results.meta["val"][i]) for i in range(3))
     y = b.call(aten.view.default, y, [batch, *sizes])
-    for operation, parameter in zip((aten.mul.Tensor, aten.add.Tensor), affine, strict=True):
-        if parameter is not None:
-            each = b.call(aten.view.default, parameter, [sizes[0], *[1] * len(sizes[1:])])
-            y = b.call(operation, y, each)
+    y = _affine(b, y, *affine)
     return [y, *(b.call(aten.view.default, each, [batch, groups]) for each in (mean, rstd))]
+
+
+def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
+    """A batch norm by the mean and the variance of the batch itself."""
+    a = bind(node)
+    x, affine = a["input"], (a["weight"], a["bias"])
+    if not a["training"] or any(each is not None and dtype(each) != dtype(x) for each in affine):
+        return None
+    channels = shape(x)[1]
+    dims = [dim for dim in range(len(shape(x))) if dim != 1]
+    mean = b.call(aten.mean.dim, x, dims, True)
+    centred = b.call(aten.sub.Tensor, x, mean)
+    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centred, centred), dims, True)
+    rstd = b.call(aten.rsqrt.default, b.call(aten.add.Scalar, variance, a["eps"]))
+    y = _affine(b, b.call(aten.mul.Tensor, centred, rstd), *affine)
+    return [y, *(b.call(aten.view.default, each, [channels]) for each in (mean, rstd))]
+
+
+def _affine(b: Builder, x: Node, weight: Node | None, bias: Node | None) -> Node:
+    """A factor and a summand for each channel, which is dimension 1."""
+    channels, *sizes = shape(x)[1:]
+    for operation, parameter in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
+        if parameter is not None:
+            x = b.call(operation, x, b.call(aten.view.default, parameter, [channels, *[1] * len(sizes)]))
+    return x
 
 
 def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
@@ -121,6 +143,7 @@ def _vector_norm(b: Builder, node: Node) -> Node | None:
 
 
 RULES: RuleTable = {
+    aten._native_batch_norm_legit.no_stats: _batch_statistics,
     aten.batch_norm.default: _batch_norm,
     aten.layer_norm.default: _layer_norm,
     aten.linalg_vector_norm.default: _vector_norm,

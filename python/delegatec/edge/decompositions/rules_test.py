@@ -109,6 +109,11 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ]
     + [(IMAGE, None, None, None, None, True, 0.1, 1e-5, False)],
     aten.layer_norm.default: [(X, [4], _noise(4), _noise(4)), (X, [3, 4]), (X, [4], _noise(4), None, 1e-2)],
+    aten._native_batch_norm_legit.no_stats: [
+        (IMAGE, _noise(4, seed=1), _noise(4, seed=2), True, 0.1, 1e-5),
+        (IMAGE + 9, None, None, True, 0.1, 1e-2),
+        (MATRIX, _noise(4), None, True, 0.1, 1e-5),
+    ],
     aten.native_group_norm.default: [
         (IMAGE, _noise(4, seed=1), _noise(4, seed=2), 2, 4, 48, 2, 1e-5),
         (IMAGE, None, None, 2, 4, 48, 4, 1e-2),
