@@ -24,6 +24,17 @@ from delegatec.cli import export as export_verb
         (("lower", "--program=good.pt2", "--pte=a.pte", "--option=a=1", "--option=a=2"), "twice"),
         (("@missing.params",), "missing.params"),
         (("export", "--seed=x"), "--seed"),
+        (
+            ("verify", "--program=good.pt2", "--pte=a.pte", "--atol=nan"),
+            "--atol: nan: expected a finite number",
+        ),
+        (
+            ("verify", "--program=good.pt2", "--pte=a.pte", "--rtol=inf"),
+            "--rtol: inf: expected a finite number",
+        ),
+        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=-1"), "0 or more"),
+        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=x"), "invalid tolerance value: 'x'"),
+        (("verify", "--program=good.pt2", "--pte=a.pte", "--seeds=-1"), "--seeds: -1: expected 0 or more"),
     ],
 )
 def test_wrong_command_line(workspace: Workspace, arguments: tuple[str, ...], words: str) -> None:

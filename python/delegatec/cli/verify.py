@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 
 from delegatec.cli.environment import check_environment
@@ -18,10 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="where it is imported from"
     )
-    parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (default: %(default)s)")
-    parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance (default: %(default)s)")
     parser.add_argument(
-        "--seeds", type=int, default=3, help="random inputs besides the examples (default: 3)"
+        "--atol", type=tolerance, default=1e-5, help="absolute tolerance (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rtol", type=tolerance, default=1e-5, help="relative tolerance (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seeds", type=count, default=3, help="random inputs besides the examples (default: 3)"
     )
 
 
@@ -49,3 +54,20 @@ def run(arguments: argparse.Namespace) -> int:
     if result.diagnostics:
         raise DelegatecError(result.diagnostics)
     return 0
+
+
+def tolerance(text: str) -> float:
+    """A tolerance on the command line."""
+    value = float(text)
+    # Nothing differs by more than NaN, or than infinity: a test with one could not fail.
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text}: expected a finite number, 0 or more")
+    return value
+
+
+def count(text: str) -> int:
+    """A number of things on the command line."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 or more")
+    return value
