@@ -25,6 +25,10 @@ from delegatec.cli import export as export_verb
         (("@missing.params",), "missing.params"),
         (("export", "--seed=x"), "--seed"),
         (
+            ("export", "--entry=good:build", "--source=good.py", "--program=a.pt2", f"--seed={2**64}"),
+            f"--seed {2**64}: expected",
+        ),
+        (
             ("verify", "--program=good.pt2", "--pte=a.pte", "--atol=nan"),
             "--atol: nan: expected a finite number",
         ),

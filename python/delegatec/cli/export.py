@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Final
 
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 
 OUTPUTS = ("program", "signature")
+
+# What torch.manual_seed takes.
+_SEEDS: Final = (-(2**63), 2**64 - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TQDM_DISABLE", "1")
     if not all(arguments.entry.partition(":")):
         raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
+    if not _SEEDS[0] <= arguments.seed <= _SEEDS[1]:
+        raise CommandLineError(f"--seed {arguments.seed}: expected {_SEEDS[0]} to {_SEEDS[1]}")
     check_environment()
     from delegatec.frontend.export import ExportRequest, export_model
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 # How many bytes tell what a file is.
@@ -33,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         head = file.read(_HEAD)
     if head[4:8] == _PROGRAM:
         text = _program(arguments.file, arguments.format)
-        if arguments.blobs and arguments.format == "text":
+        if arguments.blobs:
+            if arguments.format == "json":
+                raise CommandLineError("--blobs: only with --format text")
             text += _blobs_of(arguments.file)
     elif head.startswith(_ZIP):
         text = _exported(arguments.file, arguments.format)

@@ -47,6 +47,8 @@ def test_blobs_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out, _ = _inspect(capsys, str(files / "mps.pte"), "--blobs")
     assert code == 0 and "forward, delegate 0 (MPSBackend): an MPSGraph" in out and "= Addmm(" in out
     assert "Addmm" not in _inspect(capsys, str(files / "mps.pte"))[1]
+    code, _, err = _inspect(capsys, str(files / "mps.pte"), "--blobs", "--format", "json")
+    assert code == 2 and "error DC001: --blobs" in err
 
 
 def test_exported_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,11 @@ def bind(node: Node) -> dict[str, Any]:
     return bound
 
 
+def writes(node: Node) -> bool:
+    """Whether `node` calls an operator that writes to one of its arguments."""
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
 def shape(node: Node) -> tuple[int, ...]:
     """Sizes of the tensor that `node` stands for; symbolic where a dimension is dynamic."""
     return tuple(node.meta["val"].shape)

@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, writes
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.remove_identities import is_identity
 from delegatec.edge.program import EdgeProgram
@@ -104,18 +104,14 @@ def _storage_roots(program: EdgeProgram) -> dict[Node, Node]:
     roots: dict[Node, Node] = {}
     for node in program.graph.nodes:
         source = node.args[0] if node.args else None
-        passes_on = isinstance(source, Node) and (_may_be_view(node) or _writes(node))
+        passes_on = isinstance(source, Node) and (_may_be_view(node) or writes(node))
         roots[node] = roots[source] if passes_on and isinstance(source, Node) else node
     return roots
 
 
-def _writes(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-
-
 def _may_be_view(node: Node) -> bool:
     """Whether the result of `node` may be a view of its first argument."""
-    if node.op != "call_function" or _writes(node):
+    if node.op != "call_function" or writes(node):
         return False
     if not isinstance(node.target, OpOverload):
         return True

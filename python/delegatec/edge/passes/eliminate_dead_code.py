@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-from torch._ops import OpOverload
-from torch.fx import Node
 
+from delegatec.edge.arguments import writes
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -29,14 +28,10 @@ def eliminate_dead_code(program: EdgeProgram) -> bool:
     """Erases calls without users, unless they write to an argument, then constants without users."""
     before = len(program.graph.nodes)
     for node in reversed(program.graph.nodes):
-        if node.op in ("call_function", "get_attr") and not node.users and not _writes(node):
+        if node.op in ("call_function", "get_attr") and not node.users and not writes(node):
             program.graph.erase_node(node)
     program.erase_unused_placeholders()
     return len(program.graph.nodes) != before
-
-
-def _writes(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 def remove_assertions(program: EdgeProgram) -> bool:
