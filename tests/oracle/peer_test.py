@@ -122,7 +122,7 @@ def test_damaged_files_give_a_diagnostic(name: str) -> None:
         except DelegatecError as error:
             refused += 1
             assert all(d.code in {"DC350", "DC351", "DC352", "DC353", "DC354"} for d in error.diagnostics)
-        assert time.process_time() - start < 5
+        assert time.process_time() - start < 5  # no measure of speed: it must not hang
     assert refused > 200  # the mutations do hit what matters
 
 

