@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,6 +37,9 @@ class EdgeProgram:
         range_constraints: symbol -> the range that torch.export gave it.
         in_spec: the pytree of (args, kwargs) that the exported method took.
         out_spec: the pytree that it returned.
+        bodies: name of a `get_attr` node -> the program of that body of `cond`, `map`, `scan` or
+            `while_loop`. Its placeholders that are no constants are the operands of the call, in order;
+            constants of the owner that it reads are constants of its own, and no operands.
     """
 
     method: str
@@ -47,6 +50,13 @@ class EdgeProgram:
     range_constraints: dict[Any, Any]
     in_spec: TreeSpec
     out_spec: TreeSpec
+    bodies: dict[str, EdgeProgram] = field(default_factory=dict)
+
+    def walk(self) -> Iterator[EdgeProgram]:
+        """This program, then the bodies of its control flow, nested ones included, in order of their calls."""
+        yield self
+        for body in self.bodies.values():
+            yield from body.walk()
 
     @property
     def graph(self) -> Graph:
