@@ -53,7 +53,7 @@ class EdgeProgram:
     bodies: dict[str, EdgeProgram] = field(default_factory=dict)
 
     def walk(self) -> Iterator[EdgeProgram]:
-        """This program, then the bodies of its control flow, nested ones included, in order of their calls."""
+        """This program, then the bodies of its control flow, nested ones included, in order of calls."""
         yield self
         for body in self.bodies.values():
             yield from body.walk()
