@@ -19,7 +19,9 @@ class TensorValue:
         offset: offset in bytes into the arena of planned memory; None for a tensor that is not planned.
         is_dynamic: whether a size may be smaller at run time.
         is_mutable: whether its planned memory starts from bytes in the file.
-        name: fully qualified name of a buffer that is mutable; empty otherwise.
+        name: fully qualified name of a buffer that is mutable, or of a weight that is external; empty
+            otherwise.
+        is_external: whether its bytes are in a `.ptd`, under its name; it has no `constant_index` then.
     """
 
     scalar_type: int
@@ -29,6 +31,7 @@ class TensorValue:
     is_dynamic: bool = False
     is_mutable: bool = False
     name: str = ""
+    is_external: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,11 @@ class EmittedProgram:
         constants: bytes of constant 1, 2, ... (0 stands for none).
         constant_names: fully qualified names of each constant, sorted; more than one where weights are tied.
         mutable_data: initial bytes of mutable buffer 1, 2, ...
+        external: name -> bytes of each weight that is read from a `.ptd`; the `.pte` does not have them.
     """
 
     methods: list[EmittedMethod]
     constants: list[memoryview] = field(default_factory=list)
     constant_names: list[tuple[str, ...]] = field(default_factory=list)
     mutable_data: list[memoryview] = field(default_factory=list)
+    external: dict[str, memoryview] = field(default_factory=dict)

@@ -28,6 +28,7 @@ from delegatec.program.emitted import (
     ListValue,
     TensorValue,
 )
+from delegatec.program.external import ExternalWeights
 from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
 from delegatec.program.kernel_check import check_kernels
 from delegatec.program.memory_plan import plan_memory
@@ -38,11 +39,12 @@ from delegatec.program.storages import Slot, assign_storages, results_of, slot_o
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, check_bounds, is_symbolic
 
 
-def emit(programs: Mapping[str, EdgeProgram]) -> EmittedProgram:
+def emit(programs: Mapping[str, EdgeProgram], *, external: ExternalWeights | None = None) -> EmittedProgram:
     """Emits methods into one program. Constants that methods share are stored once.
 
     Args:
         programs: name -> edge program; outputs that nothing owns (an input, a constant) become copies.
+        external: weights that are read from a `.ptd` and are not stored in the program; none by default.
 
     Raises:
         DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
@@ -57,15 +59,17 @@ def emit(programs: Mapping[str, EdgeProgram]) -> EmittedProgram:
     if problems:
         raise DelegatecError(problems)
     pool = ConstantPool()
+    external = external or ExternalWeights({})
     emitted = EmittedProgram(methods=[])
     for name, program in programs.items():
         own_outputs(program)
-        emitter = _MethodEmitter(name, program, pool, emitted.mutable_data)
+        emitter = _MethodEmitter(name, program, pool, external, emitted.mutable_data)
         emitted.methods.append(emitter.emit())
         problems += emitter.problems
     if problems:
         raise DelegatecError(problems)
     emitted.constants, emitted.constant_names = pool.data, pool.names
+    emitted.external = external.used
     return emitted
 
 
@@ -73,12 +77,18 @@ class _MethodEmitter:
     """Emits one method."""
 
     def __init__(
-        self, name: str, program: EdgeProgram, pool: ConstantPool, mutable_data: list[memoryview]
+        self,
+        name: str,
+        program: EdgeProgram,
+        pool: ConstantPool,
+        external: ExternalWeights,
+        mutable_data: list[memoryview],
     ) -> None:
         self.problems: list[Diagnostic] = []
         self._name = name
         self._program = program
         self._pool = pool
+        self._external = external
         self._mutable_data = mutable_data
         self._targets = {
             node.name: spec.target
@@ -171,6 +181,9 @@ class _MethodEmitter:
         is_dynamic = any(is_symbolic(size) for size in val.shape)
         constant = self._storages.constants.get(slot)
         if constant is not None:
+            key = self._external.key(self._program.constants[constant], sizes)
+            if key is not None:
+                return TensorValue(scalar_type, sizes, name=key, is_external=True)
             name = self._targets[constant] or constant
             index = self._pool.add(self._program.constants[constant], name)
             return TensorValue(scalar_type, sizes, constant_index=index)

@@ -16,6 +16,7 @@ from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.testing import Function, edge
 from delegatec.program import EmittedProgram, emit
 from delegatec.program.emitted import EmittedMethod, KernelCall, ListValue, TensorValue, Value
+from delegatec.program.external import ExternalWeights
 
 X = torch.ones(2, 3)
 
@@ -159,3 +160,29 @@ def test_emission_is_deterministic() -> None:
     first, second = _emit(layer, x), _emit(layer, x)
     assert first.methods == second.methods
     assert [bytes(a) for a in first.constants] == [bytes(b) for b in second.constants]
+
+
+def test_external_weights_are_named_and_not_stored() -> None:
+    layer = torch.nn.Linear(3, 3).eval()
+
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = self.second = layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(self.first(x)) + self.first.weight.view(1, 9)[:, :3]
+
+    model = Tied().eval()
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    emitted = emit({"forward": edge(model, X, preserve=KERNEL_COMPOSITES)}, external=ExternalWeights(weights))
+    values = [value for value in emitted.methods[0].values if isinstance(value, TensorValue)]
+    external = [value for value in values if value.is_external]
+    assert sorted(value.name for value in external) == ["first.bias", "first.weight"]
+    assert all(not value.constant_index and value.offset is None for value in external)
+    assert {name: bytes(data) for name, data in emitted.external.items()} == {
+        "first.weight": layer.weight.detach().numpy().tobytes(),
+        "first.bias": layer.bias.detach().numpy().tobytes(),
+    }
+    # what was made of a weight is the program's own
+    assert [names[0].partition("weight.")[2] for names in emitted.constant_names] == ["view.slice"]

@@ -216,11 +216,13 @@ def _tensor(b: Any, tensor: TensorValue) -> int:
         schema.AllocationDetailsAddMemoryOffsetLow(b, tensor.offset & 0xFFFFFFFF)
         schema.AllocationDetailsAddMemoryOffsetHigh(b, tensor.offset >> 32)
         allocation = schema.AllocationDetailsEnd(b)
-    if tensor.is_mutable:
+    if tensor.is_mutable or tensor.is_external:
         name = b.CreateString(tensor.name)
         schema.ExtraTensorInfoStart(b)
         schema.ExtraTensorInfoAddMutableDataSegmentsIdx(b, 0)
         schema.ExtraTensorInfoAddFullyQualifiedName(b, name)
+        if tensor.is_external:
+            schema.ExtraTensorInfoAddLocation(b, schema.TensorDataLocation.EXTERNAL)
         extra = schema.ExtraTensorInfoEnd(b)
     schema.TensorStart(b)
     schema.TensorAddScalarType(b, tensor.scalar_type)
