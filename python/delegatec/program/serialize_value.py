@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of a method in the FlatBuffer of its program."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from delegatec_schemas import program as schema
+
+from delegatec.program.emitted import ListValue, TensorValue, Value
+from delegatec.program.flatbuffer import ints, numbers
+
+
+def serialize_value(b: Any, value: Value) -> int:
+    """Offset of an EValue."""
+    kind, offset = _payload(b, value)
+    schema.EValueStart(b)
+    schema.EValueAddValType(b, kind)
+    schema.EValueAddVal(b, offset)
+    return int(schema.EValueEnd(b))
+
+
+def _payload(b: Any, value: Value) -> tuple[int, int]:
+    kinds = schema.KernelTypes
+    if value is None:
+        schema.NullStart(b)
+        return kinds.Null, schema.NullEnd(b)
+    if isinstance(value, bool):
+        schema.BoolStart(b)
+        schema.BoolAddBoolVal(b, value)
+        return kinds.Bool, schema.BoolEnd(b)
+    if isinstance(value, int):
+        schema.IntStart(b)
+        schema.IntAddIntVal(b, value)
+        return kinds.Int, schema.IntEnd(b)
+    if isinstance(value, float):
+        schema.DoubleStart(b)
+        # minus zero equals the default, and would be left out as if it were plus zero
+        b.ForceDefaults(value == 0)
+        schema.DoubleAddDoubleVal(b, value)
+        b.ForceDefaults(False)
+        return kinds.Double, schema.DoubleEnd(b)
+    if isinstance(value, str):
+        text = b.CreateString(value)
+        schema.StringStart(b)
+        schema.StringAddStringVal(b, text)
+        return kinds.String, schema.StringEnd(b)
+    if isinstance(value, ListValue):
+        return _list(b, value)
+    return kinds.Tensor, _tensor(b, value)
+
+
+def _list(b: Any, value: ListValue) -> tuple[int, int]:
+    size, prepend_name = _LIST_ITEMS[value.kind]
+    items = numbers(b, value.items, size, getattr(b, prepend_name))
+    getattr(schema, f"{value.kind}Start")(b)
+    getattr(schema, f"{value.kind}AddItems")(b, items)
+    return getattr(schema.KernelTypes, value.kind), getattr(schema, f"{value.kind}End")(b)
+
+
+# kind of list -> size of an item in bytes, and the builder's method that writes one
+_LIST_ITEMS: Final = {
+    "IntList": (8, "PrependInt64"),
+    "DoubleList": (8, "PrependFloat64"),
+    "BoolList": (1, "PrependBool"),
+    "TensorList": (4, "PrependInt32"),
+    "OptionalTensorList": (4, "PrependInt32"),
+}
+
+
+def _tensor(b: Any, tensor: TensorValue) -> int:
+    sizes = ints(b, tensor.sizes)
+    dim_order = b.CreateByteVector(bytes(range(len(tensor.sizes))))
+    allocation = extra = None
+    if tensor.offset is not None:
+        schema.AllocationDetailsStart(b)
+        schema.AllocationDetailsAddMemoryId(b, 1)
+        schema.AllocationDetailsAddMemoryOffsetLow(b, tensor.offset & 0xFFFFFFFF)
+        schema.AllocationDetailsAddMemoryOffsetHigh(b, tensor.offset >> 32)
+        allocation = schema.AllocationDetailsEnd(b)
+    if tensor.is_mutable or tensor.is_external:
+        name = b.CreateString(tensor.name)
+        schema.ExtraTensorInfoStart(b)
+        schema.ExtraTensorInfoAddMutableDataSegmentsIdx(b, 0)
+        schema.ExtraTensorInfoAddFullyQualifiedName(b, name)
+        if tensor.is_external:
+            schema.ExtraTensorInfoAddLocation(b, schema.TensorDataLocation.EXTERNAL)
+        extra = schema.ExtraTensorInfoEnd(b)
+    schema.TensorStart(b)
+    schema.TensorAddScalarType(b, tensor.scalar_type)
+    schema.TensorAddSizes(b, sizes)
+    schema.TensorAddDimOrder(b, dim_order)
+    schema.TensorAddDataBufferIdx(b, tensor.constant_index)
+    if allocation is not None:
+        schema.TensorAddAllocationInfo(b, allocation)
+    dynamism = schema.TensorShapeDynamism
+    schema.TensorAddShapeDynamism(b, dynamism.DYNAMIC_BOUND if tensor.is_dynamic else dynamism.STATIC)
+    if extra is not None:
+        schema.TensorAddExtraTensorInfo(b, extra)
+    return int(schema.TensorEnd(b))
