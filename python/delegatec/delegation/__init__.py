@@ -8,6 +8,8 @@ from delegatec.delegation.backend import ReferenceExecutor as ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec as CompileSpec
 from delegatec.delegation.lowered_module import LoweredModule as LoweredModule
 from delegatec.delegation.lowered_module import call_delegate as call_delegate
+from delegatec.delegation.mapping import DebugHandleMap as DebugHandleMap
+from delegatec.delegation.mapping import DelegateMappingBuilder as DelegateMappingBuilder
 from delegatec.delegation.options import resolve_options as resolve_options
 from delegatec.delegation.partitioner import DelegationSpec as DelegationSpec
 from delegatec.delegation.partitioner import Partitioner as Partitioner

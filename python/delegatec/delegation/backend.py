@@ -11,6 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.mapping import DebugHandleMap
 from delegatec.delegation.partitioner import Partitioner
 from delegatec.delegation.view import PartitionView
 
@@ -40,12 +41,12 @@ class PreprocessResult:
     Attributes:
         blob: parts whose concatenation is what the runtime gets. Weights that the format takes as they are
             stay memoryviews of the constants' storage, so that they are copied once, into the file.
-        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for,
-            sorted.
+        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for;
+            what `DelegateMappingBuilder` gives. Empty for a backend whose runtime reports no instructions.
     """
 
     blob: list[bytes | memoryview]
-    debug_handle_map: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    debug_handle_map: DebugHandleMap = field(default_factory=dict)
 
 
 @runtime_checkable

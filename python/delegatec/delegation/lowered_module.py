@@ -9,6 +9,7 @@ import torch
 
 from delegatec.delegation.backend import ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.mapping import DebugHandleMap
 
 
 class LoweredModule(torch.nn.Module):
@@ -34,7 +35,7 @@ class LoweredModule(torch.nn.Module):
         blob: Sequence[bytes | memoryview],
         compile_specs: Sequence[CompileSpec],
         original: Sequence[str],
-        debug_handle_map: dict[int, tuple[int, ...]],
+        debug_handle_map: DebugHandleMap,
         debug_handles: Sequence[int],
         reference: Callable[[memoryview, Sequence[CompileSpec]], ReferenceExecutor],
     ) -> None:

@@ -11,6 +11,7 @@ from torch.fx import Node
 from delegatec.delegation.backend import Backend
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.lowered_module import LoweredModule, call_delegate
+from delegatec.delegation.mapping import check_mapping
 from delegatec.delegation.partitioner import Partitioner, Partitioning, Rejection
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.delegation.report import (
@@ -144,6 +145,7 @@ def _lower_groups(
 
 def _lower(view: PartitionView, backend: Backend, compile_specs: Sequence[CompileSpec]) -> LoweredModule:
     result = backend.preprocess(view, compile_specs)
+    check_mapping(result.debug_handle_map, view, backend.id)
     return LoweredModule(
         backend_id=backend.id,
         blob=result.blob,

@@ -59,6 +59,8 @@ CODES: Final[dict[str, str]] = {
     "DC406": "A weight is beyond the range of the dtype that it is to be converted to.",
     "DC407": "A delegate's blob is damaged or not of the format.",
     "DC408": "A delegate's blob asks for what its runtime cannot do.",
+    "DC420": "A backend built its debug map in a wrong way: a mistake of the backend, not of the model.",
+    "DC421": "The debug map of a backend does not fit the partition that it compiled.",
     "DC501": "A program needs a kernel or a backend that this host cannot run.",
     "DC502": "An output of the program differs from eager by more than the tolerance.",
     "DC503": "An output of the program has another shape or dtype than in eager.",

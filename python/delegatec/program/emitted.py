@@ -81,13 +81,15 @@ class Delegate:
         compile_specs: (key, value) pairs, in order.
         name: its name in the edge program.
         debug_handle_map: the backend's id of an instruction -> debug handles.
+        num_outputs: number of its outputs, which are the last of a call's arguments.
     """
 
     backend_id: str
     blob: tuple[bytes | memoryview, ...]
     compile_specs: tuple[tuple[str, bytes], ...]
     name: str
-    debug_handle_map: dict[int, tuple[int, ...]]
+    debug_handle_map: dict[int | str, tuple[int, ...]]
+    num_outputs: int = 1
 
 
 @dataclass
@@ -101,7 +103,7 @@ class EmittedMethod:
         outputs: what it gets back, in order.
         operators: (name, overload) of each kernel that is called, such as ("aten::add", "out").
         instructions: in the order in which they run.
-        debug_handles: debug handles of each instruction.
+        debug_handles: debug handles of each instruction; of the call of a delegate, those of all its nodes.
         delegates: what delegate calls refer to.
         memory_plan: the arena of planned memory.
         in_spec: the pytree of arguments, as text.

@@ -113,7 +113,7 @@ class _MethodEmitter:
                 instructions.append(self._instruction(node))
             except ArgumentError as error:
                 self.problems.append(_bad_argument(node, error))
-            handles.append(_handles(node))
+            handles.append(_handles(self._program, node))
         instructions += self._write_back()
         handles += [()] * (len(instructions) - len(handles))
         return EmittedMethod(
@@ -255,6 +255,7 @@ class _MethodEmitter:
                     tuple((spec.key, spec.value) for spec in module.compile_specs),
                     attribute.target,
                     module.debug_handle_map,
+                    num_outputs=len(results_of(node)),
                 )
             )
         inputs = [self._node(source) for source in node.args[1:] if isinstance(source, Node)]
@@ -267,7 +268,11 @@ def _number(value: Any) -> int | float:
     return value
 
 
-def _handles(node: Node) -> tuple[int, ...]:
+def _handles(program: EdgeProgram, node: Node) -> tuple[int, ...]:
+    """Debug handles of a step; the call of a delegate has those of all nodes that went into it."""
+    if node.target is call_delegate:
+        (module, *_) = node.all_input_nodes
+        return tuple(getattr(program.graph_module, str(module.target)).debug_handles)
     handle = node.meta.get("debug_handle")
     return (handle,) if handle is not None else ()
 

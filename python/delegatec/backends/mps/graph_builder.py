@@ -14,6 +14,7 @@ from delegatec.backends.mps.blob import Part, write_blob
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.constants import tensor_bytes, to_float16
 from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.delegation.mapping import DelegateMappingBuilder
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import Diagnostic
 
@@ -33,12 +34,12 @@ class GraphBuilder:
 
     Attributes:
         problems: DC406 for each constant that cannot be converted.
-        debug_handles: index of each operation -> handles of the node it stands for.
+        debug_map: index of each operation -> handle of the node it stands for.
     """
 
     def __init__(self, view: PartitionView, precision: Precision) -> None:
         self.problems: list[Diagnostic] = []
-        self.debug_handles: dict[int, tuple[int, ...]] = {}
+        self.debug_map = DelegateMappingBuilder()
         self.current: Node | None = None
         self._view = view
         self._precision = precision
@@ -199,7 +200,9 @@ class GraphBuilder:
             bounds: of Clamp.
         """
         if self.current is not None and "debug_handle" in self.current.meta:
-            self.debug_handles[len(self._graph.mpsNodes)] = (self.current.meta["debug_handle"],)
+            self.debug_map.insert_delegate_mapping_entry(
+                nodes=self.current, identifier=len(self._graph.mpsNodes)
+            )
         self._graph.mpsNodes.append(
             schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
         )

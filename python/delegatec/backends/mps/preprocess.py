@@ -36,4 +36,4 @@ def preprocess(view: PartitionView, precision: Precision) -> PreprocessResult:
         builder.output(node)
     if builder.problems:
         raise DelegatecError(builder.problems)
-    return PreprocessResult(builder.blob(), builder.debug_handles)
+    return PreprocessResult(builder.blob(), builder.debug_map.get_delegate_mapping())
