@@ -84,7 +84,8 @@ def test_good_model_gives_every_output(workspace: Workspace) -> None:
     assert workspace.run("verify", "--program=good.pt2", "--pte=good.pte").code == 0
     debug = json.loads(Path("good.debug").read_text())["methods"]["forward"]
     (delegate,) = debug["delegates"]
-    handles = {str(handle) for group in delegate["instructions"].values() for handle in group}
+    assert [debug["instructions"][i]["calls"] for i in delegate["instructions"]] == [delegate["name"]]
+    handles = {str(handle) for group in delegate["map"].values() for handle in group}
     assert handles and handles <= debug["handles"].keys()
     assert {debug["handles"][handle]["source"] for handle in handles} == {"pkg/good.py:15"}
 

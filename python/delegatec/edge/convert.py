@@ -15,6 +15,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.builder import Builder
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
+from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.fold_constants import fold_constants
@@ -82,12 +83,16 @@ def to_edge(
     """
     program = _adopt(exported, method)
     _refuse_strides(program)
+    origins = number_nodes(program.graph_module)
     if not functionalize(program):
+        origin = program.graph
         program = _adopt(exported.run_decompositions({}), method)
+        inherit_handles(program.graph, handles_by_name(origin), id(origin), len(origins))
+    program.origins = origins
     remove_assertions(program)
     remove_identities(program)
     eliminate_dead_code(program)
-    _annotate(program)
+    _locate(program)
     _drop_strides(program)
     decompose(program, preserve)
     run_passes(program, passes)
@@ -157,10 +162,9 @@ def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
     return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
-def _annotate(program: EdgeProgram) -> None:
-    for handle, node in enumerate(program.graph.nodes, start=1):
+def _locate(program: EdgeProgram) -> None:
+    for node in program.graph.nodes:
         node.meta["source"] = location_of(node.meta.get("stack_trace"))
-        node.meta["debug_handle"] = handle
 
 
 def _drop_strides(program: EdgeProgram) -> None:

@@ -12,6 +12,8 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Outpu
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import TreeSpec
 
+from delegatec.edge.handles import Origin
+
 CONSTANT_KINDS = frozenset({InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR})
 
 _MUTATION_KINDS = frozenset(
@@ -40,6 +42,8 @@ class EdgeProgram:
         bodies: name of a `get_attr` node -> the program of that body of `cond`, `map`, `scan` or
             `while_loop`. Its placeholders that are no constants are the operands of the call, in order;
             constants of the owner that it reads are constants of its own, and no operands.
+        origins: debug handle -> the node of the exported program that it stands for. Of a body, empty: the
+            method has those of its bodies too.
     """
 
     method: str
@@ -51,6 +55,7 @@ class EdgeProgram:
     in_spec: TreeSpec
     out_spec: TreeSpec
     bodies: dict[str, EdgeProgram] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
 
     def walk(self) -> Iterator[EdgeProgram]:
         """This program, then the bodies of its control flow, nested ones included, in order of calls."""

@@ -9,7 +9,14 @@ from typing import Any
 
 from delegatec.delegation.report import operator_name
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.emitted import EmittedMethod, EmittedProgram
+from delegatec.program.emitted import (
+    DelegateCall,
+    EmittedMethod,
+    EmittedProgram,
+    Instruction,
+    KernelCall,
+    ListValue,
+)
 
 Sources = dict[int, dict[str, Any]]
 
@@ -18,25 +25,26 @@ def sources_of(program: EdgeProgram) -> Sources:
     """What each debug handle stands for. To be read before delegation takes nodes out of the graph.
 
     Returns:
-        Debug handle -> its operators, the module they are in, and the user's line.
+        Debug handle -> node and operator of the exported program, operators of the edge program that came of
+        it, the module they are in, and the user's line. Handles that nothing came of are not there.
     """
     sources: Sources = {}
-    for node in program.graph.nodes:
-        handle = node.meta.get("debug_handle")
-        if node.op != "call_function" or handle is None:
-            continue
-        location = node.meta.get("source")
-        modules = list((node.meta.get("nn_module_stack") or {}).values())
-        entry = sources.setdefault(
-            handle,
-            {
-                "operators": [],
-                "module": modules[-1][0] if modules else "",
-                "source": str(location) if location else "",
-                "via": location.via if location else "",
-            },
-        )
-        entry["operators"].append(operator_name(node))
+    for part in program.walk():
+        for node in part.graph.nodes:
+            handle = node.meta.get("debug_handle")
+            if node.op != "call_function" or handle is None:
+                continue
+            entry = sources.setdefault(handle, {"node": "", "operator": "", "operators": []})
+            entry["operators"].append(operator_name(node))
+            if "module" not in entry:
+                location = node.meta.get("source")
+                modules = list((node.meta.get("nn_module_stack") or {}).values())
+                entry["module"] = modules[-1][0] if modules else ""
+                entry["source"] = str(location) if location else ""
+                entry["via"] = location.via if location else ""
+    for handle, origin in program.origins.items():
+        if handle in sources:
+            sources[handle].update(node=origin.node, operator=origin.operator)
     return dict(sorted(sources.items()))
 
 
@@ -48,20 +56,67 @@ def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> s
         emitted: the program.
 
     Returns:
-        `{"methods": {name: {"handles": {handle: {"operators", "module", "source", "via"}}, "instructions":
-        [[handle, ...], ...], "delegates": [{"name", "backend", "instructions": {id: [handle, ...]}}]}}}`:
-        instructions in the order of the program, those of a delegate by the id that its backend gives them.
+        JSON, `{"methods": {name: {"handles", "instructions", "delegates"}}}`:
+
+        - handles: debug handle -> `{"node", "operator", "operators", "module", "source", "via"}`: node and
+          operator of the exported program; operators of the edge program that came of it; the module's path;
+          the user's line, and the line of a library below it.
+        - instructions: in the order of the program, whose runtime reports the index:
+          `{"calls", "handles", "outputs"}`: a kernel, or the name of a delegate; debug handles; how many
+          values it computes.
+        - delegates: `{"name", "backend", "instructions", "map"}`: indices of the instructions that call it;
+          the backend's identifier of each of its own instructions -> debug handles.
     """
     methods = {method.name: _method(method, sources[method.name]) for method in emitted.methods}
     return json.dumps({"methods": methods}, indent=1) + "\n"
 
 
+def delegate_calls(method: EmittedMethod) -> dict[int, DelegateCall]:
+    """Index of each instruction that calls a delegate -> the instruction."""
+    return {
+        index: instruction
+        for index, instruction in enumerate(method.instructions)
+        if isinstance(instruction, DelegateCall)
+    }
+
+
 def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
+    calls = delegate_calls(method)
     return {
         "handles": sources,
-        "instructions": method.debug_handles,
+        "instructions": [
+            {
+                "calls": _calls(method, instruction),
+                "handles": handles,
+                "outputs": _outputs(method, instruction),
+            }
+            for instruction, handles in zip(method.instructions, method.debug_handles, strict=True)
+        ],
         "delegates": [
-            {"name": d.name, "backend": d.backend_id, "instructions": d.debug_handle_map}
-            for d in method.delegates
+            {
+                "name": delegate.name,
+                "backend": delegate.backend_id,
+                "instructions": [index for index, call in calls.items() if call.delegate == position],
+                "map": delegate.debug_handle_map,
+            }
+            for position, delegate in enumerate(method.delegates)
         ],
     }
+
+
+def _calls(method: EmittedMethod, instruction: Instruction) -> str:
+    if isinstance(instruction, KernelCall):
+        name, overload = method.operators[instruction.operator]
+        return f"{name}.{overload}" if overload else name
+    if isinstance(instruction, DelegateCall):
+        return method.delegates[instruction.delegate].name
+    return type(instruction).__name__
+
+
+def _outputs(method: EmittedMethod, instruction: Instruction) -> int:
+    if isinstance(instruction, DelegateCall):
+        return method.delegates[instruction.delegate].num_outputs
+    if isinstance(instruction, KernelCall):
+        result = method.values[instruction.args[-1]]  # behind the arguments stands what the kernel returns
+        return len(result.items) if isinstance(result, ListValue) else 1
+    return 0

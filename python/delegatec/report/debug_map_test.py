@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The debug map of small programs, entry by entry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from delegatec.lowering import Lowered, lower
+from delegatec.program.emitted import DelegateCall
+from delegatec.report.debug_map import debug_map_json
+
+
+class Inner(torch.nn.Module):
+    """[3, 8] to two of [3, 8]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.linear(x)
+        return torch.nn.functional.silu(y), y + 1
+
+
+class Outer(torch.nn.Module):
+    """Two delegates of MPS, with an operator between them that it has no lowering for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.inner(x)
+        values, _ = torch.topk(torch.cumsum(first, 1) * second, 2)
+        return torch.exp(values)
+
+
+def _lowered(backend: str) -> Lowered:
+    return lower({"forward": torch.export.export(Outer().eval(), (torch.rand(3, 8),))}, backend)
+
+
+def _map(lowered: Lowered) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(debug_map_json(lowered.sources, lowered.emitted))
+    assert list(document) == ["methods"] and list(document["methods"]) == ["forward"]
+    forward: dict[str, Any] = document["methods"]["forward"]
+    return forward
+
+
+@pytest.mark.parametrize("backend", ["portable", "mps"])
+def test_handles_lead_to_the_users_lines(backend: str) -> None:
+    handles = _map(_lowered(backend))["handles"]
+    line = Outer.forward.__code__.co_firstlineno
+    assert list(handles) == sorted(handles, key=int)
+    assert [
+        (h["node"], h["operator"], h["module"]) for h in handles.values() if "getitem" not in h["node"]
+    ] == [
+        ("linear", "aten.linear.default", "inner.linear"),
+        ("silu", "aten.silu.default", "inner"),
+        ("add", "aten.add.Tensor", "inner"),
+        ("cumsum", "aten.cumsum.default", ""),
+        ("mul", "aten.mul.Tensor", ""),
+        ("topk", "aten.topk.default", ""),
+        ("exp", "aten.exp.default", ""),
+    ]
+    by_node = {entry["node"]: entry for entry in handles.values()}
+    assert by_node["silu"]["operators"] == ["aten.sigmoid.default", "aten.mul.Tensor"]
+    assert by_node["exp"]["source"].endswith(f"debug_map_test.py:{line + 3}")
+
+
+def test_handles_are_the_same_for_every_backend() -> None:
+    nodes = [
+        {handle: entry["node"] for handle, entry in _map(_lowered(backend))["handles"].items()}
+        for backend in ("portable", "mps")
+    ]
+    assert nodes[0] == nodes[1]
+
+
+def test_kernels_have_the_handles_of_their_nodes_and_the_number_of_their_outputs() -> None:
+    document = _map(_lowered("portable"))
+    handles = document["handles"]
+    seen = [
+        (i["calls"], [handles[str(h)]["node"] for h in i["handles"]], i["outputs"])
+        for i in document["instructions"]
+    ]
+    assert ("aten::topk.values", ["topk"], 2) in seen
+    assert ("aten::sigmoid.out", ["silu"], 1) in seen
+    assert document["delegates"] == []
+
+
+def test_delegates_have_the_handles_of_all_their_nodes_and_their_own_map() -> None:
+    lowered = _lowered("mps")
+    document = _map(lowered)
+    (method,) = lowered.emitted.methods
+    assert len(document["delegates"]) >= 2
+    for delegate in document["delegates"]:
+        (index,) = delegate["instructions"]
+        instruction, call = document["instructions"][index], method.instructions[index]
+        assert isinstance(call, DelegateCall) and method.delegates[call.delegate].name == delegate["name"]
+        assert instruction["calls"] == delegate["name"] and delegate["backend"] == "MPSBackend"
+        mapped = {handle for handles in delegate["map"].values() for handle in handles}
+        assert mapped and mapped <= set(instruction["handles"])
+    first = document["instructions"][document["delegates"][0]["instructions"][0]]
+    nodes = {document["handles"][str(handle)]["node"] for handle in first["handles"]}
+    assert nodes == {"linear", "silu", "add"}
+    assert first["outputs"] == 2
