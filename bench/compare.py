@@ -1,167 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers the same exported programs by the peer and by us, and prints what each took as a Markdown table.
+"""Lowers the same exported programs by the peer and by us, and reports what each took as tables and a plot.
 
-    bazel run //bench:compare
+    bazel run //bench:compare -- --rounds=3 --write
 
-Processor time is taken in this one process, in turns, after both have lowered a small program, so that no
-import counts. The time of a first call, and memory, are taken in a process of its own for each row, after the
-same small program: that is what a request to a warm worker takes.
+Each pair of model and backend is tried by each tool in a process of its own, one after the other, that has
+lowered a small model before, so that no import counts: that is what a request to a warm worker takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import ours
-import peer
-import torch
-from measure import added_memory, cpu_seconds
-from torch.export import ExportedProgram
+import models
+from plot import plot
+from tables import Trials, tables
+from trial import BACKENDS, TOOLS, Outcome
 
-from delegatec.program.reader import read_program
-from delegatec.program.reader.model import DelegateCall, KernelCall
-
-LOWERINGS: Final[dict[str, Callable[[ExportedProgram, str, Path], object]]] = {
-    "peer": peer.lower,
-    "ours": ours.lower,
-}
-BACKENDS: Final = ("portable", "mps")
-COLUMNS: Final = (
-    "model, backend",
-    "",
-    "CPU s",
-    "CPU s, first",
-    "memory, MiB",
-    "delegates",
-    "operators left",
-    "planned bytes",
-    "lower bound",
-    ".pte bytes",
-)
-_MEBIBYTE: Final = 2**20
+_PAGE: Final = Path("docs/benchmarks.md")
+_PLOT: Final = Path("docs/benchmarks.svg")
+# What stands between these lines of the page is written by --write.
+_BEGIN: Final = "<!-- tables -->\n"
+_END: Final = "<!-- end of tables -->\n"
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one lowering took.
-
-    Attributes:
-        repeated: seconds of processor time, median of the rounds in one process.
-        first: seconds of processor time of the first one in a process.
-        memory: by how many bytes resident memory grew at most.
-    """
-
-    repeated: float
-    first: float
-    memory: int
-
-
-def rounds(model: Path, backend: str, count: int, folder: Path) -> dict[str, float]:
-    """Median processor time of each tool, in turns."""
-    times: dict[str, list[float]] = {tool: [] for tool in LOWERINGS}
-    for _ in range(count):
-        for tool in LOWERINGS:
-            times[tool].append(_seconds(tool, model, backend, folder))
-    return {tool: statistics.median(values) for tool, values in times.items()}
-
-
-def _seconds(tool: str, model: Path, backend: str, folder: Path) -> float:
-    exported = torch.export.load(model)
-    return cpu_seconds(lambda: LOWERINGS[tool](exported, backend, folder / f"{tool}.pte"))
-
-
-def _memory(tool: str, model: Path, backend: str, folder: Path) -> int:
-    exported = torch.export.load(model)
-    return added_memory(lambda: LOWERINGS[tool](exported, backend, folder / f"{tool}.pte"))
-
-
-MEASURES: Final[dict[str, Callable[[str, Path, str, Path], float]]] = {"seconds": _seconds, "memory": _memory}
-
-
-def in_process_of_its_own(measure: str, tool: str, model: Path, backend: str, warm_up: Path) -> float:
-    """One of `MEASURES`, in a process that has only lowered the small program before."""
-    command = [sys.executable, __file__, f"--warm-up={warm_up}"]
-    command += ["--measure", measure, tool, str(model), backend]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
-
-
-def compare(name: str, model: Path, backend: str, count: int, warm_up: Path) -> list[str]:
-    """The table rows of one model and one backend."""
+def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple[str, str, str, Outcome]]:
+    """Tries every tool on every pair: (model, backend, tool, outcome)."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        repeated = rounds(model, backend, count, folder)
-        costs = {
-            tool: Cost(
-                repeated=repeated[tool],
-                first=in_process_of_its_own("seconds", tool, model, backend, warm_up),
-                memory=int(in_process_of_its_own("memory", tool, model, backend, warm_up)),
-            )
-            for tool in LOWERINGS
-        }
-        bounds = {"ours": f"{ours.lower(torch.export.load(model), backend, folder / 'bound.pte'):,}"}
-        rows = [
-            (f"{name}, {backend}", tool, *_cells(cost, folder / f"{tool}.pte", bounds.get(tool, "")))
-            for tool, cost in costs.items()
-        ]
-    theirs, our = costs["peer"], costs["ours"]
-    factors = (f"{theirs.repeated / our.repeated:.0f} x", f"{theirs.first / our.first:.0f} x")
-    rows.append(("", "peer / ours", *factors, "", "", "", "", "", ""))
-    return [f"| {' | '.join(row)} |" for row in rows]
+        warm_up = Path(temporary) / "small.pt2"
+        _trial("export", models.small.__name__, warm_up)
+        for name in names:
+            model = Path(temporary) / "model.pt2"
+            _trial("export", models.MODELS[name].__name__, model)
+            for backend in backends:
+                for tool in TOOLS:
+                    options = (f"--warm-up={warm_up}", f"--rounds={rounds}")
+                    yield name, backend, tool, Outcome(**json.loads(_trial(tool, backend, model, *options)))
 
 
-def _cells(cost: Cost, pte: Path, bound: str) -> tuple[str, ...]:
-    (method,) = read_program(pte).methods
-    steps = method.chains[0].instructions
-    return (
-        f"{cost.repeated:.2f}",
-        f"{cost.first:.2f}",
-        f"{cost.memory / _MEBIBYTE:.0f}",
-        f"{sum(isinstance(step, DelegateCall) for step in steps)}",
-        f"{sum(isinstance(step, KernelCall) for step in steps)}",
-        f"{sum(method.arena_bytes):,}",
-        bound,
-        f"{pte.stat().st_size:,}",
-    )
+def _trial(*arguments: str | Path) -> str:
+    """Runs trial.py; the last line that it prints."""
+    command = [sys.executable, str(Path(__file__).with_name("trial.py")), *map(str, arguments)]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    return lines[-1] if lines else ""
+
+
+def write(text: str, picture: str) -> None:
+    """Puts the tables and the plot into the source tree."""
+    root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    before, _, rest = (root / _PAGE).read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    assert end, f"{_PAGE} has no place for the tables"
+    (root / _PAGE).write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
+    (root / _PLOT).write_text(picture)
 
 
 def main() -> None:
-    """Parses the command line and prints the table."""
+    """Parses the command line, tries, and prints or writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", action="append", default=[], metavar="NAME=FILE.pt2")
-    parser.add_argument("--warm-up", type=Path, required=True, metavar="FILE.pt2", help="a small program")
+    parser.add_argument("--model", action="append", choices=models.MODELS, help="all of them by default")
+    parser.add_argument("--backend", action="append", choices=BACKENDS, help="all of them by default")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--measure", nargs=4, metavar=("MEASURE", "TOOL", "FILE.pt2", "BACKEND"))
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the plot")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    peer.prepare()
-    with tempfile.TemporaryDirectory() as temporary:
-        if arguments.measure:
-            measure, tool, model, backend = arguments.measure
-            _seconds(tool, arguments.warm_up, backend, Path(temporary))
-            print(MEASURES[measure](tool, Path(model), backend, Path(temporary)))
-            return
-        for backend in BACKENDS:
-            rounds(arguments.warm_up, backend, 1, Path(temporary))
+    results: Trials = {}
+    for name, backend, tool, outcome in trials(
+        arguments.model or list(models.MODELS), arguments.backend or list(BACKENDS), arguments.rounds
+    ):
+        results.setdefault((name, backend), {})[tool] = outcome
+        said = outcome.error or f"{outcome.lowering:.2f} s, {outcome.memory / 2**20:.0f} MiB"
+        print(f"{name}, {backend}, {tool}: {said}", file=sys.stderr, flush=True)
+    versions = sorted(
+        {outcome.versions for pair in results.values() for outcome in pair.values() if outcome.versions}
+    )
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
-    print(f"{peer.version()}, {machine}, median of {arguments.rounds} rounds\n")
-    print(f"| {' | '.join(COLUMNS)} |\n| --- | --- |{' ---: |' * (len(COLUMNS) - 2)}")
-    for named in arguments.model:
-        name, _, path = named.partition("=")
-        for backend in BACKENDS:
-            rows = compare(name, Path(path), backend, arguments.rounds, arguments.warm_up)
-            print("\n".join(rows), flush=True)
+    text = f"{', '.join(versions)}, {machine}; median of {arguments.rounds} rounds.\n\n{tables(results)}"
+    print(text)
+    if arguments.write:
+        write(text, plot(results))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's way from an exported program to a `.pte`, as its documentation has it."""
+"""The peer's way from a `.pt2` to a `.pte`, as its documentation has it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,14 @@ import json
 import logging
 import types
 from pathlib import Path
+from typing import Final
 
 import torch
 from executorch.exir import to_edge_transform_and_lower
+from stopwatch import Stopwatch
 from torch.export import ExportedProgram
 
-
-def lower(exported: ExportedProgram, backend: str, path: Path) -> None:
-    """Lowers a program and writes it.
-
-    Args:
-        exported: the program; it may be changed.
-        backend: "portable" or "mps" (fp32).
-        path: the file to write.
-    """
-    partitioner = [_mps_partitioner()] if backend == "mps" else []
-    program = to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
-    with open(path, "wb") as file:
-        program.write_to_file(file)
-
-
-def _mps_partitioner():  # type: ignore[no-untyped-def]
-    from executorch.backends.apple.mps.partition import MPSPartitioner
-    from executorch.exir.backend.backend_details import CompileSpec
-
-    return MPSPartitioner([CompileSpec("use_fp16", bytes([False]))])
+NAME: Final = "peer"
 
 
 def prepare() -> None:
@@ -52,7 +35,37 @@ def prepare() -> None:
 
 
 def version() -> str:
-    """Names and versions of the peer and of torch."""
+    """Its name and version."""
     from importlib.metadata import version as of
 
-    return f"executorch {of('executorch')}, torch {torch.__version__}"
+    return f"executorch {of('executorch')}"
+
+
+def read(path: Path) -> ExportedProgram:
+    """Reads a `.pt2` as torch does."""
+    return torch.export.load(path)
+
+
+def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch) -> None:
+    """Lowers a program and writes it.
+
+    Args:
+        exported: the program; it may be changed.
+        backend: of `trial.BACKENDS`.
+        path: the file to write.
+        watch: is told the processor time of each stage.
+    """
+    partitioner = [] if backend == "portable" else [_mps_partitioner(backend.endswith("fp16"))]
+    with watch.stage("to_edge_transform_and_lower"):
+        edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
+    with watch.stage("to_executorch"):
+        program = edge.to_executorch()
+    with watch.stage("write"), open(path, "wb") as file:
+        program.write_to_file(file)
+
+
+def _mps_partitioner(half: bool):  # type: ignore[no-untyped-def]
+    from executorch.backends.apple.mps.partition import MPSPartitioner
+    from executorch.exir.backend.backend_details import CompileSpec
+
+    return MPSPartitioner([CompileSpec("use_fp16", bytes([half]))])

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trial in a process of its own: builds a `.pt2`, or lowers one by one tool for one backend.
+
+    trial.py export FUNCTION_OF_MODELS FILE.pt2
+    trial.py (ours|peer) BACKEND FILE.pt2 --warm-up=SMALL.pt2 --rounds=3
+
+What a lowering took is the last line on stdout, as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import statistics
+import tempfile
+import traceback
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import torch
+from arena import live_bytes
+from stopwatch import Stopwatch, added_memory
+from torch.export import ExportedProgram
+
+from delegatec.program.reader import read_program
+from delegatec.program.reader.model import DelegateCall, KernelCall
+
+TOOLS: Final = ("peer", "ours")
+BACKENDS: Final = ("portable", "mps fp32", "mps fp16")
+# Reading the .pt2 is told apart: who exports and lowers in one process does not do it.
+READ: Final = "read"
+
+
+@dataclass
+class Outcome:
+    """What one tool made of one model for one backend, and at which cost.
+
+    Attributes:
+        error: what it failed with; empty if it did not. Nothing else is set then.
+        seconds: stage -> processor seconds, median of the rounds after the first; `READ` is one of them.
+        first: processor seconds of lowering, without reading, the first time in the process.
+        memory: by how many bytes resident memory grew at most in that first lowering.
+        weights: bytes of the model's parameters, buffers and constants.
+        delegates: calls of delegates.
+        operators: calls of the runtime's kernels.
+        planned: bytes of planned memory.
+        live: the most of them that are in use at one time.
+        file: bytes of the program file.
+        versions: of the tool.
+    """
+
+    error: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    first: float = 0.0
+    memory: int = 0
+    weights: int = 0
+    delegates: int = 0
+    operators: int = 0
+    planned: int = 0
+    live: int = 0
+    file: int = 0
+    versions: str = ""
+
+    @property
+    def lowering(self) -> float:
+        """Processor seconds of everything after torch.export but reading its file."""
+        return sum(seconds for stage, seconds in self.seconds.items() if stage != READ)
+
+
+def try_tool(name: str, backend: str, model: Path, warm_up: Path, rounds: int) -> Outcome:
+    """Lowers the small model once and then the model: once to see its memory, and as often as asked for."""
+    tool = importlib.import_module(name)
+    tool.prepare()
+    outcome = Outcome(versions=tool.version())
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "program.pte"
+        tool.lower(tool.read(warm_up), backend, path, Stopwatch())
+        first = Stopwatch()
+        outcome.weights, outcome.memory = _first(tool, backend, model, path, first)
+        outcome.first = sum(first.seconds.values())
+        watches = [_round(tool, backend, model, path) for _ in range(rounds)]
+        outcome.seconds = {
+            stage: statistics.median(watch.seconds[stage] for watch in watches)
+            for stage in watches[0].seconds
+        }
+        _describe(path, outcome)
+    return outcome
+
+
+def _first(tool: ModuleType, backend: str, model: Path, path: Path, watch: Stopwatch) -> tuple[int, int]:
+    """Bytes of weights, and by how many memory grew."""
+    # Both start from the model as torch loads it: all of its weights are in memory.
+    exported = torch.export.load(model)
+    weights = _weights(exported)
+    return weights, added_memory(lambda: tool.lower(exported, backend, path, watch))
+
+
+def _round(tool: ModuleType, backend: str, model: Path, path: Path) -> Stopwatch:
+    gc.collect()
+    watch = Stopwatch()
+    with watch.stage(READ):
+        exported = tool.read(model)
+    tool.lower(exported, backend, path, watch)
+    return watch
+
+
+def _weights(exported: ExportedProgram) -> int:
+    tensors = [*exported.state_dict.values(), *exported.constants.values()]
+    storages = [tensor.untyped_storage() for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def _describe(path: Path, outcome: Outcome) -> None:
+    (method,) = read_program(path).methods
+    steps = method.chains[0].instructions
+    outcome.delegates = sum(isinstance(step, DelegateCall) for step in steps)
+    outcome.operators = sum(isinstance(step, KernelCall) for step in steps)
+    outcome.planned = sum(method.arena_bytes)
+    outcome.live = live_bytes(method)
+    outcome.file = path.stat().st_size
+
+
+def _export(name: str, path: str) -> None:
+    import models
+
+    from delegatec.frontend import archive
+    from delegatec.frontend.export import export
+
+    torch.manual_seed(0)
+    archive.save(export(getattr(models, name)()), path)
+
+
+def main() -> None:
+    """Parses the command line and prints the outcome."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tool", choices=("export", *TOOLS))
+    parser.add_argument("what", help="a function of models.py, or a backend")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--warm-up", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    if arguments.tool == "export":
+        _export(arguments.what, str(arguments.model))
+        return
+    try:
+        outcome = try_tool(
+            arguments.tool, arguments.what, arguments.model, arguments.warm_up, arguments.rounds
+        )
+    except Exception as error:  # noqa: BLE001 - a failure of a tool is a result
+        traceback.print_exc()
+        text = str(error).strip().splitlines()
+        outcome = Outcome(error=f"{type(error).__name__}: {text[-1] if text else ''}"[:200])
+    print(json.dumps(asdict(outcome)))
+
+
+if __name__ == "__main__":
+    main()
