@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.builder import Builder
+from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
@@ -25,9 +26,13 @@ from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.pass_manager import Pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
+from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.source import location_of
 from delegatec.edge.verifier import verify
+
+# What comes before operators are replaced: fewer of them, and weights where they are read.
+_CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
 
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
@@ -37,6 +42,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     fuse_movement,
     eliminate_common,
     fold_constants,
+    simplify_calls,
     eliminate_dead_code,
 )
 
@@ -84,19 +90,29 @@ def to_edge(
     program = _adopt(exported, method)
     _refuse_strides(program)
     origins = number_nodes(program.graph_module)
-    if not functionalize(program):
-        origin = program.graph
-        program = _adopt(exported.run_decompositions({}), method)
-        inherit_handles(program.graph, handles_by_name(origin), id(origin), len(origins))
+    functional = [functionalize(each) for each in program.walk()]
+    if not all(functional):
+        program = _retrace(exported, program, len(origins))
     program.origins = origins
-    remove_assertions(program)
-    remove_identities(program)
-    eliminate_dead_code(program)
-    _locate(program)
-    _drop_strides(program)
-    decompose(program, preserve)
+    normalize_bodies(program)
+    run_passes(program, _CLEAN, rounds=1)
+    for each in program.walk():
+        _locate(each)
+        _drop_strides(each)
+        decompose(each, preserve)
     run_passes(program, passes)
-    verify(program)
+    for each in program.walk():
+        verify(each)
+    return program
+
+
+def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
+    """The program as torch makes it functional: traced anew, with the debug handles that it had."""
+    origins = {each.method: each.graph for each in before.walk()}
+    program = _adopt(exported.run_decompositions({}), before.method)
+    for each in program.walk():
+        origin = origins.get(each.method, before.graph)
+        last = inherit_handles(each.graph, handles_by_name(origin), id(origin), last)
     return program
 
 
@@ -115,7 +131,7 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
             )
             for spec in refused
         )
-    return EdgeProgram(
+    program = EdgeProgram(
         method=method,
         graph_module=exported.graph_module,
         input_specs=list(signature.input_specs),
@@ -129,12 +145,14 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
         in_spec=in_spec,
         out_spec=out_spec,
     )
+    adopt_bodies(program)
+    return program
 
 
 def _refuse_strides(program: EdgeProgram) -> None:
     """Raises for each `as_strided` of a tensor that is not the whole of its memory in row-major order."""
     refused = []
-    for node in program.graph.nodes:
+    for node in (node for each in program.walk() for node in each.graph.nodes):
         if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default:
             val = node.args[0].meta["val"]
             if not val.is_contiguous() or val.nbytes != val.untyped_storage().nbytes():

@@ -51,14 +51,17 @@ def handles_by_name(graph: Graph) -> dict[str, int]:
     return {node.name: node.meta["debug_handle"] for node in graph.nodes}
 
 
-def inherit_handles(graph: Graph, origin: dict[str, int], origin_id: int, last: int) -> None:
+def inherit_handles(graph: Graph, origin: dict[str, int], origin_id: int, last: int) -> int:
     """Sets debug handles in a graph that torch traced anew.
 
     Args:
         graph: the new graph. torch notes in `meta["from_node"]` which nodes each came from.
         origin: name of each node of the graph it was traced from -> its debug handle.
         origin_id: `id` of that graph, by which torch names it.
-        last: the last handle there; what comes from no node gets one of its own after it.
+        last: the last handle so far; what comes from no node gets one of its own after it.
+
+    Returns:
+        The last handle that is taken.
     """
     for node in graph.nodes:
         handle = origin.get(node.name) if node.op != "call_function" else _inherited(node, origin, origin_id)
@@ -66,6 +69,7 @@ def inherit_handles(graph: Graph, origin: dict[str, int], origin_id: int, last: 
             last += 1
             handle = last
         node.meta["debug_handle"] = handle
+    return last
 
 
 def _inherited(node: Node, origin: dict[str, int], origin_id: int) -> int | None:

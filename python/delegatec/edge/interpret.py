@@ -10,6 +10,7 @@ import torch
 from torch.fx import Interpreter, Node
 from torch.utils import _pytree as pytree
 
+from delegatec.edge.control_flow import COND, FORMS, WHILE_LOOP, bodies_of, group
 from delegatec.edge.program import EdgeProgram
 
 
@@ -38,15 +39,42 @@ def interpret(program: EdgeProgram, inputs: Sequence[Any]) -> list[Any]:
         for node in program.placeholders()
     ]
     with torch.no_grad():
-        results = _DenseInterpreter(program.graph_module).run(*arguments)
+        results = _DenseInterpreter(program).run(*arguments)
     return list(results)
 
 
 class _DenseInterpreter(Interpreter):
     """Keeps every tensor row-major: the edge program has no strides, and views rely on it."""
 
+    def __init__(self, program: EdgeProgram) -> None:
+        super().__init__(program.graph_module)
+        self._program = program
+
     def run_node(self, n: Node) -> Any:
-        return _dense(super().run_node(n)) if n.op != "output" else super().run_node(n)
+        if n.op == "output":
+            return super().run_node(n)
+        return _dense(self._call(n) if n.target in FORMS else super().run_node(n))
+
+    def _call(self, call: Node) -> tuple[Any, ...]:
+        """Runs a call of control flow; its bodies are programs with constants of their own."""
+        form, bodies = FORMS[call.target], bodies_of(self._program, call)
+        values: Any = self.map_nodes_to_values(
+            (call.args[0], *(group(call, number) for number in (form.carried, form.sliced, form.free))), call
+        )
+        first, carried, sliced, free = values
+        if call.target is COND:
+            return tuple(interpret(bodies[0 if first else 1], free))
+        if call.target is WHILE_LOOP:
+            condition, body = bodies
+            while interpret(condition, [*carried, *free])[0]:
+                carried = interpret(body, [*carried, *free])
+            return tuple(carried)
+        rounds = []
+        for rows in zip(*sliced, strict=True):
+            results = interpret(bodies[0], [*carried, *rows, *free])
+            carried, stacked = results[: len(carried)], results[len(carried) :]
+            rounds.append(stacked)
+        return (*carried, *map(torch.stack, zip(*rounds, strict=True)))
 
 
 def _dense(value: Any) -> Any:

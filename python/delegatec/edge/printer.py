@@ -28,11 +28,21 @@ _DTYPES = {
 def print_program(program: EdgeProgram) -> str:
     """One line a node: `%3: f32[1, 10] = aten.addmm.default(%0, %2, %1)  # model.py:12`.
 
-    Constants come first, by their names in the model; values are numbered in order.
+    Constants come first, by their names in the model; values are numbered in order. The bodies of a call of
+    control flow stand under it.
     """
+    return "\n".join([f"{program.method}{_signature(program)}:", *_lines(program)]) + "\n"
+
+
+def _signature(program: EdgeProgram) -> str:
+    inputs = [f"%{node.name}: {_type(node.meta['val'])}" for node in program.user_inputs()]
+    return f"({', '.join(inputs)})"
+
+
+def _lines(program: EdgeProgram) -> list[str]:
     names: dict[Node, str] = {}
     specs = {node.name: spec for node, spec in zip(program.placeholders(), program.input_specs, strict=True)}
-    inputs, lines = [], []
+    lines: list[str] = []
     for node in program.graph.nodes:
         if node.op == "placeholder":
             spec = specs[node.name]
@@ -41,15 +51,21 @@ def print_program(program: EdgeProgram) -> str:
                 lines.append(f"  {names[node]}: {_type(node.meta['val'])}")
             else:
                 names[node] = f"%{node.name}"
-                inputs.append(f"{names[node]}: {_type(node.meta['val'])}")
         elif node.op == "output":
             lines.append(f"  return {_text(node.args[0], names)}")
+        elif node.name in program.bodies:
+            names[node] = node.name
         else:
             names[node] = str(node.target) if node.op == "get_attr" else f"%{len(names)}"
             lines.append(
                 f"  {names[node]}: {_type(node.meta.get('val'))} = {_call(node, names)}{_source(node)}"
             )
-    return "\n".join([f"{program.method}({', '.join(inputs)}):", *lines]) + "\n"
+            for source in node.all_input_nodes:
+                if source.name in program.bodies:
+                    body = program.bodies[source.name]
+                    lines.append(f"    {source.name}{_signature(body)}:")
+                    lines += (f"    {line}" for line in _lines(body))
+    return lines
 
 
 def _call(node: Node, names: dict[Node, str]) -> str:

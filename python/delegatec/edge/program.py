@@ -108,6 +108,11 @@ class EdgeProgram:
         mutated = self.mutated_inputs()
         return {name: value for name, value in self.constants.items() if name not in mutated}
 
+    def erase_unused_bodies(self) -> None:
+        """Drops bodies that no call runs any more."""
+        named = {node.name for node in self.graph.find_nodes(op="get_attr")}
+        self.bodies = {name: body for name, body in self.bodies.items() if name in named}
+
     def erase_unused_placeholders(self) -> None:
         """Drops constants that no node reads, with their placeholders and specs."""
         kept: list[InputSpec] = []

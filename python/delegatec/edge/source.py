@@ -10,7 +10,9 @@ from functools import lru_cache
 from delegatec.diagnostics import SourceLocation
 
 _FRAME = re.compile(
-    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)(?:\n(?!\s*File ")(?P<text>.*))?$',
+    # what is in <> is made by a tracer, and its names differ from run to run
+    r'^\s*File "(?P<file>[^"<][^"]*)", line (?P<line>\d+), in (?P<function>.+)'
+    r'(?:\n(?!\s*File ")(?P<text>.*))?$',
     re.MULTILINE,
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")

@@ -11,6 +11,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
+from delegatec.edge.control_flow import bodies_of, calls, operands
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 
 
@@ -39,6 +40,10 @@ def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None
         )
     results = program.output_node().args[0]
     assert isinstance(results, (tuple, list)) and len(results) == len(program.output_specs)
+    for call in calls(program):
+        for body in bodies_of(program, call):
+            taken = len(list(body.user_inputs()))
+            assert taken == len(operands(call)), f"{body.method} takes {taken} operands"
 
 
 def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:

@@ -30,6 +30,7 @@ def eliminate_dead_code(program: EdgeProgram) -> bool:
     for node in reversed(program.graph.nodes):
         if node.op in ("call_function", "get_attr") and not node.users and not writes(node):
             program.graph.erase_node(node)
+    program.erase_unused_bodies()
     program.erase_unused_placeholders()
     return len(program.graph.nodes) != before
 

@@ -12,7 +12,7 @@ Pass = Callable[[EdgeProgram], bool]
 
 
 def run_passes(program: EdgeProgram, passes: Sequence[Pass], *, rounds: int = 4) -> None:
-    """Runs `passes` in order, again and again until none of them changes the program.
+    """Runs `passes` in order on a program and on its bodies, again and again until none changes anything.
 
     Args:
         program: edited in place.
@@ -20,6 +20,6 @@ def run_passes(program: EdgeProgram, passes: Sequence[Pass], *, rounds: int = 4)
         rounds: the most rounds; passes that are still not done then are left where they are.
     """
     for _ in range(rounds):
-        changed = [apply(program) for apply in passes]
+        changed = [apply(each) for each in list(program.walk()) for apply in passes]
         if not any(changed):
             return

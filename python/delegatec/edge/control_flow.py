@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of control flow: which arguments are bodies, and what becomes of the others in them.
+
+Source of the forms: `torch._higher_order_ops` of torch 2.13. The operands of a body are the operands of its
+call, group after group; an element of a sliced operand is one of its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+
+@dataclass(frozen=True)
+class Form:
+    """How one operator of control flow is called, as positions among its arguments.
+
+    Attributes:
+        bodies: the bodies.
+        free: the operands that every run of a body gets unchanged.
+        carried: those that are the first state of a loop; what the body returns first is the next one.
+        sliced: those of which each round gets a row.
+    """
+
+    bodies: tuple[int, ...]
+    free: int
+    carried: int | None = None
+    sliced: int | None = None
+
+    def groups(self) -> list[int]:
+        """Positions of the groups of operands, in the order in which bodies take them."""
+        return sorted(group for group in (self.carried, self.sliced, self.free) if group is not None)
+
+
+COND: Final = torch.ops.higher_order.cond
+MAP: Final = torch.ops.higher_order.map_impl
+SCAN: Final = torch.ops.higher_order.scan
+WHILE_LOOP: Final = torch.ops.higher_order.while_loop
+
+FORMS: Final[dict[Any, Form]] = {
+    COND: Form(bodies=(1, 2), free=3),
+    MAP: Form(bodies=(0,), sliced=1, free=2),
+    SCAN: Form(bodies=(0,), carried=1, sliced=2, free=3),
+    WHILE_LOOP: Form(bodies=(0, 1), carried=2, free=3),
+}
+
+
+def calls(program: EdgeProgram) -> list[Node]:
+    """The calls of control flow in a program's own graph, in order."""
+    return [node for node in program.graph.nodes if node.target in FORMS]
+
+
+def bodies_of(program: EdgeProgram, call: Node) -> list[EdgeProgram]:
+    """The bodies of a call, in the order of its arguments."""
+    names = [call.args[position] for position in FORMS[call.target].bodies]
+    return [program.bodies[name.name] for name in names if isinstance(name, Node)]
+
+
+def group(call: Node, position: int | None) -> list[Any]:
+    """One group of a call's operands; empty if its operator has no such group, or the call none."""
+    if position is None or position >= len(call.args):
+        return []
+    operands: Any = call.args[position]
+    return list(operands)
+
+
+def operands(call: Node) -> list[Any]:
+    """All operands of a call, in the order in which its bodies take them."""
+    return [operand for position in FORMS[call.target].groups() for operand in group(call, position)]
+
+
+def adopt_bodies(program: EdgeProgram) -> None:
+    """Makes programs of the graphs that the calls of a program run, and of those in them.
+
+    All of their inputs are operands. Each call gets graphs of its own.
+    """
+    # torch.export renames placeholders behind the back of what makes names unique
+    program.graph._graph_namespace._used_names.update(node.name for node in program.graph.nodes)
+    seen: set[str] = set()
+    for call in calls(program):
+        for position in FORMS[call.target].bodies:
+            attribute = call.args[position]
+            assert isinstance(attribute, Node) and isinstance(attribute.target, str)
+            if attribute.target in seen:
+                attribute = _own_copy(program, call, position)
+            seen.add(str(attribute.target))
+            body = _body(program, attribute)
+            program.bodies[attribute.name] = body
+            adopt_bodies(body)
+
+
+def returned(body: EdgeProgram) -> list[Any]:
+    """What a body returns, flat: the condition of a loop returns one value, not a tuple."""
+    results: Any = body.output_node().args[0]
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+def normalize_bodies(program: EdgeProgram) -> None:
+    """Lets every body return a tuple, and makes tensors that torch.export left in its graph its constants."""
+    for each in program.walk():
+        each.output_node().args = (tuple(returned(each)),)
+        for node in each.graph.find_nodes(op="get_attr"):
+            value = getattr(each.graph_module, node.target, None)
+            if isinstance(value, torch.Tensor):
+                _lift(each, node, value.detach())
+
+
+def _lift(program: EdgeProgram, attribute: Node, value: torch.Tensor) -> None:
+    """Makes a tensor that a graph names by an attribute a constant of the program."""
+    mode = Builder(program).fake_mode
+    with program.graph.inserting_before(next(iter(program.graph.nodes))):
+        placeholder = program.graph.placeholder(f"c_{attribute.name}")
+    placeholder.meta = {**attribute.meta, "val": mode.from_tensor(value, static_shapes=True)}
+    program.constants[placeholder.name] = value.contiguous()
+    target = f"{program.method}.{attribute.target}"
+    program.input_specs.insert(
+        0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), target)
+    )
+    attribute.replace_all_uses_with(placeholder)
+    program.graph.erase_node(attribute)
+
+
+def _own_copy(program: EdgeProgram, call: Node, position: int) -> Node:
+    """Gives a call a copy of a graph that another one runs, too."""
+    shared: Any = call.args[position]
+    module = getattr(program.graph_module, shared.target)
+    name = next(
+        name
+        for name in (f"{shared.target}_{number}" for number in range(1, len(program.graph.nodes) + 2))
+        if not hasattr(program.graph_module, name)
+    )
+    program.graph_module.add_submodule(name, _copy(module))
+    with program.graph.inserting_before(call):
+        attribute = program.graph.get_attr(name)
+    attribute.meta = dict(shared.meta)
+    call.update_arg(position, attribute)
+    return attribute
+
+
+def _copy(module: GraphModule) -> GraphModule:
+    """The graph, copied, of a module; the graphs in it are copied when a call in it needs its own."""
+    graph = Graph()
+    result = graph.graph_copy(module.graph, {}, return_output_node=True)
+    assert isinstance(result, tuple)
+    value, old = result
+    graph.output(value).meta = dict(old.meta)
+    copied = GraphModule(module, graph)
+    for name, child in module.named_children():
+        if isinstance(child, GraphModule):
+            copied.add_submodule(name, _copy(child))
+    return copied
+
+
+def _body(owner: EdgeProgram, attribute: Node) -> EdgeProgram:
+    module = getattr(owner.graph_module, str(attribute.target))
+    assert isinstance(module, GraphModule)
+    body = EdgeProgram(
+        method=f"{owner.method}.{attribute.name}",
+        graph_module=module,
+        input_specs=[],
+        output_specs=[],
+        constants={},
+        range_constraints=owner.range_constraints,
+        in_spec=pytree.tree_structure(((), {})),
+        out_spec=pytree.tree_structure(()),
+    )
+    body.input_specs = [
+        InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in body.placeholders()
+    ]
+    body.output_specs = [
+        OutputSpec(OutputKind.USER_OUTPUT, _argument(value), None) for value in returned(body)
+    ]
+    return body
+
+
+def _argument(value: Any) -> Any:
+    """How a signature names an operand or a result."""
+    if not isinstance(value, Node):
+        return ConstantArgument("", value)
+    val = value.meta.get("val")
+    kinds = {torch.SymInt: SymIntArgument, torch.SymFloat: SymFloatArgument, torch.SymBool: SymBoolArgument}
+    return kinds.get(type(val), TensorArgument)(value.name)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of control flow take what their bodies read, and give what is read of them.
+
+torch.export hands every weight that one branch reads to both, as an operand. Here a weight becomes a constant
+of the bodies that read it, where backends and folding find it; what no body reads is no operand, and what
+nothing reads is no result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from torch.export.graph_signature import TensorArgument
+from torch.fx import Node
+
+from delegatec.edge.control_flow import COND, FORMS, MAP, bodies_of, calls, group, operands
+from delegatec.edge.program import EdgeProgram
+
+
+def simplify_calls(program: EdgeProgram) -> bool:
+    """Captures constants, and drops operands and results that nothing reads."""
+    fixed = set(program.fixed_constants())
+    changed = False
+    for call in calls(program):
+        changed |= _capture(program, call, fixed)
+        changed |= _drop_operands(program, call)
+        changed |= _drop_results(program, call)
+    return changed
+
+
+def _capture(program: EdgeProgram, call: Node, fixed: set[str]) -> bool:
+    """Makes operands that are constants of the program constants of the bodies."""
+    free = FORMS[call.target].free
+    first = len(operands(call)) - len(group(call, free))
+    captured = {
+        first + index: operand
+        for index, operand in enumerate(group(call, free))
+        if isinstance(operand, Node) and operand.name in fixed
+    }
+    for body in bodies_of(program, call):
+        inputs = list(body.user_inputs())
+        for position, constant in captured.items():
+            _become_constant(body, inputs[position], program, constant)
+    _keep_operands(call, captured)
+    return bool(captured)
+
+
+def _become_constant(body: EdgeProgram, placeholder: Node, owner: EdgeProgram, constant: Node) -> None:
+    """Makes an operand of a body a constant, of the same name in the model as in its owner."""
+    value = owner.constants[constant.name]
+    known = next((node for node in body.placeholders() if body.constants.get(node.name) is value), None)
+    body.input_specs = [spec for spec in body.input_specs if spec.arg.name != placeholder.name]
+    if known is not None:
+        placeholder.replace_all_uses_with(known)
+        body.graph.erase_node(placeholder)
+        return
+    next(iter(body.graph.nodes)).prepend(placeholder)
+    spec = next(spec for spec in owner.input_specs if spec.arg.name == constant.name)
+    body.input_specs.insert(0, replace(spec, arg=TensorArgument(placeholder.name)))
+    body.constants[placeholder.name] = value
+
+
+def _drop_operands(program: EdgeProgram, call: Node) -> bool:
+    """Drops what no body reads, except for the state of a loop, and for what says how often it runs."""
+    form, bodies = FORMS[call.target], bodies_of(program, call)
+    inputs = [list(body.user_inputs()) for body in bodies]
+    unread: set[int] = set()
+    position = 0
+    for number in form.groups():
+        positions = range(position, position + len(group(call, number)))
+        position = positions.stop
+        found = {index for index in positions if not any(nodes[index].users for nodes in inputs)}
+        if number == form.carried:
+            continue
+        if number == form.sliced and len(found) == len(positions):
+            found.discard(positions.start)
+        unread |= found
+    for body, nodes in zip(bodies, inputs, strict=True):
+        gone = {nodes[index].name for index in unread}
+        for index in unread:
+            body.graph.erase_node(nodes[index])
+        body.input_specs = [spec for spec in body.input_specs if spec.arg.name not in gone]
+    _keep_operands(call, unread)
+    return bool(unread)
+
+
+def _keep_operands(call: Node, dropped: Collection[int]) -> None:
+    """Takes the operands at some positions out of the arguments of a call."""
+    position = 0
+    for number in FORMS[call.target].groups():
+        held = group(call, number)
+        kept = [operand for index, operand in enumerate(held, start=position) if index not in dropped]
+        if len(kept) != len(held):
+            call.update_arg(number, kept)
+        position += len(held)
+
+
+def _drop_results(program: EdgeProgram, call: Node) -> bool:
+    """Drops what nothing reads of the results of a call whose bodies need not return it."""
+    if call.target not in (COND, MAP):
+        return False
+    read = sorted({_index(user) for user in call.users})
+    count = len(call.meta["val"])
+    if len(read) == count or not read:
+        return False
+    for user in list(call.users):
+        user.update_arg(1, read.index(_index(user)))
+    call.meta["val"] = tuple(call.meta["val"][index] for index in read)
+    for body in bodies_of(program, call):
+        output = body.output_node()
+        results: Any = output.args[0]
+        output.args = (tuple(results[index] for index in read),)
+        body.output_specs = [body.output_specs[index] for index in read]
+    return True
+
+
+def _index(user: Node) -> int:
+    assert user.target is operator.getitem and isinstance(user.args[1], int)
+    return user.args[1]
