@@ -114,7 +114,7 @@ def lower(
 def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:
     """Delegates; a failure also names what would have had no kernel of what the backend leaves."""
     try:
-        return to_backend(program, partitioner, registry)
+        return to_backend(program, partitioner, registry=registry).report
     except DelegatecError as error:
         taken = {node.name for group in partitioner.partition(program).groups for node in group}
         kernels = [problem for problem in check_kernels(program) if problem.node not in taken]

@@ -5,12 +5,15 @@ from delegatec.delegation.backend import Backend as Backend
 from delegatec.delegation.backend import OptionSpec as OptionSpec
 from delegatec.delegation.backend import PreprocessResult as PreprocessResult
 from delegatec.delegation.backend import ReferenceExecutor as ReferenceExecutor
+from delegatec.delegation.call_delegate import call_delegate as call_delegate
+from delegatec.delegation.checks import unchecked_partitioners as unchecked_partitioners
 from delegatec.delegation.compile_spec import CompileSpec as CompileSpec
 from delegatec.delegation.lowered_module import LoweredModule as LoweredModule
-from delegatec.delegation.lowered_module import call_delegate as call_delegate
+from delegatec.delegation.lowered_program import LoweredProgram as LoweredProgram
 from delegatec.delegation.mapping import DebugHandleMap as DebugHandleMap
 from delegatec.delegation.mapping import DelegateMappingBuilder as DelegateMappingBuilder
 from delegatec.delegation.options import resolve_options as resolve_options
+from delegatec.delegation.original import Original as Original
 from delegatec.delegation.partitioner import DelegationSpec as DelegationSpec
 from delegatec.delegation.partitioner import Partitioner as Partitioner
 from delegatec.delegation.partitioner import Partitioning as Partitioning
@@ -19,6 +22,7 @@ from delegatec.delegation.registry import BackendRegistry as BackendRegistry
 from delegatec.delegation.report import DelegateSummary as DelegateSummary
 from delegatec.delegation.report import DelegationReport as DelegationReport
 from delegatec.delegation.report import RejectionSummary as RejectionSummary
-from delegatec.delegation.to_backend import lower_program as lower_program
+from delegatec.delegation.to_backend import Delegated as Delegated
+from delegatec.delegation.to_backend import Partitioners as Partitioners
 from delegatec.delegation.to_backend import to_backend as to_backend
 from delegatec.delegation.view import PartitionView as PartitionView

@@ -1,31 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled partition as a module, and the call that stands for it in the owner's graph."""
+"""A compiled program, or part of one, as a module: called in eager, printed, and exported again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from delegatec.delegation.backend import ReferenceExecutor
+from delegatec.delegation.call_delegate import allow_strict_export, call_delegate
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.mapping import DebugHandleMap
+from delegatec.delegation.original import Original
+from delegatec.edge.printer import print_program
+from delegatec.edge.program import EdgeProgram
 
 
 class LoweredModule(torch.nn.Module):
-    """A delegate: blob, settings, and what it was made of. Calling it runs the blob on the host.
+    """A delegate: blob, settings, and what it was made of.
+
+    Calling it runs the blob on the host. A module that holds one can be exported by torch.export: the call
+    stays one `call_delegate`, through every later lowering.
 
     Args:
         backend_id: id of the backend that made it.
         blob: parts of the blob.
         compile_specs: settings it was made with.
-        original: text of the nodes that it stands for, one a line.
+        original: the nodes that it stands for.
         debug_handle_map: the backend's id of an instruction -> debug handles of its nodes.
         debug_handles: debug handles of all its nodes, sorted.
         reference: makes the reference executor; called at the first call of the module.
 
     Attributes:
-        name: name of the `get_attr` node and of the owner's attribute; empty for a whole program.
+        name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
     """
 
     def __init__(
@@ -34,7 +42,7 @@ class LoweredModule(torch.nn.Module):
         backend_id: str,
         blob: Sequence[bytes | memoryview],
         compile_specs: Sequence[CompileSpec],
-        original: Sequence[str],
+        original: Original,
         debug_handle_map: DebugHandleMap,
         debug_handles: Sequence[int],
         reference: Callable[[memoryview, Sequence[CompileSpec]], ReferenceExecutor],
@@ -42,13 +50,19 @@ class LoweredModule(torch.nn.Module):
         super().__init__()
         self.backend_id = backend_id
         self.blob = tuple(blob)
-        self.compile_specs = tuple(compile_specs)
-        self.original = tuple(original)
+        self.compile_specs = list(compile_specs)
+        self.original = original
         self.debug_handle_map = debug_handle_map
         self.debug_handles = tuple(debug_handles)
         self.name = ""
         self._reference = reference
         self._executor: ReferenceExecutor | None = None
+        allow_strict_export()
+
+    @property
+    def original_program(self) -> EdgeProgram:
+        """What it was made of, as a program of its own, whose inputs and outputs are the delegate's."""
+        return self.original.program
 
     @property
     def blob_size(self) -> int:
@@ -59,8 +73,8 @@ class LoweredModule(torch.nn.Module):
         """The blob in one piece: a copy, weights included."""
         return b"".join(self.blob)
 
-    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Runs the blob with the backend's reference executor, from the blob alone.
+    def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        """Calls the delegate, which in eager is run by the backend's reference executor, from the blob alone.
 
         Args:
             *inputs: the delegate's inputs, in order.
@@ -68,24 +82,37 @@ class LoweredModule(torch.nn.Module):
         Returns:
             Its outputs, in order.
         """
+        return call_delegate(self, *inputs)
+
+    def run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Runs the blob on real tensors: the delegate's inputs, in order, to its outputs, in order."""
         if self._executor is None:
             self._executor = self._reference(memoryview(self.blob_bytes()), self.compile_specs)
-        return tuple(self._executor(inputs))
+        with torch.no_grad():
+            return tuple(self._executor(inputs))
 
     def extra_repr(self) -> str:
         """What `print` shows of it."""
-        return f"backend_id={self.backend_id!r}, blob_size={self.blob_size}, nodes={len(self.original)}"
+        return f"{self.title}\n{print_program(self.original_program).rstrip()}"
+
+    @property
+    def title(self) -> str:
+        """Backend, size and settings, in one line."""
+        specs = ", ".join(f"{spec.key}={spec.value!r}" for spec in self.compile_specs)
+        return f"{self.backend_id}, blob of {self.blob_size} B, settings: {specs or 'none'}"
+
+    # What torch.export asks of a module among the attributes of a program; see below.
+    @property
+    def processed_bytes(self) -> bytes:
+        """The blob in one piece."""
+        return self.blob_bytes()
+
+    @property
+    def original_module(self) -> EdgeProgram:
+        """What it was made of."""
+        return self.original_program
 
 
-def call_delegate(lowered: LoweredModule, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Calls a delegate: the target of the node that stands for it in a graph.
-
-    Args:
-        lowered: the delegate; in a graph, the `get_attr` node that names it.
-        *inputs: its inputs, in order.
-
-    Returns:
-        Its outputs, in order; in a graph, read by `operator.getitem`.
-    """
-    outputs: tuple[torch.Tensor, ...] = lowered(*inputs)
-    return outputs
+# torch.export knows delegates by the name of their class and the four attributes that it has in common with
+# ExecuTorch's (torch/_export/verifier.py, torch 2.13); it refuses any other module in a graph.
+LoweredModule.__name__ = "LoweredBackendModule"

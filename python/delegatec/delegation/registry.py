@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import importlib
-import os
-import traceback
 from collections.abc import Iterable, Iterator
 
 from delegatec.delegation.backend import Backend
+from delegatec.delegation.faults import raised_at
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 
@@ -97,7 +96,7 @@ def _load_plugin(selector: str) -> Backend:
         raise _bad_plugin(selector, f"there is no module {error.name!r}") from error
     except (Exception, SystemExit) as error:
         reason = f"its import raises {type(error).__name__}: {error}"
-        raise _bad_plugin(selector, reason, "correct it", _raised_at(error)) from error
+        raise _bad_plugin(selector, reason, "correct it", raised_at(error)) from error
     backend = getattr(module, attribute, None)
     if backend is None:
         raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
@@ -119,17 +118,6 @@ _MEMBERS = (
     "preprocess",
     "reference",
 )
-
-
-def _raised_at(error: BaseException) -> SourceLocation | None:
-    """The line that raised, by its path below the current folder; None where it lies elsewhere."""
-    if isinstance(error, SyntaxError) and error.filename:
-        path, line, function, text = error.filename, error.lineno or 1, "", error.text or ""
-    else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        path, line, function, text = frame.filename, frame.lineno or 1, frame.name, frame.line or ""
-    path = os.path.relpath(path)
-    return None if path.startswith(os.pardir) else SourceLocation(path, line, function, text.strip())
 
 
 def _bad_plugin(

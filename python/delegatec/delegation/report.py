@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
 from torch.fx import Node
 
+from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.lowered_module import LoweredModule
+from delegatec.delegation.partitioner import Rejection
 from delegatec.diagnostics import SourceLocation
+from delegatec.edge.program import EdgeProgram
 
 
 @dataclass(frozen=True)
@@ -90,3 +94,25 @@ def operator_name(node: Node) -> str:
 def operator_counts(nodes: list[Node]) -> dict[str, int]:
     """Operator -> number of nodes that call it, sorted by name."""
     return dict(sorted(Counter(map(operator_name, nodes)).items()))
+
+
+def operator_nodes(program: EdgeProgram) -> list[Node]:
+    """The nodes of a graph that compute or move data on their own: no `getitem`, no delegate."""
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
+    ]
+
+
+def summarize_rejection(backend_id: str, rejection: Rejection) -> RejectionSummary:
+    """The reason of one backend for one node."""
+    return RejectionSummary(
+        backend_id=backend_id,
+        node=rejection.node.name,
+        operator=operator_name(rejection.node),
+        rule=rejection.rule,
+        message=rejection.message,
+        help=rejection.help,
+        location=rejection.node.meta.get("source"),
+    )

@@ -6,12 +6,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torch.fx import Graph, Node
 
-from delegatec.delegation.lowered_module import LoweredModule, call_delegate
+from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.lowered_module import LoweredModule
 from delegatec.delegation.view import PartitionView
 from delegatec.edge.program import EdgeProgram
 
@@ -64,25 +65,29 @@ def reorder(order: Sequence[Node]) -> None:
 
 
 def free_names(program: EdgeProgram) -> Iterator[str]:
-    """Names for delegates, "lowered_0" and on, that the owner does not use yet."""
+    """Names for delegates, "lowered_0" and on, that neither the program nor a body in it uses yet."""
+    owners = [part.graph_module for part in program.walk()]
     return (
         name
         for name in map("lowered_{}".format, itertools.count())
-        if not hasattr(program.graph_module, name)
+        if not any(hasattr(owner, name) for owner in owners)
     )
 
 
-def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> None:
+def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:
     """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
 
-    Users of the partition's outputs read `getitem` nodes of the call; names in `output_specs` follow.
-    Constants that are no longer read stay, for `EdgeProgram.erase_unused_placeholders`.
+    Users of the partition's outputs read `getitem` nodes of the call. Constants that are no longer read stay,
+    for `EdgeProgram.erase_unused_placeholders`.
 
     Args:
-        program: the owner, edited in place.
+        program: the owner, edited in place; the names in its `output_specs` are left to `rename_outputs`.
         view: the partition.
         lowered: what it was compiled to.
         name: the attribute of the owner that it becomes.
+
+    Returns:
+        Name of each output of the partition -> name of the node that its users read now.
     """
     graph = program.graph
     lowered.name = name
@@ -92,7 +97,9 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         delegate = graph.create_node("get_attr", lowered.name, name=lowered.name)
     delegate.meta.update(source=None, debug_handle=first.meta.get("debug_handle", 1))
     with graph.inserting_after(delegate):
-        call = graph.call_function(call_delegate, (delegate, *view.inputs))
+        call = graph.create_node(
+            "call_function", call_delegate, (delegate, *view.inputs), name="call_delegate"
+        )
     call.meta.update(
         val=tuple(node.meta["val"] for node in view.outputs),
         source=first.meta.get("source"),
@@ -111,7 +118,17 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         after = new
     for node in reversed(view.nodes):
         graph.erase_node(node)
+    return renamed
+
+
+def rename_outputs(program: EdgeProgram, renamed: Mapping[str, str]) -> None:
+    """Makes `output_specs` name the nodes that took the place of others.
+
+    Args:
+        program: edited in place.
+        renamed: old name -> new name.
+    """
     for index, spec in enumerate(program.output_specs):
-        old_name = getattr(spec.arg, "name", None)
-        if old_name in renamed:
-            program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=renamed[old_name]))
+        new = renamed.get(getattr(spec.arg, "name", None) or "")
+        if new is not None:
+            program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=new))

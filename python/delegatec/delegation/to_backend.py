@@ -1,194 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`to_backend`: parts of a program become delegates; `lower_program`: a whole program becomes one."""
+"""`to_backend`: a program becomes one delegate, or parts of one or of several programs become delegates."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, overload
 
-from torch.fx import Node
-
-from delegatec.delegation.backend import Backend
 from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.lowered_module import LoweredModule, call_delegate
-from delegatec.delegation.mapping import check_mapping
-from delegatec.delegation.partitioner import Partitioner, Partitioning, Rejection
+from delegatec.delegation.lowered_program import LoweredProgram
+from delegatec.delegation.partitioner import Partitioner, Rejection
+from delegatec.delegation.portions import lower_portions
 from delegatec.delegation.registry import BackendRegistry
-from delegatec.delegation.report import (
-    DelegateSummary,
-    DelegationReport,
-    RejectionSummary,
-    operator_counts,
-    operator_name,
-)
-from delegatec.delegation.splice import free_names, reorder, schedule, splice
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.report import DelegationReport, operator_nodes, summarize_rejection
+from delegatec.delegation.splice import free_names
+from delegatec.delegation.whole import lower_whole
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 
+Partitioners = Partitioner | Sequence[Partitioner]
+"""One partitioner, or several in order of priority: each sees what those before it left."""
+
+
+class Delegated(NamedTuple):
+    """A program after `to_backend`.
+
+    Attributes:
+        program: the one that was given, with delegates in the place of what was taken.
+        report: the delegates, and for each node that stayed the reason of each backend.
+    """
+
+    program: EdgeProgram
+    report: DelegationReport
+
+
+@overload
+def to_backend(
+    backend_id: str,
+    program: EdgeProgram,
+    compile_specs: Sequence[CompileSpec] = ...,
+    /,
+    *,
+    registry: BackendRegistry,
+) -> LoweredProgram: ...
+
+
+@overload
+def to_backend(
+    program: EdgeProgram, partitioners: Partitioners, /, *, registry: BackendRegistry
+) -> Delegated: ...
+
+
+@overload
+def to_backend(
+    programs: Mapping[str, EdgeProgram],
+    partitioners: Partitioners | Mapping[str, Partitioners],
+    /,
+    *,
+    registry: BackendRegistry,
+) -> dict[str, Delegated]: ...
+
 
 def to_backend(
-    program: EdgeProgram, partitioners: Partitioner | Sequence[Partitioner], registry: BackendRegistry
-) -> DelegationReport:
-    """Lowers what partitioners take of a program, in place: each group becomes one `call_delegate`.
+    first: str | EdgeProgram | Mapping[str, EdgeProgram],
+    second: EdgeProgram | Partitioners | Mapping[str, Partitioners],
+    compile_specs: Sequence[CompileSpec] = (),
+    /,
+    *,
+    registry: BackendRegistry,
+) -> LoweredProgram | Delegated | dict[str, Delegated]:
+    """Lowers programs to delegates. There are three forms.
+
+    `to_backend(backend_id, program, compile_specs)` compiles a whole program to one delegate: a module that
+    can be called, printed, and put into a larger module that is exported. The program is read, not edited.
+
+    `to_backend(program, partitioners)` lowers what partitioners take of a program, in place: each group
+    becomes one `call_delegate`, those in bodies of control flow too. Constants that only delegates read leave
+    the program and its signature.
+
+    `to_backend(programs, partitioners)` does that for the methods of a model: with the same partitioners for
+    all, or with a map from the name of a method; a method that the map lacks stays as it is.
 
     Args:
-        program: the program. Constants that only delegates read leave it.
-        partitioners: one, or several in order of priority: each sees what those before it left.
-        registry: where backends are found by the id that a partitioner names.
+        first: id of a backend; or a program; or method name -> program.
+        second: the program; or a partitioner, or several in order of priority; or method name -> these.
+        compile_specs: settings of the backend, in the first form.
+        registry: where backends are found by their id; `delegatec.to_backend` knows the built-in ones.
 
     Returns:
-        The delegates, and for each node that stayed the reason of each backend.
+        The delegate; or the program, which is the one that was given, with what became of its nodes; or that
+        for each method.
 
     Raises:
-        DelegatecError: DC401 for an unknown backend id; DC404 for a partitioner that edited the program
-            or whose groups overlap or wait for themselves; what a backend's `preprocess` raises, the
-            problems of all groups at once.
+        DelegatecError: all problems of all methods: DC401 for an unknown backend id; DC404 for a partitioner
+            that edited the program or whose groups overlap or wait for themselves; DC405 for each node of a
+            whole program that the backend does not take; DC410, DC411 for a plug-in that raises or returns
+            something else; DC413 for a partitioner of a method that there is not; what `preprocess` raises.
     """
-    report = DelegationReport(nodes_before=len(_operators(program)))
+    if isinstance(first, str):
+        assert isinstance(second, EdgeProgram)
+        return lower_whole(first, second, compile_specs, registry)
+    if isinstance(first, EdgeProgram):
+        assert not isinstance(second, (EdgeProgram, Mapping))
+        return _delegate(first, second, registry)
+    assert not isinstance(second, EdgeProgram)
+    return _delegate_methods(first, second, registry)
+
+
+def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: BackendRegistry) -> Delegated:
+    report = DelegationReport(nodes_before=sum(len(operator_nodes(part)) for part in program.walk()))
     rejections: list[tuple[str, Rejection]] = []
+    names = free_names(program)
     for partitioner in partitioners if isinstance(partitioners, Sequence) else (partitioners,):
-        partitioning = _partition(partitioner, program)
-        backend = registry.by_id(partitioning.delegation.backend_id)
-        report.delegates += _lower_groups(program, partitioning, backend)
-        rejections += ((backend.id, rejection) for rejection in partitioning.rejections)
-    program.erase_unused_placeholders()
-    left = set(_operators(program))
+        problems: list[Diagnostic] = []
+        for part in program.walk():
+            try:
+                delegates, reasons = lower_portions(part, partitioner, registry, names)
+            except DelegatecError as error:
+                problems += error.diagnostics
+            else:
+                report.delegates += delegates
+                rejections += reasons
+        if problems:
+            raise DelegatecError(problems)
+    for part in program.walk():
+        part.erase_unused_placeholders()
+    left = {node for part in program.walk() for node in operator_nodes(part)}
     report.nodes_left = len(left)
-    report.rejections = [_summary(backend_id, r) for backend_id, r in rejections if r.node in left]
-    return report
+    report.rejections = [summarize_rejection(id, reason) for id, reason in rejections if reason.node in left]
+    return Delegated(program, report)
 
 
-def lower_program(
-    backend_id: str, program: EdgeProgram, compile_specs: Sequence[CompileSpec], registry: BackendRegistry
-) -> LoweredModule:
-    """Lowers a whole program to one delegate. The program is read, not edited.
-
-    Args:
-        backend_id: the id that the runtime knows the backend by.
-        program: the program; all of its nodes must be ones that the backend takes.
-        compile_specs: settings of the backend.
-        registry: where the backend is found.
-
-    Raises:
-        DelegatecError: DC401 for an unknown id; DC405 for each node that the backend does not take, with the
-            reason; what the backend's `preprocess` raises.
-    """
-    backend = registry.by_id(backend_id)
-    rejections = backend.partitioner(compile_specs).partition(program).rejections
-    if rejections:
-        raise DelegatecError([_diagnostic(backend_id, rejection) for rejection in rejections])
-    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    return _lower(PartitionView(program, nodes), backend, compile_specs)
-
-
-def _partition(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
-    before = [(node, node.target, node.args, node.kwargs) for node in program.graph.nodes]
-    partitioning = partitioner.partition(program)
-    after = [(node, node.target, node.args, node.kwargs) for node in program.graph.nodes]
-    if len(before) != len(after) or any(
-        old is not new for pair in zip(before, after, strict=True) for old, new in zip(*pair, strict=True)
-    ):
-        raise _bad_partitioner(partitioner, "it edited the program", "tag nodes, and leave edits to passes")
-    grouped = [node for group in partitioning.groups for node in group]
-    if len(set(grouped)) != len(grouped) or any(
-        node.op != "call_function" or node.graph is not program.graph for node in grouped
-    ):
-        raise _bad_partitioner(
-            partitioner,
-            "a node is in two groups, or is not an operator of the program",
-            "groups are disjoint sets of call_function nodes",
-        )
-    return partitioning
-
-
-def _lower_groups(
-    program: EdgeProgram, partitioning: Partitioning, backend: Backend
-) -> list[DelegateSummary]:
-    groups = [group for group in partitioning.groups if group]
-    if not groups:
-        return []
-    order = schedule(program.graph, groups)
-    if order is None:
-        raise _bad_partitioner(
-            backend.partitioner(partitioning.delegation.compile_specs),
-            "a group waits for itself through a node outside of it",
-            "delegatec.delegation.grouping.convex_groups makes groups that do not",
-        )
-    lowered: list[tuple[PartitionView, LoweredModule]] = []
-    problems: list[Diagnostic] = []
-    for group in groups:
-        view = PartitionView(program, group)
+def _delegate_methods(
+    programs: Mapping[str, EdgeProgram],
+    partitioners: Partitioners | Mapping[str, Partitioners],
+    registry: BackendRegistry,
+) -> dict[str, Delegated]:
+    chosen = partitioners if isinstance(partitioners, Mapping) else dict.fromkeys(programs, partitioners)
+    problems = unknown_methods(chosen, programs)
+    results: dict[str, Delegated] = {}
+    for name, program in programs.items():
         try:
-            lowered.append((view, _lower(view, backend, partitioning.delegation.compile_specs)))
+            results[name] = _delegate(program, chosen.get(name, ()), registry)
         except DelegatecError as error:
             problems += error.diagnostics
     if problems:
         raise DelegatecError(problems)
-    reorder(order)
-    summaries = []
-    names_in_model = program.names_in_model()
-    for (old, module), name in zip(lowered, free_names(program), strict=False):
-        view = PartitionView(program, old.nodes)  # Its inputs may be outputs of a delegate by now.
-        operators = operator_counts([node for node in view.nodes if node.target is not operator.getitem])
-        summary = DelegateSummary(
-            module=module,
-            operators=operators,
-            input_names=tuple(node.name for node in view.inputs),
-            output_names=tuple(node.name for node in view.outputs),
-            constants={names_in_model.get(node.name, node.name): t for node, t in view.constants.items()},
-        )
-        splice(program, view, module, name)
-        summaries.append(summary)
-    return summaries
+    return results
 
 
-def _lower(view: PartitionView, backend: Backend, compile_specs: Sequence[CompileSpec]) -> LoweredModule:
-    result = backend.preprocess(view, compile_specs)
-    check_mapping(result.debug_handle_map, view, backend.id)
-    return LoweredModule(
-        backend_id=backend.id,
-        blob=result.blob,
-        compile_specs=compile_specs,
-        original=[str(node.format_node()) for node in view.nodes],
-        debug_handle_map=result.debug_handle_map,
-        debug_handles=sorted(
-            {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
-        ),
-        reference=backend.reference,
-    )
+def unknown_methods(named: Mapping[str, object], methods: Mapping[str, object]) -> list[Diagnostic]:
+    """DC413 for each name that is no method of a model.
 
-
-def _operators(program: EdgeProgram) -> list[Node]:
-    return [
-        node
-        for node in program.graph.nodes
-        if node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
-    ]
-
-
-def _summary(backend_id: str, rejection: Rejection) -> RejectionSummary:
-    return RejectionSummary(
-        backend_id=backend_id,
-        node=rejection.node.name,
-        operator=operator_name(rejection.node),
-        rule=rejection.rule,
-        message=rejection.message,
-        help=rejection.help,
-        location=rejection.node.meta.get("source"),
-    )
-
-
-def _diagnostic(backend_id: str, rejection: Rejection) -> Diagnostic:
-    return Diagnostic(
-        code="DC405",
-        message=f"{backend_id} cannot run {operator_name(rejection.node)}: {rejection.message}",
-        location=rejection.node.meta.get("source"),
-        node=rejection.node.name,
-        help=rejection.help,
-    )
-
-
-def _bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:
-    name = type(partitioner).__qualname__
-    return DelegatecError([Diagnostic(code="DC404", message=f"partitioner {name}: {message}", help=help)])
+    Args:
+        named: what was given for methods, by name.
+        methods: the methods that there are, by name.
+    """
+    problems = []
+    for name in named:
+        if name not in methods:
+            near = difflib.get_close_matches(name, methods, n=1)
+            problems.append(
+                Diagnostic(
+                    "DC413",
+                    f"the model has no method {name!r}",
+                    expected=", ".join(methods),
+                    help=f"did you mean {near[0]!r}?" if near else "",
+                )
+            )
+    return problems

@@ -26,7 +26,6 @@ from delegatec.delegation import (
     ReferenceExecutor,
     Rejection,
     call_delegate,
-    lower_program,
     to_backend,
 )
 from delegatec.delegation.grouping import convex_groups
@@ -145,7 +144,7 @@ def test_delegated_program_computes_the_same(left: tuple[OpOverload, ...], deleg
     program = edge(Net(), ARGS)
     reference = run(program, ARGS)
     names = [spec.kind for spec in program.output_specs]
-    report = to_backend(program, TakeAllBut(*left), BackendRegistry([EagerBackend()]))
+    report = to_backend(program, TakeAllBut(*left), registry=BackendRegistry([EagerBackend()])).report
     assert len(report.delegates) == delegates
     assert [r.operator for r in report.rejections] == [str(target) for target in left]
     assert report.nodes_left == len(left)
@@ -158,7 +157,9 @@ def test_delegated_program_computes_the_same(left: tuple[OpOverload, ...], deleg
 
 def test_metadata_names_and_constants() -> None:
     program = edge(Net(), ARGS)
-    report = to_backend(program, TakeAllBut(aten.sin.default), BackendRegistry([EagerBackend()]))
+    report = to_backend(
+        program, TakeAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
+    ).report
     calls = [node for node in program.graph.nodes if node.target is call_delegate]
     assert [node.args[0].target for node in calls] == ["lowered_0", "lowered_1"]
     for call, summary in zip(calls, report.delegates, strict=True):
@@ -175,13 +176,13 @@ def test_metadata_names_and_constants() -> None:
     # Parameters went with the delegates; the buffer that is written to stays the program's own.
     assert [spec.target for spec in program.input_specs if spec.target] == ["total"]
     assert len(program.constants) == 1
-    assert "max" in " ".join(report.delegates[0].module.original)
-    assert "backend_id='EagerBackend'" in repr(report.delegates[0].module)
+    assert "max" in report.delegates[0].module.original.program.graph.__str__()
+    assert "EagerBackend, blob of 1 B, settings: level=b'\\x01'" in repr(report.delegates[0].module)
 
 
 def test_a_written_buffer_is_an_input_of_the_delegate() -> None:
     program, backend = edge(Net(), ARGS), EagerBackend()
-    to_backend(program, TakeAllBut(), BackendRegistry([backend]))
+    to_backend(program, TakeAllBut(), registry=BackendRegistry([backend]))
     (view,) = backend.views
     assert any("total" in node.name for node in view.inputs)
     assert not any("total" in node.name for node in view.constants)
@@ -197,7 +198,7 @@ def test_several_partitioners_take_in_order() -> None:
         TakeAllBut(aten.sin.default, aten.cos.default),
         TakeAllBut(aten.cos.default, backend_id="Second"),
     ]
-    report = to_backend(program, partitioners, registry)
+    report = to_backend(program, partitioners, registry=registry).report
     assert [d.module.backend_id for d in report.delegates] == ["EagerBackend"] * 3 + ["Second"]
     assert [(r.backend_id, r.operator) for r in report.rejections] == [
         ("EagerBackend", "aten.cos.default"),
@@ -207,29 +208,9 @@ def test_several_partitioners_take_in_order() -> None:
         torch.testing.assert_close(result, reference)
 
 
-def test_lower_program_takes_all_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = edge(Net(), ARGS)
-    wanted = run(program, ARGS)
-    backend = EagerBackend()
-    lowered = lower_program("EagerBackend", program, SPECS, BackendRegistry([backend]))
-    (view,) = backend.views
-    inputs = [
-        program.constants.get(node.name, {"x": ARGS[0], "y": ARGS[1]}.get(node.name)) for node in view.inputs
-    ]
-    names = [node.name for node in view.outputs]
-    results = dict(zip(names, lowered(*inputs), strict=True))
-    for node, reference in zip(outputs_of(program), wanted, strict=True):
-        torch.testing.assert_close(results[node.name], reference)
-
-    monkeypatch.setattr(backend, "partitioner", lambda specs: TakeAllBut(aten.sin.default))
-    with pytest.raises(DelegatecError, match=r"cannot run aten\.sin\.default: it was left") as error:
-        lower_program("EagerBackend", program, SPECS, BackendRegistry([backend]))
-    assert [d.code for d in error.value.diagnostics] == ["DC405"]
-
-
 def test_unknown_backend_id_lists_the_known_ones() -> None:
     with pytest.raises(DelegatecError, match=r"no backend has the id 'No'[\s\S]*EagerBackend"):
-        to_backend(edge(Net(), ARGS), TakeAllBut(backend_id="No"), BackendRegistry([EagerBackend()]))
+        to_backend(edge(Net(), ARGS), TakeAllBut(backend_id="No"), registry=BackendRegistry([EagerBackend()]))
 
 
 class Bad:
@@ -263,7 +244,7 @@ def test_bad_partitioners(
             return x.sin().cos().exp().tanh()
 
     with pytest.raises(DelegatecError, match=message) as error:
-        to_backend(edge(Chain(), (ARGS[0],)), Bad(decide), BackendRegistry([EagerBackend()]))
+        to_backend(edge(Chain(), (ARGS[0],)), Bad(decide), registry=BackendRegistry([EagerBackend()]))
     assert error.value.diagnostics[0].code == "DC404"
 
 
@@ -275,7 +256,7 @@ def test_problems_of_all_groups_are_reported_at_once() -> None:
     program = edge(Net(), ARGS)
     before = str(program.graph)
     with pytest.raises(DelegatecError) as error:
-        to_backend(program, TakeAllBut(aten.sin.default), BackendRegistry([Failing()]))
+        to_backend(program, TakeAllBut(aten.sin.default), registry=BackendRegistry([Failing()]))
     assert len(error.value.diagnostics) == 2
     assert str(program.graph) == before
 
@@ -297,7 +278,9 @@ def test_cost_is_linear_in_nodes() -> None:
         output.args = ((node,),)
 
         def work() -> None:
-            report = to_backend(program, TakeAllBut(aten.cos.default), BackendRegistry([Cheap()]))
+            report = to_backend(
+                program, TakeAllBut(aten.cos.default), registry=BackendRegistry([Cheap()])
+            ).report
             assert len(report.delegates) == depth // 50
 
         return lines_run(work)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch.fx import Node
@@ -17,6 +17,8 @@ class PartitionView:
     Args:
         program: the program that the nodes are a part of.
         nodes: the nodes, in topological order.
+        mutated: names of the placeholders that the program writes to, where the caller knows them, as one who
+            makes many views does.
 
     Attributes:
         program: as given.
@@ -29,11 +31,14 @@ class PartitionView:
             not among them: its `getitem` nodes are.
     """
 
-    def __init__(self, program: EdgeProgram, nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, program: EdgeProgram, nodes: Sequence[Node], mutated: Collection[str] | None = None
+    ) -> None:
         self.program = program
         self.nodes = tuple(nodes)
         members = set(nodes)
-        mutated = set(program.mutated_inputs())
+        if mutated is None:
+            mutated = program.mutated_inputs()
         inputs: dict[Node, None] = {}
         self.constants: dict[Node, torch.Tensor] = {}
         for node in nodes:

@@ -16,7 +16,8 @@ _FRAME = re.compile(
     re.MULTILINE,
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
-_TORCH = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/")
+# Frames that say nothing to a user: torch's, and the call of a delegate that is a part of the model.
+_INNER = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/lowered_\w+\.py$")
 
 
 @lru_cache(maxsize=4096)
@@ -30,7 +31,7 @@ def location_of(stack_trace: str | None) -> SourceLocation | None:
         stack_trace: `node.meta["stack_trace"]`, outermost frame first.
     """
     frames = [
-        _location(match) for match in _FRAME.finditer(stack_trace or "") if not _TORCH.search(match["file"])
+        _location(match) for match in _FRAME.finditer(stack_trace or "") if not _INNER.search(match["file"])
     ]
     if not frames:
         return None

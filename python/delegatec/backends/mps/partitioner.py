@@ -10,9 +10,9 @@ from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import precision_of
 from delegatec.backends.mps.operators.table import ROWS, broken_constraint
+from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.grouping import connected_components, convex_groups
-from delegatec.delegation.lowered_module import call_delegate
 from delegatec.delegation.partitioner import DelegationSpec, Partitioning, Rejection
 from delegatec.delegation.report import operator_name
 from delegatec.edge.program import EdgeProgram

@@ -54,7 +54,7 @@ def compile_program(program: EdgeProgram, precision: str = "fp32") -> Compiled:
     registry = builtin_backends()
     backend = registry.resolve("mps")
     specs = backend.compile_specs({"precision": precision})
-    return Compiled(program, to_backend(program, backend.partitioner(specs), registry))
+    return Compiled(*to_backend(program, backend.partitioner(specs), registry=registry))
 
 
 def compile_module(

@@ -8,7 +8,7 @@ import torch
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.mps.backend import MPS
-from delegatec.delegation import lower_program
+from delegatec.delegation import to_backend
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 
@@ -26,7 +26,7 @@ class Net(torch.nn.Module):
 def test_every_value_and_operation_has_a_line() -> None:
     exported = torch.export.export(Net().eval(), (torch.zeros(3, 4),), strict=False)
     specs = MPS.compile_specs({})
-    lowered = lower_program("MPSBackend", to_edge(exported), specs, builtin_backends())
+    lowered = to_backend("MPSBackend", to_edge(exported), specs, registry=builtin_backends())
     text = MPS.describe(memoryview(lowered.blob_bytes()))
     assert text.splitlines() == EXPECTED.splitlines()
 

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What partitioners and backends promise, checked each time that they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from delegatec.delegation.backend import PreprocessResult
+from delegatec.delegation.partitioner import Partitioner, Partitioning
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.program import EdgeProgram
+
+_CHECKED: Final = ContextVar("partitioners_are_checked", default=True)
+
+
+@contextmanager
+def unchecked_partitioners() -> Iterator[None]:
+    """A scope in which it is not checked that partitioners leave programs as they are.
+
+    The check compares every node before and after, which takes about as long as grouping. For who trusts
+    the partitioners and lowers very large graphs.
+    """
+    token = _CHECKED.set(False)
+    try:
+        yield
+    finally:
+        _CHECKED.reset(token)
+
+
+def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
+    """Asks a partitioner, and checks that it tags and does not edit.
+
+    Raises:
+        DelegatecError: DC404 if it edited the program, or its groups are not sets of nodes of the program.
+    """
+    before = _state(program) if _CHECKED.get() else []
+    partitioning = partitioner.partition(program)
+    if not isinstance(partitioning, Partitioning):
+        raise bad_partitioner(
+            partitioner,
+            f"it returned a {type(partitioning).__name__}",
+            "partition() returns a delegatec.delegation.Partitioning",
+        )
+    if before and not _same(before, _state(program)):
+        raise bad_partitioner(partitioner, "it edited the program", "tag nodes, and leave edits to passes")
+    grouped = [node for group in partitioning.groups for node in group]
+    if len(set(grouped)) != len(grouped) or any(
+        node.op != "call_function" or node.graph is not program.graph for node in grouped
+    ):
+        raise bad_partitioner(
+            partitioner,
+            "a node is in two groups, or is not an operator of the program",
+            "groups are disjoint sets of call_function nodes",
+        )
+    return partitioning
+
+
+def checked_result(backend_id: str, result: object) -> PreprocessResult:
+    """What a backend's `preprocess` returned.
+
+    Raises:
+        DelegatecError: DC411 if it is not what the protocol says.
+    """
+    found = "" if isinstance(result, PreprocessResult) else f"a {type(result).__name__}"
+    if isinstance(result, PreprocessResult):
+        parts = result.blob if isinstance(result.blob, (list, tuple)) else [result.blob]
+        wrong = [type(part).__name__ for part in parts if not isinstance(part, (bytes, memoryview))]
+        if wrong or parts is not result.blob:
+            found = f"a blob of {', '.join(dict.fromkeys(wrong)) or type(result.blob).__name__}"
+        else:
+            return result
+    raise DelegatecError(
+        [
+            Diagnostic(
+                "DC411",
+                f"preprocess of backend {backend_id} returned {found}",
+                expected="a delegatec.delegation.PreprocessResult, its blob a list of bytes and memoryviews",
+                help="correct the backend",
+            )
+        ]
+    )
+
+
+def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:
+    """The error for a partitioner that breaks its promises."""
+    name = type(partitioner).__qualname__
+    return DelegatecError([Diagnostic(code="DC404", message=f"partitioner {name}: {message}", help=help)])
+
+
+def _state(program: EdgeProgram) -> list[Sequence[Any]]:
+    """Everything of a program that a partitioner could edit, by identity."""
+    state: list[Sequence[Any]] = [
+        (node, node.target, node.args, node.kwargs, node.meta.get("val")) for node in program.graph.nodes
+    ]
+    state += [tuple(program.input_specs), tuple(program.output_specs), tuple(program.constants.values())]
+    return state
+
+
+def _same(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> bool:
+    return len(before) == len(after) and all(
+        len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+        for old, new in zip(before, after, strict=True)
+    )

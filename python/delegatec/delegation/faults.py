@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backend of somebody else's raises is that backend's fault, and is reported with its line."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+
+_OURS: Final = "delegatec"
+
+
+@contextmanager
+def blamed_on(author: Any, what: str) -> Iterator[None]:
+    """Turns an exception out of code that does not come with the compiler into DC410.
+
+    One out of a built-in backend is a bug of ours, and stays as it is.
+
+    Args:
+        author: the object whose code runs: a backend or a partitioner.
+        what: what it was asked for, such as "preprocess of backend NpuBackend".
+    """
+    home = type(author).__module__.partition(".")[0]
+    try:
+        yield
+    except DelegatecError:
+        raise
+    except Exception as error:
+        if home == _OURS:
+            raise
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC410",
+                    f"{what} raises {type(error).__name__}: {error}",
+                    location=raised_at(error, home),
+                    expected="a result, or a DelegatecError that says what is wrong with the model",
+                    help="this is a fault of the backend: correct it, or report it to its authors",
+                )
+            ]
+        ) from error
+
+
+def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:
+    """The line to blame for an exception, by its path below the current folder; None where it lies elsewhere.
+
+    Args:
+        error: the exception.
+        home: top-level package whose innermost line is meant; the innermost line of all by default.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return _location(error.filename, error.lineno or 1, "", error.text or "")
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own = [(frame, line) for frame, line in frames if home and _package(frame) == home]
+    frame, number = (own or frames)[-1]
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, number, frame.f_globals)
+    return _location(code.co_filename, number, code.co_name, text)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _location(path: str, line: int, function: str, text: str) -> SourceLocation | None:
+    path = os.path.relpath(path)
+    return None if path.startswith(os.pardir) else SourceLocation(path, line, function, text.strip())

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a delegate was made of: kept as it was, and brought into the form of a program when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import (
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.program import EdgeProgram
+
+
+class Original:
+    """The nodes of a partition as they were before a delegate took their place.
+
+    Nothing is copied: a node that leaves its graph keeps its metadata, and what it called with which
+    arguments is held from before it left. Constants are the model's own tensors.
+
+    Args:
+        view: the partition, still in its graph.
+        names: name of a placeholder -> its fully qualified name in the model; for constants.
+
+    Attributes:
+        inputs: nodes that the partition reads, in order.
+        outputs: nodes of the partition that are read outside, in order.
+        constants: placeholder -> its tensor.
+    """
+
+    def __init__(self, view: PartitionView, names: Mapping[str, str]) -> None:
+        self.inputs = view.inputs
+        self.outputs = view.outputs
+        self.constants = view.constants
+        self._calls = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
+        self._names = {node: names.get(node.name, node.name) for node in view.constants}
+        self._ranges = view.program.range_constraints
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self._calls)
+
+    @cached_property
+    def program(self) -> EdgeProgram:
+        """The nodes as a program of their own, whose inputs and outputs are the delegate's, in order."""
+        graph = Graph()
+        copies: dict[Node, Node] = {}
+        specs = []
+        for node in (*self.constants, *self.inputs):
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta.update(node.meta)
+            kind = InputKind.CONSTANT_TENSOR if node in self.constants else InputKind.USER_INPUT
+            specs.append(InputSpec(kind, _argument(copies[node]), self._names.get(node)))
+        for node, target, args, kwargs in self._calls:
+            args, kwargs = map_arg((args, kwargs), copies.__getitem__)
+            copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
+            copies[node].meta.update(node.meta)
+        results = tuple(copies[node] for node in self.outputs)
+        graph.output(results)
+        return EdgeProgram(
+            method="delegate",
+            graph_module=GraphModule({}, graph),
+            input_specs=specs,
+            output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
+            constants={copies[node].name: tensor for node, tensor in self.constants.items()},
+            range_constraints=self._ranges,
+            in_spec=pytree.tree_structure(((0,) * len(self.inputs), {})),
+            out_spec=pytree.tree_structure((0,) * len(results)),
+        )
+
+    def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The delegate's outputs for fake inputs: what torch needs to trace its call.
+
+        Args:
+            mode: of the inputs; it must be active.
+            inputs: the delegate's inputs, in order: fake tensors, and numbers.
+        """
+        values = [node.meta["val"] for node in self.outputs]
+        if all(isinstance(size, int) for value in values for size in value.shape):
+            return tuple(torch.empty(value.shape, dtype=value.dtype) for value in values)
+        constants = (mode.from_tensor(tensor, static_shapes=True) for tensor in self.constants.values())
+        return tuple(Interpreter(self.program.graph_module).run(*constants, *inputs))
+
+
+def _argument(node: Node) -> TensorArgument | SymIntArgument:
+    is_tensor = isinstance(node.meta["val"], torch.Tensor)
+    return (TensorArgument if is_tensor else SymIntArgument)(name=node.name)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers what a partitioner takes of one graph: groups to blobs, then the delegates into their places."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from torch.fx import Node
+
+from delegatec.delegation.backend import Backend
+from delegatec.delegation.checks import bad_partitioner, checked_partition, checked_result
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.faults import blamed_on
+from delegatec.delegation.lowered_module import LoweredModule
+from delegatec.delegation.mapping import check_mapping
+from delegatec.delegation.original import Original
+from delegatec.delegation.partitioner import Partitioner, Rejection
+from delegatec.delegation.registry import BackendRegistry
+from delegatec.delegation.report import DelegateSummary, operator_counts
+from delegatec.delegation.splice import rename_outputs, reorder, schedule, splice
+from delegatec.delegation.view import PartitionView
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.program import EdgeProgram
+
+
+def lower_portions(
+    program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry, names: Iterator[str]
+) -> tuple[list[DelegateSummary], list[tuple[str, Rejection]]]:
+    """Lowers what a partitioner takes of one graph, in place; bodies of its control flow are not looked into.
+
+    Args:
+        program: edited in place, unless something fails.
+        partitioner: what decides.
+        registry: where the backend is found.
+        names: of delegates to come.
+
+    Returns:
+        The delegates, and for each node that was left the id of the backend and its reason.
+
+    Raises:
+        DelegatecError: see `to_backend`.
+    """
+    with blamed_on(partitioner, f"partitioner {type(partitioner).__qualname__}"):
+        partitioning = checked_partition(partitioner, program)
+    backend = registry.by_id(partitioning.delegation.backend_id)
+    rejections = [(backend.id, rejection) for rejection in partitioning.rejections]
+    groups = [group for group in partitioning.groups if group]
+    if not groups:
+        return [], rejections
+    order = schedule(program.graph, groups)
+    if order is None:
+        raise bad_partitioner(
+            partitioner,
+            "a group waits for itself through a node outside of it",
+            "delegatec.delegation.grouping.convex_groups makes groups that do not",
+        )
+    mutated, in_model = program.mutated_inputs(), program.names_in_model()
+    specs = partitioning.delegation.compile_specs
+    modules = _compile(program, groups, backend, specs, mutated, in_model)
+    reorder(order)
+    summaries = []
+    renamed: dict[str, str] = {}
+    for group, module in zip(groups, modules, strict=True):
+        # Not the view that was compiled: inputs may be outputs of a delegate by now.
+        view = PartitionView(program, group, mutated)
+        summaries.append(_summarize(view, module, in_model))
+        renamed.update(splice(program, view, module, next(names)))
+    rename_outputs(program, renamed)
+    return summaries, rejections
+
+
+def lower_view(
+    view: PartitionView,
+    backend: Backend,
+    compile_specs: Sequence[CompileSpec],
+    names_in_model: Mapping[str, str],
+) -> LoweredModule:
+    """Compiles one partition.
+
+    Args:
+        view: the partition.
+        backend: who compiles it.
+        compile_specs: settings.
+        names_in_model: name of a placeholder -> its fully qualified name in the model.
+
+    Raises:
+        DelegatecError: what `preprocess` raises; DC410, DC411 for a faulty plug-in.
+    """
+    with blamed_on(backend, f"preprocess of backend {backend.id}"):
+        result = checked_result(backend.id, backend.preprocess(view, compile_specs))
+    check_mapping(result.debug_handle_map, view, backend.id)
+    return LoweredModule(
+        backend_id=backend.id,
+        blob=result.blob,
+        compile_specs=compile_specs,
+        original=Original(view, names_in_model),
+        debug_handle_map=result.debug_handle_map,
+        debug_handles=sorted(
+            {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
+        ),
+        reference=backend.reference,
+    )
+
+
+def _compile(
+    program: EdgeProgram,
+    groups: Sequence[Sequence[Node]],
+    backend: Backend,
+    compile_specs: Sequence[CompileSpec],
+    mutated: Collection[str],
+    names_in_model: Mapping[str, str],
+) -> list[LoweredModule]:
+    """One delegate for each group, or the problems of all groups."""
+    modules: list[LoweredModule] = []
+    problems: list[Diagnostic] = []
+    for group in groups:
+        try:
+            view = PartitionView(program, group, mutated)
+            modules.append(lower_view(view, backend, compile_specs, names_in_model))
+        except DelegatecError as error:
+            problems += error.diagnostics
+    if problems:
+        raise DelegatecError(problems)
+    return modules
+
+
+def _summarize(
+    view: PartitionView, module: LoweredModule, names_in_model: Mapping[str, str]
+) -> DelegateSummary:
+    return DelegateSummary(
+        module=module,
+        operators=operator_counts([node for node in view.nodes if node.target is not operator.getitem]),
+        input_names=tuple(node.name for node in view.inputs),
+        output_names=tuple(node.name for node in view.outputs),
+        constants={names_in_model.get(node.name, node.name): t for node, t in view.constants.items()},
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers a whole program to one delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delegatec.delegation.checks import checked_partition
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.faults import blamed_on
+from delegatec.delegation.lowered_program import LoweredProgram
+from delegatec.delegation.portions import lower_view
+from delegatec.delegation.registry import BackendRegistry
+from delegatec.delegation.report import operator_name
+from delegatec.delegation.view import PartitionView
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.program import EdgeProgram
+
+
+def lower_whole(
+    backend_id: str, program: EdgeProgram, compile_specs: Sequence[CompileSpec], registry: BackendRegistry
+) -> LoweredProgram:
+    """Lowers a whole program to one delegate. The program is read, not edited.
+
+    Args:
+        backend_id: the id that the runtime knows the backend by.
+        program: the program; all of its nodes must be ones that the backend takes.
+        compile_specs: settings of the backend.
+        registry: where the backend is found.
+
+    Raises:
+        DelegatecError: see `to_backend`.
+    """
+    backend = registry.by_id(backend_id)
+    with blamed_on(backend, f"the partitioner of backend {backend_id}"):
+        partitioning = checked_partition(backend.partitioner(compile_specs), program)
+    if partitioning.rejections:
+        raise DelegatecError(
+            Diagnostic(
+                code="DC405",
+                message=f"{backend_id} cannot run {operator_name(rejection.node)}: {rejection.message}",
+                location=rejection.node.meta.get("source"),
+                node=rejection.node.name,
+                help=rejection.help,
+            )
+            for rejection in partitioning.rejections
+        )
+    view = PartitionView(program, [node for node in program.graph.nodes if node.op == "call_function"])
+    if not view.outputs:
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC405",
+                    f"{program.method} computes nothing, and so has nothing for {backend_id} to run",
+                    help="use its inputs and constants as they are",
+                )
+            ]
+        )
+    delegate = lower_view(view, backend, compile_specs, program.names_in_model())
+    return LoweredProgram(delegate, program)
