@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
+    from delegatec.delegating import to_backend as to_backend
+    from delegatec.edge.convert import to_edge as to_edge
     from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
     from delegatec.frontend.data import data_path as data_path
     from delegatec.frontend.export import export as export
@@ -28,6 +30,8 @@ _HOMES = {
     "export": "delegatec.frontend.export",
     "load_checkpoint": "delegatec.frontend.checkpoint",
     "lower": "delegatec.lowering",
+    "to_backend": "delegatec.delegating",
+    "to_edge": "delegatec.edge.convert",
 }
 
 

@@ -17,7 +17,9 @@ _FRAME = re.compile(
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
 # Frames that say nothing to a user: torch's, and the call of a delegate that is a part of the model.
-_INNER = re.compile(r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/lowered_\w+\.py$")
+_INNER = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/lowered_(?:module|program)\.py$"
+)
 
 
 @lru_cache(maxsize=4096)

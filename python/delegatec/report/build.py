@@ -125,8 +125,9 @@ def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
     if node.target is operator.getitem:
         call, index = node.args
         if isinstance(call, Node) and call.target is call_delegate and isinstance(call.args[0], Node):
+            names = before.get(str(call.args[0].target))  # None for one that was in the exported program
             assert isinstance(index, int)
-            return before[str(call.args[0].target)][index]
+            return names[index] if names is not None else node.name
     return node.name
 
 
