@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory planning: offsets in one arena for storages that live at different times.
 
-The sum of what is alive at one time, at its largest, bounds every plan from below. First fit reaches or
-nearly reaches it if storages are placed in a good order, and which order is good depends on the model; so
-several are tried, each is improved by placing first what did not fit, and the smallest arena is kept.
+The sum of what is alive at one time, at its largest, bounds every plan from below. Two sweeps through time
+that hand out the smallest hole that fits cost next to nothing and often reach it. If they do not, storages
+are placed one by one, each at the lowest offset that is free while it lives; that reaches or nearly reaches
+the bound if they are placed in a good order, and which order is good depends on the model: so several are
+tried, each is improved by placing first what did not fit, and the smallest arena is kept. The work is
+bounded by a multiple of the number of storages, so that a program of a hundred thousand plans in seconds.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from delegatec.program.free_list import FreeList
 
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
 ALIGNMENT: Final = 16
@@ -67,9 +71,16 @@ _ORDERS: Final[dict[str, Callable[[Storage], Any]]] = {
     "last use": lambda s: (-s.last, -_size(s), s.first),
 }
 
-
 # How often an order is improved. Few models need more than three; the last ones cost little.
 _IMPROVEMENTS: Final = 24
+
+# How many times a storage may be compared with one that lives beside it, over all orders: this much, or
+# this much for each storage.
+_WORK: Final = 2_000_000
+_WORK_EACH: Final = 30
+
+# Offset of each storage, and the size of the arena.
+_Placed = tuple[list[int], int]
 
 
 def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
@@ -79,23 +90,41 @@ def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
         storages: their `offset` is set.
 
     Returns:
-        The smallest plan of all orders; the first of those that are equal.
+        The smallest plan of all that were tried; the first of those that are equal.
     """
     plan = MemoryPlan(lower_bound=_lower_bound(storages), storages=list(storages))
     best: list[int] = []
-    for name, key in _ORDERS.items():
-        order = sorted(range(len(storages)), key=lambda i: key(storages[i]))
-        for _ in range(_IMPROVEMENTS):
-            offsets, arena_size = _first_fit(storages, order)
-            if not plan.order or arena_size < plan.arena_size:
-                plan.arena_size, plan.order, best = arena_size, name, offsets
-            if plan.arena_size == plan.lower_bound:
-                break
-            # those that stick out are placed first in the next round
-            order.sort(key=lambda i: offsets[i] + _size(storages[i]) <= plan.lower_bound)
+    for name, (offsets, arena_size) in _attempts(storages, plan.lower_bound):
+        if not plan.order or arena_size < plan.arena_size:
+            plan.arena_size, plan.order, best = arena_size, name, offsets
+        if plan.arena_size == plan.lower_bound:
+            break
     for storage, offset in zip(storages, best, strict=True):
         storage.offset = offset
     return plan
+
+
+def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _Placed]]:
+    """Plans by different orders, the cheap ones first."""
+    times = [(storage.first, storage.last) for storage in storages]
+    sizes = [_size(storage) for storage in storages]
+    yield "forwards", _sweep(sizes, times)
+    yield "backwards", _sweep(sizes, [(-last, -first) for first, last in times])
+    work = max(_WORK, _WORK_EACH * len(storages))
+    neighbours = _neighbours(times, work)
+    if neighbours is None:
+        return
+    each = len(storages) + sum(map(len, neighbours))
+    for name, key in _ORDERS.items():
+        order = sorted(range(len(storages)), key=lambda i: key(storages[i]))
+        for _ in range(_IMPROVEMENTS):
+            work -= each
+            if work < 0:
+                return
+            offsets, arena_size = _first_fit(sizes, neighbours, order)
+            yield name, (offsets, arena_size)
+            # those that stick out are placed first in the next round
+            order.sort(key=lambda i: offsets[i] + sizes[i] <= bound)
 
 
 def _lower_bound(storages: Sequence[Storage]) -> int:
@@ -110,22 +139,51 @@ def _lower_bound(storages: Sequence[Storage]) -> int:
     return bound
 
 
-def _first_fit(storages: Sequence[Storage], order: Sequence[int]) -> tuple[list[int], int]:
-    """Places storages one by one, each at the lowest offset that is free while it is alive."""
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last: sorted by offset
-    offsets = [0] * len(storages)
+def _sweep(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> _Placed:
+    """Places storages as they begin to live, each into the smallest hole that fits."""
+    offsets = [0] * len(sizes)
+    births = sorted(range(len(sizes)), key=lambda i: (times[i][0], -times[i][1], -sizes[i]))
+    deaths = sorted(range(len(sizes)), key=lambda i: times[i][1])
+    memory = FreeList()
+    dead = 0
+    for index in births:
+        while times[deaths[dead]][1] < times[index][0]:
+            memory.give(offsets[deaths[dead]], sizes[deaths[dead]])
+            dead += 1
+        offsets[index] = memory.take(sizes[index])
+    return offsets, memory.size
+
+
+def _neighbours(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] | None:
+    """For each storage those that live at a time when it lives; None if they are more than `most` in all."""
+    neighbours: list[list[int]] = [[] for _ in times]
+    alive: list[int] = []
+    for index in sorted(range(len(times)), key=lambda i: times[i]):
+        first = times[index][0]
+        alive = [other for other in alive if times[other][1] >= first]
+        most -= 2 * len(alive)
+        if most < 0:
+            return None
+        neighbours[index] = list(alive)
+        for other in alive:
+            neighbours[other].append(index)
+        alive.append(index)
+    return neighbours
+
+
+def _first_fit(sizes: Sequence[int], neighbours: Sequence[Sequence[int]], order: Sequence[int]) -> _Placed:
+    """Places storages one by one, each at the lowest offset that is free while it lives."""
+    offsets = [-1] * len(sizes)
     arena_size = 0
     for index in order:
-        storage = storages[index]
-        size = _size(storage)
+        size = sizes[index]
         offset = 0
-        for start, end, first, last in placed:
-            if first <= storage.last and storage.first <= last:
-                if start - offset >= size:
-                    break
-                offset = max(offset, end)
+        for start, other in sorted(
+            (offsets[n], n) for n in neighbours[index] if offsets[n] >= 0 and sizes[n]
+        ):
+            if start - offset >= size:
+                break
+            offset = max(offset, start + sizes[other])
         offsets[index] = offset
         arena_size = max(arena_size, offset + size)
-        if size:
-            insort(placed, (offset, offset + size, storage.first, storage.last))
     return offsets, arena_size

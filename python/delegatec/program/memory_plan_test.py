@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegatec.delegation.testing import lines_run
 from delegatec.program.memory_plan import ALIGNMENT, MemoryPlan, Storage, plan_memory
 
 
@@ -125,3 +127,45 @@ def test_known_models_reach_the_bound(storages: list[Storage]) -> None:
     plan = plan_memory(storages)
     _check(plan)
     assert plan.arena_size == plan.lower_bound
+
+
+def _state(count: int) -> list[Storage]:
+    """A decoder's lifetimes: buffers that live always, beside values that do not."""
+    return [Storage("state", 4096, -1, count) for _ in range(count // 20)] + _chain(
+        *[64, 4096, 512] * (count // 3)
+    )
+
+
+def _nested(count: int) -> list[Storage]:
+    """All alive at one time: an encoder whose every value is read again on the way back."""
+    return [Storage(str(i), 16 + 16 * (i % 5), i, 2 * count - i) for i in range(count)]
+
+
+def _crossing(count: int) -> list[Storage]:
+    """No order of these reaches the bound, so that all are tried."""
+    return [Storage(str(i), 16 + 48 * (i * 7 % 11), i, i + 1 + i * 5 % 13) for i in range(count)]
+
+
+@pytest.mark.parametrize("make", [_residual, _state, _nested, _crossing])
+def test_the_work_grows_as_the_storages(make: Callable[[int], list[Storage]]) -> None:
+    counts = [_size_and_work(make(count)) for count in (3_000, 12_000)]
+    (few, little), (many, much) = counts
+    assert much / little < 1.4 * many / few
+
+
+def _size_and_work(storages: list[Storage]) -> tuple[int, int]:
+    work = lines_run(lambda: plan_memory(storages))
+    _check_by_sweep(storages)
+    return len(storages), work
+
+
+def _check_by_sweep(storages: list[Storage]) -> None:
+    """As `_check`, for many: no two that are alive at one time overlap."""
+    alive: list[Storage] = []
+    for storage in sorted(storages, key=lambda s: s.first)[:2000]:
+        alive = [other for other in alive if other.last >= storage.first]
+        for other in alive:
+            assert (
+                storage.offset >= other.offset + other.size or other.offset >= storage.offset + storage.size
+            )
+        alive.append(storage)

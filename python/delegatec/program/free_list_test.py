@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is handed out never overlaps, and what comes back is one again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delegatec.program.free_list import FreeList
+
+# What is done in turn: a size to take, or, where it is negative, which of the taken ones to give back.
+ACTIONS = st.lists(st.one_of(st.integers(0, 64), st.integers(-40, -1)), max_size=60)
+
+
+@given(ACTIONS)
+def test_what_is_taken_is_nobody_elses(actions: list[int]) -> None:
+    memory = FreeList()
+    taken: list[tuple[int, int]] = []
+    highest = 0
+    for action in actions:
+        if action >= 0:
+            offset = memory.take(action)
+            assert all(offset + action <= o or o + size <= offset for o, size in taken if size and action)
+            taken.append((offset, action))
+            highest = max(highest, offset + action)
+        elif taken:
+            memory.give(*taken.pop(action % len(taken)))
+        assert memory.size == highest
+    for piece in taken:
+        memory.give(*piece)
+    # all of it is one hole
+    assert memory.take(memory.size) == 0 and memory.size == highest
+
+
+def test_the_smallest_hole_that_fits_is_given() -> None:
+    memory = FreeList()
+    offsets = [memory.take(size) for size in (40, 1, 20, 1, 30, 1)]
+    assert offsets == [0, 40, 41, 61, 62, 92]
+    for offset, size in ((0, 40), (41, 20), (62, 30)):
+        memory.give(offset, size)
+    assert memory.take(18) == 41
+    assert memory.take(30) == 62
+    assert memory.take(2) == 59  # what was left of the first
+    assert memory.size == 93
+
+
+def test_a_hole_at_the_end_grows() -> None:
+    memory = FreeList()
+    memory.give(memory.take(10), 10)
+    assert memory.take(25) == 0 and memory.size == 25
