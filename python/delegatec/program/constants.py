@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import torch
 
-# Constants of up to this many bytes are also compared by content: masks, scales and the like often repeat.
-_COMPARED: Final = 4096
+from delegatec.program.content import ContentIndex
 
 
 class ConstantPool:
@@ -18,7 +17,7 @@ class ConstantPool:
         self._data: list[memoryview] = []
         self._names: list[set[str]] = []
         self._by_address: dict[tuple[int, int], int] = {}
-        self._by_content: dict[bytes, int] = {}
+        self._by_content = ContentIndex()
         # a tensor that was made on the way must outlive the view of its bytes
         self._owners: list[torch.Tensor] = []
 
@@ -31,16 +30,14 @@ class ConstantPool:
         """
         data = tensor_bytes(tensor)
         address = (tensor.data_ptr(), len(data))
-        content = bytes(data) if len(data) <= _COMPARED else None
-        index = self._by_content.get(content) if content is not None else self._by_address.get(address)
+        index = self._by_address.get(address)
         if index is None:
+            index = self._by_content.find_or_add([data], len(self._data) + 1)
+            self._by_address[address] = index
+            self._owners.append(tensor)
+        if index > len(self._data):
             self._data.append(data)
             self._names.append(set())
-            self._owners.append(tensor)
-            index = len(self._data)
-            self._by_address[address] = index
-            if content is not None:
-                self._by_content[content] = index
         self._names[index - 1].add(name)
         return index
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.options import ProgramOptions
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class EmittedProgram:
         constant_names: fully qualified names of each constant, sorted; more than one where weights are tied.
         mutable_data: initial bytes of mutable buffer 1, 2, ...
         external: name -> bytes of each weight that is read from a `.ptd`; the `.pte` does not have them.
+        options: how the file is laid out.
     """
 
     methods: list[EmittedMethod]
@@ -140,3 +142,4 @@ class EmittedProgram:
     constant_names: list[tuple[str, ...]] = field(default_factory=list)
     mutable_data: list[memoryview] = field(default_factory=list)
     external: dict[str, memoryview] = field(default_factory=dict)
+    options: ProgramOptions = field(default_factory=ProgramOptions)

@@ -190,6 +190,11 @@ class _MethodEmitter:
         placement = self._storages.placements[slot]
         offset = placement.storage.offset + placement.offset
         if node.name in self._storages.mutable and node.name in self._program.constants:
+            key = self._external.key(self._program.constants[node.name], sizes)
+            if key is not None:
+                return TensorValue(
+                    scalar_type, sizes, offset=offset, is_mutable=True, name=key, is_external=True
+                )
             self._mutable_data.append(tensor_bytes(self._program.constants[node.name]))
             name = self._targets[node.name] or node.name
             return TensorValue(

@@ -5,86 +5,97 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from delegatec.program.emitted import EmittedProgram
+import numpy as np
 
-# Alignment in bytes of a segment, and of a constant in its segment. Source: the runtime's loader, which maps
-# segments and wants tensors at 16 bytes.
-SEGMENT_ALIGNMENT: Final = 128
-CONSTANT_ALIGNMENT: Final = 16
-
-# What a segment is made of: parts, each with its offset in the segment.
-Parts = list[tuple[int, bytes | memoryview]]
+from delegatec.program.content import ContentIndex
+from delegatec.program.emitted import Delegate, EmittedProgram
+from delegatec.program.segments import Parts, Segments, align, concatenate
 
 
 @dataclass
 class Layout:
-    """Segments of a program.
+    """Where things are.
 
     Attributes:
-        segments: (offset from the segment base, size in bytes) of each.
-        parts: what each segment is made of.
+        segments: all segments.
         constant_segment: index of the segment with the constants.
         constant_offsets: offset of each constant in it; entry 0 stands for "no constant".
         mutable_segment: index of the segment with the initial bytes of mutable buffers.
         mutable_offsets: as `constant_offsets`.
-        delegate_segments: method -> segment of each of its delegates.
+        inline: blobs that lie inside the FlatBuffer.
+        delegates: method -> for each of its delegates the segment, or the index of the inline blob.
     """
 
-    segments: list[tuple[int, int]] = field(default_factory=list)
-    parts: list[Parts] = field(default_factory=list)
+    segments: Segments
     constant_segment: int = 0
     constant_offsets: list[int] = field(default_factory=list)
     mutable_segment: int = 0
     mutable_offsets: list[int] = field(default_factory=list)
-    delegate_segments: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, parts: Parts) -> int:
-        """Index of a new segment."""
-        size = max((offset + len(data) for offset, data in parts), default=0)
-        start = align(sum(self.segments[-1]), SEGMENT_ALIGNMENT) if self.segments else 0
-        self.segments.append((start, size))
-        self.parts.append(parts)
-        return len(self.segments) - 1
+    inline: list[Sequence[bytes | memoryview]] = field(default_factory=list)
+    delegates: dict[str, list[int]] = field(default_factory=dict)
 
 
 def lay_out(program: EmittedProgram) -> Layout:
-    """Constants first, then mutable data, then delegates in order; equal constants are one already."""
-    layout = Layout()
-    layout.constant_offsets, parts = _pack(program.constants)
+    """Constants first, then mutable data, then delegates in order; equal blobs are stored once."""
+    options = program.options
+    layout = Layout(Segments(options.segment_alignment))
+    layout.constant_offsets, parts = pack(program.constants, options.constant_alignment)
     if parts:
-        layout.constant_segment = layout.add(parts)
-    layout.mutable_offsets, parts = _pack(program.mutable_data)
+        layout.constant_segment = layout.segments.add(parts, options.constant_alignment)
+    layout.mutable_offsets, parts = pack(program.mutable_data, options.constant_alignment)
     if parts:
-        layout.mutable_segment = layout.add(parts)
+        layout.mutable_segment = layout.segments.add(parts, options.constant_alignment)
+    known = ContentIndex()
     for method in program.methods:
-        layout.delegate_segments[method.name] = [
-            layout.add(_concatenate(delegate.blob)) for delegate in method.delegates
-        ]
+        layout.delegates[method.name] = [_place(program, layout, known, d) for d in method.delegates]
     return layout
 
 
-def align(offset: int, alignment: int) -> int:
-    """The first multiple of `alignment` that is not below `offset`."""
-    return -(-offset // alignment) * alignment
+def _place(program: EmittedProgram, layout: Layout, known: ContentIndex, delegate: Delegate) -> int:
+    inline = program.options.inline_delegates
+    fresh = len(layout.inline) if inline else len(layout.segments.spans)
+    index = known.find_or_add(delegate.blob, fresh)
+    if index == fresh and inline:
+        layout.inline.append(delegate.blob)
+    elif index == fresh:
+        layout.segments.add(concatenate(delegate.blob), program.options.delegate_alignment)
+    return index
 
 
-def _pack(data: Sequence[memoryview]) -> tuple[list[int], Parts]:
-    offsets, end = [0], 0
+def pack(data: Sequence[memoryview], alignment: int) -> tuple[list[int], Parts]:
+    """Lays runs of bytes behind each other in one segment; one that is a part of another lies inside it.
+
+    Args:
+        data: the runs.
+        alignment: of each, in bytes.
+
+    Returns:
+        The offset of each run, behind a leading 0, and what the segment is made of.
+    """
+    inside = _contained(data, alignment)
+    offsets, end = [0] * (len(data) + 1), 0
     parts: Parts = []
-    for item in data:
-        start = align(end, CONSTANT_ALIGNMENT)
-        offsets.append(start)
-        parts.append((start, item))
-        end = start + len(item)
+    for index, item in enumerate(data):
+        if index not in inside:
+            offsets[index + 1] = align(end, alignment)
+            parts.append((offsets[index + 1], item))
+            end = offsets[index + 1] + len(item)
+    for index, (owner, offset) in inside.items():
+        offsets[index + 1] = offsets[owner + 1] + offset
     return offsets, parts
 
 
-def _concatenate(blob: Sequence[bytes | memoryview]) -> Parts:
-    parts: Parts = []
-    end = 0
-    for part in blob:
-        parts.append((end, part))
-        end += len(part)
-    return parts
+def _contained(data: Sequence[memoryview], alignment: int) -> dict[int, tuple[int, int]]:
+    """Run that is a view of a part of another one's memory -> that one, and the offset in it."""
+    starts = [np.frombuffer(item, np.uint8).ctypes.data if len(item) else 0 for item in data]
+    order = sorted((i for i in range(len(data)) if len(data[i])), key=lambda i: (starts[i], -len(data[i])))
+    found: dict[int, tuple[int, int]] = {}
+    owner = -1
+    for index in order:
+        offset = starts[index] - starts[owner]
+        if owner >= 0 and offset + len(data[index]) <= len(data[owner]) and offset % alignment == 0:
+            found[index] = (owner, offset)
+        elif owner < 0 or offset + len(data[index]) > len(data[owner]):
+            owner = index
+    return found

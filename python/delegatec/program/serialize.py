@@ -22,6 +22,8 @@ from delegatec.program.serialize_value import serialize_value
 
 FILE_IDENTIFIER: Final = b"ET12"
 _VERSION: Final = 0
+# What the schema asks for of blobs in the FlatBuffer.
+_LEAST_ALIGNMENT: Final = 16
 
 
 def serialize(program: EmittedProgram, layout: Layout) -> bytes:
@@ -35,8 +37,13 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
         The finished buffer, root offset first.
     """
     b = flatbuffers.Builder(64 * 1024)
-    plans = vector(b, [_plan(b, method, layout) for method in program.methods])
-    segments = vector(b, [_segment(b, offset, size) for offset, size in layout.segments])
+    locations = schema.DataLocation
+    location = locations.INLINE if program.options.inline_delegates else locations.SEGMENT
+    inline = None
+    if layout.inline:
+        inline = vector(b, [_inline_blob(b, blob, inline_alignment(program)) for blob in layout.inline])
+    plans = vector(b, [_plan(b, method, layout, location) for method in program.methods])
+    segments = vector(b, [_segment(b, offset, size) for offset, size in layout.segments.spans])
     constants = _subsegments(b, layout.constant_segment, layout.constant_offsets)
     mutable = None
     if program.mutable_data:
@@ -44,6 +51,8 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
     schema.ProgramStart(b)
     schema.ProgramAddVersion(b, _VERSION)
     schema.ProgramAddExecutionPlan(b, plans)
+    if inline is not None:
+        schema.ProgramAddBackendDelegateData(b, inline)
     schema.ProgramAddSegments(b, segments)
     schema.ProgramAddConstantSegment(b, constants)
     if mutable is not None:
@@ -52,7 +61,27 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
     return bytes(b.Output())
 
 
-def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
+def inline_alignment(program: EmittedProgram) -> int:
+    """Bytes that everything in the FlatBuffer is aligned to at most: blobs inside of it, if there are."""
+    options = program.options
+    return max(_LEAST_ALIGNMENT, options.delegate_alignment if options.inline_delegates else 1)
+
+
+def _inline_blob(b: Any, blob: Sequence[bytes | memoryview], alignment: int) -> int:
+    size = sum(map(len, blob))
+    b.StartVector(1, size, alignment)
+    # the builder has made room for it, and fills its buffer from the end
+    b.head = position = b.Head() - size
+    for part in blob:
+        b.Bytes[position : position + len(part)] = part
+        position += len(part)
+    data = b.EndVector()
+    schema.BackendDelegateInlineDataStart(b)
+    schema.BackendDelegateInlineDataAddData(b, data)
+    return int(schema.BackendDelegateInlineDataEnd(b))
+
+
+def _plan(b: Any, method: EmittedMethod, layout: Layout, location: int) -> int:
     name, in_spec, out_spec = (
         b.CreateString(text) for text in (method.name, method.in_spec, method.out_spec)
     )
@@ -67,8 +96,8 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
     delegates = vector(
         b,
         [
-            _delegate(b, delegate, segment)
-            for delegate, segment in zip(method.delegates, layout.delegate_segments[method.name], strict=True)
+            _delegate(b, delegate, location, index)
+            for delegate, index in zip(method.delegates, layout.delegates[method.name], strict=True)
         ],
     )
     # arena 0 is reserved
@@ -124,12 +153,12 @@ def _operator(b: Any, name: str, overload: str) -> int:
     return int(schema.OperatorEnd(b))
 
 
-def _delegate(b: Any, delegate: Delegate, segment: int) -> int:
+def _delegate(b: Any, delegate: Delegate, location: int, index: int) -> int:
     backend_id = b.CreateString(delegate.backend_id)
     specs = vector(b, [_compile_spec(b, key, value) for key, value in delegate.compile_specs])
     schema.BackendDelegateDataReferenceStart(b)
-    schema.BackendDelegateDataReferenceAddLocation(b, schema.DataLocation.SEGMENT)
-    schema.BackendDelegateDataReferenceAddIndex(b, segment)
+    schema.BackendDelegateDataReferenceAddLocation(b, location)
+    schema.BackendDelegateDataReferenceAddIndex(b, index)
     processed = schema.BackendDelegateDataReferenceEnd(b)
     schema.BackendDelegateStart(b)
     schema.BackendDelegateAddId(b, backend_id)

@@ -7,14 +7,14 @@ import struct
 from typing import BinaryIO, Final
 
 from delegatec.program.emitted import EmittedProgram
-from delegatec.program.layout import SEGMENT_ALIGNMENT, align, lay_out
-from delegatec.program.serialize import serialize
+from delegatec.program.layout import lay_out
+from delegatec.program.segments import align, write_file
+from delegatec.program.serialize import inline_alignment, serialize
 
 # The extended header stands between the file identifier and the rest of the FlatBuffer.
 # Source: runtime/executor of ExecuTorch 1.4.1, "eh00".
 _HEADER: Final = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC: Final = b"eh00"
-_ROOT_AND_IDENTIFIER: Final = 8
 
 
 def write_program(program: EmittedProgram, file: BinaryIO) -> None:
@@ -26,22 +26,14 @@ def write_program(program: EmittedProgram, file: BinaryIO) -> None:
     """
     layout = lay_out(program)
     flatbuffer = serialize(program, layout)
-    if not any(size for _, size in layout.segments):
+    if not any(size for _, size in layout.segments.spans):
         file.write(flatbuffer)
         return
     # the header moves everything behind it, and alignment in the buffer must stay
-    shift = align(_HEADER.size, 16)
-    root = struct.unpack_from("<I", flatbuffer)[0] + shift
-    program_size = len(flatbuffer) + shift
-    base = align(program_size, SEGMENT_ALIGNMENT)
-    end = sum(layout.segments[-1])
-    file.write(struct.pack("<I", root) + flatbuffer[4:_ROOT_AND_IDENTIFIER])
-    file.write(_HEADER.pack(_HEADER_MAGIC, _HEADER.size, program_size, base, end).ljust(shift, b"\0"))
-    file.write(memoryview(flatbuffer)[_ROOT_AND_IDENTIFIER:])
-    position = program_size
-    for (start, _), parts in zip(layout.segments, layout.parts, strict=True):
-        for offset, data in parts:
-            target = base + start + offset
-            file.write(b"\0" * (target - position))
-            file.write(data)
-            position = target + len(data)
+    shift = align(_HEADER.size, inline_alignment(program))
+
+    def header(base: int, size: int) -> bytes:
+        fields = (_HEADER_MAGIC, _HEADER.size, len(flatbuffer) + shift, base, size)
+        return _HEADER.pack(*fields).ljust(shift, b"\0")
+
+    write_file(file, flatbuffer, layout.segments, header)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader: any .pte, checked in every offset, as plain immutable values."""
+"""The reader: any .pte and any .ptd, checked in every offset, as plain immutable values."""
 
+from delegatec.program.reader.flat_tensor import FlatTensors as FlatTensors
+from delegatec.program.reader.flat_tensor import parse_flat_tensors as parse_flat_tensors
+from delegatec.program.reader.flat_tensor import read_flat_tensors as read_flat_tensors
 from delegatec.program.reader.read import parse_program as parse_program
 from delegatec.program.reader.read import read_program as read_program

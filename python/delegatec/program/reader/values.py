@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from delegatec_schemas import program as schema
@@ -20,7 +19,7 @@ from delegatec.program.reader.model import (
     TensorList,
     Value,
 )
-from delegatec.program.reader.types import SCALAR_KINDS
+from delegatec.program.reader.shape import read_shape
 
 _MEMBERS = {
     getattr(schema.KernelTypes, name): getattr(schema, name)
@@ -38,8 +37,6 @@ _MEMBERS = {
         "OptionalTensorList",
     )
 }
-# So many bytes can be addressed; beyond, the runtime refuses a tensor as well.
-_MAX_BYTES = 2**63 - 1
 
 
 def read_value(evalue: Table, data: Data, arena_bytes: tuple[int, ...]) -> Value:
@@ -79,39 +76,28 @@ _READERS: dict[int, Callable[[Table], Value]] = {
 
 
 def _tensor(table: Table, data: Data, arena_bytes: tuple[int, ...]) -> Tensor:
-    kind = SCALAR_KINDS.get(table.scalar("ScalarType"))
-    if kind is None:
-        table.fail(f"unknown scalar type {table.scalar('ScalarType')}")
-    sizes: tuple[int, ...] = table.array("Sizes")
-    dim_order: tuple[int, ...] = table.array("DimOrder") or tuple(range(len(sizes)))
-    if any(size < 0 for size in sizes):
-        table.fail(f"sizes {sizes} are negative")
-    if sorted(dim_order) != list(range(len(sizes))):
-        table.fail(f"dim_order {dim_order} is no permutation of {len(sizes)} dimensions")
-    nbytes = math.prod(sizes) * kind.itemsize
-    if nbytes > _MAX_BYTES:
-        table.fail(f"sizes {sizes} overflow")
+    shape = read_shape(table)
     if table.scalar("StorageOffset") != 0:
         table.fail(f"storage_offset {table.scalar('StorageOffset')} is not supported")
     dynamism = table.scalar("ShapeDynamism")
     if dynamism not in {member.value for member in Dynamism}:
         table.fail(f"unknown shape_dynamism {dynamism}")
     index = table.scalar("DataBufferIdx")
-    allocation = _allocation(table, nbytes, arena_bytes)
+    allocation = _allocation(table, shape.nbytes, arena_bytes)
     extra = table.child("ExtraTensorInfo")
     name = extra.text("FullyQualifiedName") if extra is not None else ""
     external = extra is not None and extra.scalar("Location") == schema.TensorDataLocation.EXTERNAL
     content: memoryview | None = None
     if index > 0 and not external:
         if allocation is None:
-            content = data.constant(index, nbytes, table)
+            content = data.constant(index, shape.nbytes, table)
         else:
             group = extra.scalar("MutableDataSegmentsIdx") if extra is not None else 0
-            content = data.initial_state(group, index, nbytes, table)
+            content = data.initial_state(group, index, shape.nbytes, table)
     return Tensor(
-        kind=kind,
-        sizes=sizes,
-        dim_order=dim_order,
+        kind=shape.kind,
+        sizes=shape.sizes,
+        dim_order=shape.dim_order,
         dynamism=Dynamism(dynamism),
         allocation=allocation,
         data_index=index,

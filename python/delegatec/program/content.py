@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds equal runs of bytes without hashing all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+import numpy as np
+
+# What is looked at of every run: so many places of so many bytes. Only runs that agree there are compared.
+_PLACES: Final = 16
+_PLACE_BYTES: Final = 32
+# Bytes that are compared at a time, so that the comparison needs little memory.
+_STEP: Final = 1 << 20
+
+Parts = Sequence[bytes | memoryview]
+
+
+class ContentIndex:
+    """Runs of bytes, each a sequence of parts, by content. Runs that are split otherwise count as others."""
+
+    def __init__(self) -> None:
+        self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}
+
+    def find_or_add(self, parts: Parts, index: int) -> int:
+        """The number of a run with this content.
+
+        Args:
+            parts: the bytes; kept, not copied.
+            index: the run's number, if there is none yet with its content.
+        """
+        alike = self._runs.setdefault(tuple(map(_fingerprint, parts)), [])
+        for other, number in alike:
+            if all(map(_equal, parts, other)):
+                return number
+        alike.append((parts, index))
+        return index
+
+
+def _fingerprint(part: bytes | memoryview) -> Hashable:
+    size = len(part)
+    step = max(1, size // _PLACES)
+    return size, b"".join(part[start : start + _PLACE_BYTES] for start in range(0, size, step))
+
+
+def _equal(first: bytes | memoryview, second: bytes | memoryview) -> bool:
+    # numpy compares whole words; a memoryview byte by byte
+    one, other = np.frombuffer(first, np.uint8), np.frombuffer(second, np.uint8)
+    return all(
+        np.array_equal(one[start : start + _STEP], other[start : start + _STEP])
+        for start in range(0, len(one), _STEP)
+    )

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equal runs of bytes are found, and no others."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delegatec.program.content import ContentIndex
+
+
+@given(st.lists(st.lists(st.binary(max_size=70), max_size=3), max_size=12))
+def test_equal_runs_have_one_number(runs: list[list[bytes]]) -> None:
+    index = ContentIndex()
+    numbers = [index.find_or_add(run, position) for position, run in enumerate(runs)]
+    assert numbers == [runs.index(run) for run in runs]
+
+
+def test_one_byte_makes_a_difference_anywhere() -> None:
+    index = ContentIndex()
+    size = 3 * 2**20 + 5
+    assert index.find_or_add([bytes(size)], 0) == 0
+    for number, position in enumerate((0, 77, 2**20, size - 1), start=1):
+        changed = bytearray(size)
+        changed[position] = 1
+        assert index.find_or_add([bytes(changed)], number) == number
+    assert index.find_or_add([memoryview(bytearray(size))], 9) == 0

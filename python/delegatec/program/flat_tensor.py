@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a .ptd: named tensors for programs that have them outside of themselves, streamed.
+
+Source of the container: extension/flat_tensor of ExecuTorch 1.4.1. One segment a run of bytes, so that the
+runtime loads of the file what a program reads, and nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
+
+import flatbuffers
+import torch
+from delegatec_schemas import flat_tensor as schema
+
+from delegatec.program.constants import tensor_bytes
+from delegatec.program.flatbuffer import ints, vector
+from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program.segments import Segments, align, write_file
+
+FILE_IDENTIFIER: Final = b"FT01"
+_VERSION: Final = 0
+# Magic, its length, where the FlatBuffer goes on, its size, segment base, size of all segments.
+_HEADER: Final = struct.Struct("<4sIQQQQ")
+_HEADER_MAGIC: Final = b"FH01"
+_HEADER_BYTES: Final = align(_HEADER.size, 16)
+DEFAULT_ALIGNMENT: Final = 128
+
+
+def write_flat_tensors(
+    tensors: Mapping[str, torch.Tensor], file: BinaryIO, *, alignment: int = DEFAULT_ALIGNMENT
+) -> None:
+    """Writes a data file. The bytes of tensors are not copied on their way.
+
+    Args:
+        tensors: name -> tensor on CPU, dense and row-major. Those in the same memory are stored once.
+        file: open for writing in binary, at its beginning.
+        alignment: in bytes, of each tensor in the file; a power of two, 16 or more.
+    """
+    segments = Segments(alignment)
+    by_place: dict[tuple[int, int], int] = {}
+    b = flatbuffers.Builder(16 * 1024)
+    entries = []
+    for name, tensor in tensors.items():
+        data = tensor_bytes(tensor)
+        place = (tensor.data_ptr(), len(data))
+        if place not in by_place:
+            by_place[place] = segments.add([(0, data)])
+        entries.append(_entry(b, name, by_place[place], tensor))
+    named = vector(b, entries)
+    spans = vector(b, [_segment(b, offset, size) for offset, size in segments.spans])
+    schema.FlatTensorStart(b)
+    schema.FlatTensorAddVersion(b, _VERSION)
+    schema.FlatTensorAddSegments(b, spans)
+    schema.FlatTensorAddNamedData(b, named)
+    b.Finish(schema.FlatTensorEnd(b), file_identifier=FILE_IDENTIFIER)
+    flatbuffer = bytes(b.Output())
+
+    def header(base: int, size: int) -> bytes:
+        fields = (_HEADER_MAGIC, _HEADER.size, _HEADER_BYTES, len(flatbuffer), base, size)
+        return _HEADER.pack(*fields).ljust(_HEADER_BYTES, b"\0")
+
+    write_file(file, flatbuffer, segments, header)
+
+
+def _entry(b: Any, name: str, segment: int, tensor: torch.Tensor) -> int:
+    key = b.CreateString(name)
+    sizes = ints(b, tuple(tensor.shape))
+    dim_order = b.CreateByteVector(bytes(range(tensor.dim())))
+    schema.TensorLayoutStart(b)
+    schema.TensorLayoutAddScalarType(b, SCALAR_TYPES[tensor.dtype])
+    schema.TensorLayoutAddSizes(b, sizes)
+    schema.TensorLayoutAddDimOrder(b, dim_order)
+    layout = schema.TensorLayoutEnd(b)
+    schema.NamedDataStart(b)
+    schema.NamedDataAddKey(b, key)
+    schema.NamedDataAddSegmentIndex(b, segment)
+    schema.NamedDataAddTensorLayout(b, layout)
+    return int(schema.NamedDataEnd(b))
+
+
+def _segment(b: Any, offset: int, size: int) -> int:
+    schema.DataSegmentStart(b)
+    schema.DataSegmentAddOffset(b, offset)
+    schema.DataSegmentAddSize(b, size)
+    return int(schema.DataSegmentEnd(b))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets of constants: aligned, disjoint but for views of each other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.program.layout import pack
+from delegatec.program.options import ProgramOptions
+
+
+def _read(parts: list[tuple[int, bytes | memoryview]]) -> bytes:
+    content = bytearray(max((offset + len(part) for offset, part in parts), default=0))
+    for offset, part in parts:
+        content[offset : offset + len(part)] = part
+    return bytes(content)
+
+
+@pytest.mark.parametrize("alignment", [16, 64])
+def test_views_of_one_run_are_stored_once(alignment: int) -> None:
+    random_bytes = random.Random(0).randbytes
+    whole = memoryview(random_bytes(1000))
+    other = memoryview(random_bytes(100))
+    items = [whole[64:200], other, whole, whole[1:40], whole[128:], memoryview(b"")]
+    offsets, parts = pack(items, alignment)
+    content = _read(parts)
+    assert offsets[0] == 0
+    for item, offset in zip(items, offsets[1:], strict=True):
+        assert offset % alignment == 0 and content[offset : offset + len(item)] == item
+    # the one that is not aligned is stored for itself
+    assert {len(part) for _, part in parts} == {1000, 100, 39, 0}
+
+
+def test_runs_that_overlap_in_part_are_stored_both() -> None:
+    whole = memoryview(bytes(range(200)))
+    items = [whole[:128], whole[64:], whole[64:96]]
+    offsets, parts = pack(items, 16)
+    content = _read(parts)
+    assert len(parts) == 2
+    for item, offset in zip(items, offsets[1:], strict=True):
+        assert content[offset : offset + len(item)] == item
+
+
+@pytest.mark.parametrize("value", [0, -16, 3, 24, 2**31])
+def test_alignments_are_powers_of_two(value: int) -> None:
+    with pytest.raises(DelegatecError) as caught:
+        ProgramOptions(segment_alignment=value, constant_alignment=value, delegate_alignment=value)
+    assert [d.code for d in caught.value.diagnostics] == ["DC310"] * 3
+
+
+def test_constants_are_aligned_as_kernels_want_it() -> None:
+    with pytest.raises(DelegatecError, match="constant_alignment cannot be 8"):
+        ProgramOptions(segment_alignment=1, constant_alignment=8, delegate_alignment=1)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads .ptd data files, ours and others', as carefully as programs. No weight is copied."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from delegatec_schemas import flat_tensor as schema
+
+from delegatec.program.reader.guard import Table, fail
+from delegatec.program.reader.layout import Layout, slice_segment
+from delegatec.program.reader.shape import Shape, read_shape
+
+IDENTIFIER = b"FT01"
+_VERSION = 0
+# Little endian, eight bytes into the file: magic, its length, where the FlatBuffer goes on behind it, size of
+# the FlatBuffer without it, segment base, size of all segments.
+_MAGIC = b"FH01"
+_HEADER = struct.Struct("<4sIQQQQ")
+_HEADER_OFFSET = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NamedData:
+    """Data under a name.
+
+    Attributes:
+        segment: the segment that holds it; several names may have the same one.
+        offset: bytes from the start of the file.
+        data: its bytes, a view of the file: those of the tensor, or the whole segment.
+        shape: None for bytes that are no tensor.
+    """
+
+    segment: int
+    offset: int
+    data: memoryview = field(repr=False)
+    shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTensors:
+    """A whole .ptd file.
+
+    Attributes:
+        file_bytes: size of the file.
+        entries: key -> data, in the order of the file.
+    """
+
+    file_bytes: int
+    entries: dict[str, NamedData]
+
+
+def read_flat_tensors(path: Path | str) -> FlatTensors:
+    """Reads a file, which stays mapped as long as anything that was read from it lives.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DelegatecError: DC350 not a .ptd file, DC351 cut off, DC352 damaged, DC353 two entries of one name,
+            DC354 made for another version.
+        OSError: it cannot be opened.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        if size == 0:
+            fail("DC350", "not a .ptd data file: the file is empty")
+        return parse_flat_tensors(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
+
+
+def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
+    """Reads a data file from memory. See `read_flat_tensors`."""
+    view = memoryview(file).cast("B").toreadonly()
+    layout = _read_layout(view)
+    root = Table.root(schema.FlatTensor, layout.flatbuffer)
+    version = root.scalar("Version")
+    if version != _VERSION:
+        fail("DC354", f"the file has version {version} of the format; this reader knows {_VERSION}")
+    segments = [
+        (layout.segment_base + table.scalar("Offset"), slice_segment(layout, table))
+        for table in root.children("Segments")
+    ]
+    entries: dict[str, NamedData] = {}
+    for table in root.children("NamedData"):
+        key, index = table.text("Key"), table.scalar("SegmentIndex")
+        if key in entries:
+            fail("DC353", f"two entries are named {key!r}", "the file is damaged, or its writer is wrong")
+        if index >= len(segments):
+            table.fail(f"segment {index} of {len(segments)} does not exist")
+        offset, data = segments[index]
+        tensor = table.child("TensorLayout")
+        shape = None if tensor is None else read_shape(tensor)
+        if shape is not None:
+            if shape.nbytes > len(data):
+                table.fail(f"its {shape.nbytes} bytes exceed a segment of {len(data)} bytes")
+            data = data[: shape.nbytes]
+        entries[key] = NamedData(index, offset, data, shape)
+    return FlatTensors(len(view), entries)
+
+
+def _read_layout(file: memoryview) -> Layout:
+    size = len(file)
+    if size < _HEADER_OFFSET or file[4:8] != IDENTIFIER:
+        fail("DC350", f"not a .ptd data file: bytes 4 to 8 are {bytes(file[4:8])!r}, not {IDENTIFIER!r}")
+    if size < _HEADER_OFFSET + _HEADER.size:
+        fail("DC351", f"the file ends at byte {size}, inside of its header")
+    magic, length, start, flatbuffer, base, data_size = _HEADER.unpack_from(file, _HEADER_OFFSET)
+    if magic != _MAGIC or length < _HEADER.size:
+        fail("DC352", f"the header is {magic!r} of {length} bytes, not {_MAGIC!r} of {_HEADER.size} or more")
+    end = start + flatbuffer
+    if end > size or base > size or base + data_size > size:
+        fail(
+            "DC351",
+            f"the file is {size} bytes long; its header promises {max(end, base + data_size)}",
+            "it was cut off",
+        )
+    if data_size and base < end:
+        fail("DC352", f"the segments begin at byte {base}, inside of the FlatBuffer of {end} bytes")
+    return Layout(flatbuffer=file[:end], segments=file[base : base + data_size], segment_base=base)

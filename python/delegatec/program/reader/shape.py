@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading dtype, shape and order of dimensions of a tensor, of a program or of a data file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from delegatec.program.reader.guard import Table
+from delegatec.program.reader.types import SCALAR_KINDS, ScalarKind
+
+# So many bytes can be addressed; beyond, the runtime refuses a tensor as well.
+_MAX_BYTES = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Dtype, sizes, and dimensions from the outermost in memory to the innermost."""
+
+    kind: ScalarKind
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return math.prod(self.sizes) * self.kind.itemsize
+
+
+def read_shape(table: Table) -> Shape:
+    """Reads them of a table with scalar_type, sizes and dim_order, and checks that they make sense."""
+    kind = SCALAR_KINDS.get(table.scalar("ScalarType"))
+    if kind is None:
+        table.fail(f"unknown scalar type {table.scalar('ScalarType')}")
+    sizes: tuple[int, ...] = table.array("Sizes")
+    dim_order: tuple[int, ...] = table.array("DimOrder") or tuple(range(len(sizes)))
+    if any(size < 0 for size in sizes):
+        table.fail(f"sizes {sizes} are negative")
+    if sorted(dim_order) != list(range(len(sizes))):
+        table.fail(f"dim_order {dim_order} is no permutation of {len(sizes)} dimensions")
+    shape = Shape(kind, sizes, dim_order)
+    if shape.nbytes > _MAX_BYTES:
+        table.fail(f"sizes {sizes} overflow")
+    return shape
