@@ -7,6 +7,7 @@ ExportedProgramInfo = provider(
         "label": "Label: the target that exported the model.",
         "program": "File: the canonical `.pt2` archive.",
         "signature": "File: names, shapes and dtypes of the methods' inputs and outputs, as JSON.",
+        "weights": "File: the model's weights as a `.ptd`, for programs that have them outside.",
     },
 )
 
@@ -23,5 +24,6 @@ DelegateProgramInfo = provider(
         "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
         "program": "File: the `.pte` program.",
         "report": "File: what became of each node, and why, as one HTML file.",
+        "weights": "File: the `.ptd` of the exported program, if the program has weights there; None otherwise.",
     },
 )

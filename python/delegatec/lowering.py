@@ -18,7 +18,7 @@ from delegatec.delegation import (
 )
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
-from delegatec.program import EmittedProgram, emit
+from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernel_check import check_kernels
 from delegatec.report.debug_map import Sources, sources_of
 
@@ -59,6 +59,8 @@ def lower(
     require_full_delegation: bool = False,
     keep_text: bool = False,
     registry: BackendRegistry | None = None,
+    external_weights: bool = False,
+    program_options: ProgramOptions | None = None,
 ) -> Lowered:
     """Compiles the methods of a model.
 
@@ -69,11 +71,15 @@ def lower(
         require_full_delegation: whether an operator that the backend leaves is an error.
         keep_text: whether to keep the edge program as text.
         registry: where backends are found; those that come with the compiler by default.
+        external_weights: whether the runtime's kernels find the model's weights in a `.ptd` beside the
+            program, which `program.write_flat_tensors` writes of `program.weights_of(methods)`.
+        program_options: how the program is laid out in its file.
 
     Raises:
         DelegatecError: DC2xx to DC4xx, the problems of all methods at once.
     """
     options = dict(options or {})
+    external = ExternalWeights(weights_of(methods) if external_weights else {})
     if backend == PORTABLE:
         settings = resolve_options(PORTABLE, {}, options)
         if require_full_delegation:
@@ -90,7 +96,8 @@ def lower(
             methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
         )
         texts = _texts(programs) if keep_text else {}
-        return Lowered(emit(programs), programs, {}, _sources(programs), texts, backend, settings)
+        emitted = emit(programs, external=external, options=program_options)
+        return Lowered(emitted, programs, {}, _sources(programs), texts, backend, settings)
 
     if registry is None:
         from delegatec.backends import builtin_backends  # The portable way needs none of them.
@@ -108,7 +115,8 @@ def lower(
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    return Lowered(emit(programs), programs, reports, sources, texts, chosen.name, settings)
+    emitted = emit(programs, external=external, options=program_options)
+    return Lowered(emitted, programs, reports, sources, texts, chosen.name, settings)
 
 
 def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:

@@ -3,6 +3,7 @@
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":layout_options.bzl", "check_alignment")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -19,6 +20,24 @@ def _check_entry(ctx):
         "  help: write the module without folder and without .py, such as entry = \"%s:build\"" % modules[0],
         "",
     ]))
+
+def _weights(ctx, program):
+    """Declares the action that writes the `.ptd`, which runs when something wants the file."""
+    check_alignment(ctx.label, "weights_alignment", ctx.attr.weights_alignment)
+    weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
+    args = delegatec_arguments(ctx, "weights")
+    args.add(program, format = "--program=%s")
+    args.add(weights, format = "--ptd=%s")
+    args.add(ctx.attr.weights_alignment, format = "--segment-alignment=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset([program]),
+        mnemonic = "DelegateWeights",
+        outputs = [weights],
+        progress_message = "Writing the weights of %s" % ctx.label,
+    )
+    return weights
 
 def _exported_program_impl(ctx):
     _check_entry(ctx)
@@ -48,6 +67,7 @@ def _exported_program_impl(ctx):
         outputs = [program, signature],
         progress_message = "Exporting %s" % ctx.label,
     )
+    weights = _weights(ctx, program)
     return [
         DefaultInfo(
             files = depset([program]),
@@ -57,8 +77,12 @@ def _exported_program_impl(ctx):
             label = ctx.label,
             program = program,
             signature = signature,
+            weights = weights,
         ),
-        OutputGroupInfo(signature = depset([signature])),
+        OutputGroupInfo(
+            signature = depset([signature]),
+            weights = depset([weights]),
+        ),
     ]
 
 exported_program = rule(
@@ -68,6 +92,8 @@ Exports a PyTorch model, once for all the programs that are made of it.
 
 `entry` is called in a process with a fixed seed, without network or home, that sees only `srcs`, `data` and
 `deps`. What it returns is exported and written as `NAME.pt2`. The same inputs give the same bytes.
+
+The output group `weights` is `NAME.ptd`: the model's weights by name, for programs with `external_weights`.
 """,
     attrs = {
         "data": attr.label_list(
@@ -91,6 +117,10 @@ Exports a PyTorch model, once for all the programs that are made of it.
             allow_empty = False,
             allow_files = [".py"],
             doc = "The model's sources. They import each other by file name, and others from the workspace's root.",
+        ),
+        "weights_alignment": attr.int(
+            default = 128,
+            doc = "Bytes that each tensor of the `.ptd` is aligned to: a power of two.",
         ),
     },
     provides = [ExportedProgramInfo],

@@ -4,18 +4,20 @@
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "check_backend")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "add_layout_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
 
-LOWER_ATTRS = {
-    "program": attr.label(
+LOWER_ATTRS = dict(
+    LAYOUT_ATTRS,
+    program = attr.label(
         mandatory = True,
         doc = "The `exported_program` to lower.",
         providers = [ExportedProgramInfo],
     ),
-}
+)
 
 DELEGATE_ATTRS = dict(
-    LOWER_ATTRS,
+    dict(LOWER_ATTRS, **DELEGATE_LAYOUT_ATTRS),
     require_full_delegation = attr.bool(
         default = False,
         doc = "Whether an operator that the backend does not take is an error, instead of running on the CPU.",
@@ -58,6 +60,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
     args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
     if getattr(ctx.attr, "require_full_delegation", False):
         args.add("--require-full-delegation")
+    add_layout_arguments(ctx, args)
     for flag, output in outputs.items():
         args.add(output, format = "--" + flag + "=%s")
     delegatec_action(
@@ -68,10 +71,12 @@ def lower_program(ctx, backend, options = {}, plugin = []):
         outputs = outputs.values(),
         progress_message = "Lowering %s for %s" % (ctx.label, backend),
     )
+    weights = exported.weights if ctx.attr.external_weights else None
+    files = [outputs["pte"]] + ([weights] if weights else [])
     return [
         DefaultInfo(
-            files = depset([outputs["pte"]]),
-            runfiles = ctx.runfiles([outputs["pte"]]),
+            files = depset(files),
+            runfiles = ctx.runfiles(files),
         ),
         DelegateProgramInfo(
             backend = backend,
@@ -84,6 +89,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
             plugin_imports = python.imports,
             program = outputs["pte"],
             report = outputs["report"],
+            weights = weights,
         ),
         OutputGroupInfo(
             debug = depset([outputs["debug"]]),

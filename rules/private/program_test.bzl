@@ -16,12 +16,16 @@ def _program_test_impl(ctx):
         "'--rtol=%s'" % ctx.attr.rtol,
         "--seeds=%d" % ctx.attr.seeds,
     ]
+    files = [info.exported.program, info.program]
+    if info.weights:
+        arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
+        files.append(info.weights)
     if is_plugin(info.backend):
         arguments.append("'--backend=%s'" % info.backend)
     return [delegatec_launcher(
         ctx,
         arguments = arguments,
-        files = [info.exported.program, info.program],
+        files = files,
         imports = info.plugin_imports,
         plugin_files = info.plugin_files,
         verb = "verify",

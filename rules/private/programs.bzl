@@ -24,7 +24,7 @@ def exported_program(name, srcs, entry, **kwargs):
         name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints what is in it.
         srcs: the model's sources.
         entry: `module:function`, what returns the `delegatec.Model`.
-        **kwargs: `deps`, `data`, `seed`, and the attributes of every rule.
+        **kwargs: `deps`, `data`, `seed`, `weights_alignment`, and the attributes of every rule.
     """
     _exported_program(name = name, srcs = srcs, entry = entry, **kwargs)
     _inspect(name, kwargs)
@@ -36,7 +36,8 @@ def delegate_program(name, program, backend, **kwargs):
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
         backend: a built-in backend, or `module:attribute` of a plug-in in `deps`.
-        **kwargs: `options`, `deps`, `require_full_delegation`, and the attributes of every rule.
+        **kwargs: `options`, `deps`, `require_full_delegation`, `external_weights`, those of the file's layout
+            (`segment_alignment` and the like), and the attributes of every rule.
     """
     _delegate_program(name = name, program = program, backend = backend, **kwargs)
     _inspect(name, kwargs)
@@ -47,7 +48,8 @@ def mps_program(name, program, **kwargs):
     Args:
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
-        **kwargs: `precision`, `require_full_delegation`, and the attributes of every rule.
+        **kwargs: `precision`, `require_full_delegation`, `external_weights`, those of the file's layout
+            (`segment_alignment` and the like), and the attributes of every rule.
     """
     _mps_program(name = name, program = program, **kwargs)
     _inspect(name, kwargs)
@@ -58,7 +60,8 @@ def portable_program(name, program, **kwargs):
     Args:
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
-        **kwargs: the attributes of every rule.
+        **kwargs: `external_weights`, `segment_alignment`, `constant_alignment`, and the attributes of every
+            rule.
     """
     _portable_program(name = name, program = program, **kwargs)
     _inspect(name, kwargs)

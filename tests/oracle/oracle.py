@@ -18,17 +18,19 @@ class OracleProgram:
 
     Args:
         pte: the file, or its bytes.
+        ptd: the data file beside it, or its bytes.
 
     Raises:
         RuntimeError: the runtime refuses the file.
     """
 
-    def __init__(self, pte: Path | str | bytes) -> None:
+    def __init__(self, pte: Path | str | bytes, ptd: Path | str | bytes | None = None) -> None:
         if isinstance(pte, bytes):
-            self._module = _portable_lib._load_for_executorch_from_buffer(pte)
-            self._kept = pte  # the runtime keeps a pointer into it
+            assert ptd is None or isinstance(ptd, bytes), "the runtime takes two files, or two buffers"
+            self._module = _portable_lib._load_for_executorch_from_buffer(pte, ptd)
+            self._kept = pte, ptd  # the runtime keeps pointers into them
         else:
-            self._module = _portable_lib._load_for_executorch(str(pte))
+            self._module = _portable_lib._load_for_executorch(str(pte), None if ptd is None else str(ptd))
 
     @property
     def methods(self) -> list[str]:

@@ -17,6 +17,14 @@ def _export_test_impl(ctx):
     asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.signature.json"], names_of(target[OutputGroupInfo].signature))
 
+    # The weights by themselves are made of the archive, and only for who asks.
+    weights = action_of(env, "DelegateWeights")
+    asserts.equals(env, ["mlp.ptd"], names_of(weights.outputs))
+    asserts.equals(env, weights.outputs.to_list(), target[OutputGroupInfo].weights.to_list())
+    asserts.equals(env, weights.outputs.to_list(), [info.weights])
+    asserts.equals(env, ["128"], flags_of(weights)["segment-alignment"])
+    asserts.false(env, "tests/rules/models/mlp.py" in [file.short_path for file in weights.inputs.to_list()])
+
     flags = flags_of(action)
     asserts.equals(env, ["mlp:build"], flags["entry"])
     asserts.equals(env, ["tests/rules/models/mlp.py"], flags["source"])

@@ -15,7 +15,9 @@ def _lowering_test_impl(ctx):
     # One program, and what else there is to know about it in groups that only who asks for them gets.
     groups = {"debug": ".debug.json", "ir": ".ir.txt", "manifest": ".manifest.json", "report": ".report.html"}
     asserts.equals(env, sorted([name + ".pte"] + [name + suffix for suffix in groups.values()]), names_of(action.outputs))
-    asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
+    weights = [info.weights] if ctx.attr.external_weights else []
+    asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
+    asserts.equals(env, ["mlp.ptd"] if ctx.attr.external_weights else [], [file.basename for file in weights])
     for group, suffix in groups.items():
         asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
         asserts.equals(env, name + suffix, getattr(info, group).basename)
@@ -32,6 +34,9 @@ def _lowering_test_impl(ctx):
         flags.get("option", []),
     )
     asserts.equals(env, ctx.attr.require_full_delegation, "require-full-delegation" in flags)
+    asserts.equals(env, ctx.attr.external_weights, "external-weights" in flags)
+    for flag, value in dict({"constant-alignment": "16", "segment-alignment": "128"}, **ctx.attr.layout).items():
+        asserts.equals(env, [value], flags[flag])
 
     # The model's sources are not read again: an edit that leaves the .pt2 as it was lowers nothing.
     inputs = [file.short_path for file in action.inputs.to_list()]
@@ -46,6 +51,8 @@ _lowering_test = analysistest.make(
     attrs = {
         "backend": attr.string(),
         "expected_inputs": attr.string_list(),
+        "external_weights": attr.bool(),
+        "layout": attr.string_dict(),
         "options": attr.string_dict(),
         "require_full_delegation": attr.bool(),
     },
@@ -94,6 +101,14 @@ def lowering_tests(name):
         target_under_test = "//tests/rules/models:mlp_portable",
     )
     _lowering_test(
+        name = name + "_portable_external",
+        size = "small",
+        backend = "portable",
+        external_weights = True,
+        layout = {"constant-alignment": "64", "segment-alignment": "4096"},
+        target_under_test = "//tests/rules/models:mlp_portable_external",
+    )
+    _lowering_test(
         name = name + "_plugin",
         size = "small",
         backend = "tests.rules.models.activation:backend",
@@ -103,5 +118,5 @@ def lowering_tests(name):
     )
     native.test_suite(
         name = name,
-        tests = [name + suffix for suffix in ["_mps", "_mps_fp16", "_plugin", "_portable"]],
+        tests = [name + suffix for suffix in ["_mps", "_mps_fp16", "_plugin", "_portable", "_portable_external"]],
     )

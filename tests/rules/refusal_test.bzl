@@ -29,7 +29,11 @@ def refusal_tests(name):
     mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
     exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
+    mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
+    exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     refusals = {
+        "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
+        "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec inspect`: what is in a `.pte`, a `.pt2`, or the blob of a delegate."""
+"""`delegatec inspect`: what is in a `.pte`, a `.ptd`, a `.pt2`, or the blob of a delegate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 # How many bytes tell what a file is.
 _HEAD: Final = 16
 _ZIP: Final = b"PK\x03\x04"
-_PROGRAM: Final = b"ET12"  # at byte 4, as of every FlatBuffer with an identifier
+# at byte 4, as of every FlatBuffer with an identifier
+_PROGRAM: Final = b"ET12"
+_DATA_FILE: Final = b"FT01"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("file", metavar="FILE", help="a .pte, a .pt2, or a bare blob of a delegate")
+    parser.add_argument("file", metavar="FILE", help="a .pte, a .ptd, a .pt2, or a bare blob of a delegate")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it")
     parser.add_argument(
         "--blobs", action="store_true", help="of a .pte as text: also what is in the blobs of its delegates"
@@ -38,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.format == "json":
                 raise CommandLineError("--blobs: only with --format text")
             text += _blobs_of(arguments.file)
+    elif head[4:8] == _DATA_FILE:
+        text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
         text = _exported(arguments.file, arguments.format)
     else:
@@ -52,6 +56,14 @@ def _program(path: str, format_: str) -> str:
 
     contents = inspect_program(path)
     return _json(dataclasses.asdict(contents)) if format_ == "json" else format_program(contents)
+
+
+def _data_file(path: str, format_: str) -> str:
+    from delegatec.report.data_file import inspect_data_file
+    from delegatec.report.text import format_data_file
+
+    contents = inspect_data_file(path)
+    return _json(dataclasses.asdict(contents)) if format_ == "json" else format_data_file(contents)
 
 
 def _blobs_of(path: str) -> str:
@@ -99,7 +111,7 @@ def _blob(path: str, format_: str) -> str:
         [
             Diagnostic(
                 code="DC350",
-                message="the file is neither a .pte, nor a .pt2, nor the blob of a delegate",
+                message="the file is neither a .pte, nor a .ptd, nor a .pt2, nor the blob of a delegate",
                 help="inspect shows what `delegatec export` and `delegatec lower` write",
             )
         ]

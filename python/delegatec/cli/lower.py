@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--require-full-delegation", action="store_true", help="fail if the backend leaves a node"
     )
+    parser.add_argument(
+        "--external-weights",
+        action="store_true",
+        help="leave the model's weights to the .ptd that `delegatec weights` writes",
+    )
+    add_layout_arguments(parser)
     parser.add_argument("--pte", required=True, metavar="OUT.pte")
     parser.add_argument("--manifest", default="", metavar="OUT.json")
     parser.add_argument("--report", default="", metavar="OUT.html")
@@ -66,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         require_full_delegation=arguments.require_full_delegation,
         keep_text=bool(arguments.ir),
         registry=registry,
+        external_weights=arguments.external_weights,
+        program_options=layout_options(arguments),
     )
     with replacing(arguments.pte) as file:
         write_program(lowered.emitted, file)

@@ -26,8 +26,9 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, render
 VERBS: Final = {
     "export": "run a model's entry function and write its canonical .pt2",
     "lower": "compile a .pt2 to a .pte program, for a backend or for the portable kernels",
+    "weights": "write the weights of a .pt2 as a .ptd, for programs of any backend",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager",
-    "inspect": "show what is in a .pte, a .pt2 or a delegate's blob",
+    "inspect": "show what is in a .pte, a .ptd, a .pt2 or a delegate's blob",
 }
 EXIT_USER_ERROR: Final = 1
 EXIT_COMMAND_LINE: Final = 2

@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="name of the target, for messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program")
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that was made of it")
+    parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the weights that it has outside of it")
     parser.add_argument("--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own")
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="where it is imported from"
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.pte,
         archive.load(arguments.program).methods,
         registry,
+        ptd=arguments.ptd or None,
         atol=arguments.atol,
         rtol=arguments.rtol,
         seeds=arguments.seeds,

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: memory planning, emission, and the .pte file."""
+"""Programs: memory planning, emission, the .pte file, and the .ptd file beside it."""
 
 from delegatec.program.emitted import EmittedProgram as EmittedProgram
 from delegatec.program.emitter import emit as emit
+from delegatec.program.external import ExternalWeights as ExternalWeights
+from delegatec.program.external import weights_of as weights_of
+from delegatec.program.flat_tensor import write_flat_tensors as write_flat_tensors
 from delegatec.program.memory_plan import MemoryPlan as MemoryPlan
+from delegatec.program.options import ProgramOptions as ProgramOptions
 from delegatec.program.writer import write_program as write_program

@@ -33,18 +33,25 @@ from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
 from delegatec.program.kernel_check import check_kernels
 from delegatec.program.memory_plan import plan_memory
 from delegatec.program.method_values import MethodValues
+from delegatec.program.options import ProgramOptions
 from delegatec.program.own_outputs import own_outputs
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.storages import Slot, assign_storages, results_of, slot_of
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, check_bounds, is_symbolic
 
 
-def emit(programs: Mapping[str, EdgeProgram], *, external: ExternalWeights | None = None) -> EmittedProgram:
+def emit(
+    programs: Mapping[str, EdgeProgram],
+    *,
+    external: ExternalWeights | None = None,
+    options: ProgramOptions | None = None,
+) -> EmittedProgram:
     """Emits methods into one program. Constants that methods share are stored once.
 
     Args:
         programs: name -> edge program; outputs that nothing owns (an input, a constant) become copies.
         external: weights that are read from a `.ptd` and are not stored in the program; none by default.
+        options: how the program is laid out.
 
     Raises:
         DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
@@ -60,7 +67,7 @@ def emit(programs: Mapping[str, EdgeProgram], *, external: ExternalWeights | Non
         raise DelegatecError(problems)
     pool = ConstantPool()
     external = external or ExternalWeights({})
-    emitted = EmittedProgram(methods=[])
+    emitted = EmittedProgram(methods=[], options=options or ProgramOptions())
     for name, program in programs.items():
         own_outputs(program)
         emitter = _MethodEmitter(name, program, pool, external, emitted.mutable_data)

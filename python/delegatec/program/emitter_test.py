@@ -171,7 +171,8 @@ def test_external_weights_are_named_and_not_stored() -> None:
             self.first = self.second = layer
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.second(self.first(x)) + self.first.weight.view(1, 9)[:, :3]
+            result: torch.Tensor = self.second(self.first(x)) + self.first.weight.view(1, 9)[:, :3]
+            return result
 
     model = Tied().eval()
     weights = dict(model.named_parameters(remove_duplicate=False))

@@ -37,7 +37,7 @@ def write_flat_tensors(
     Args:
         tensors: name -> tensor on CPU, dense and row-major. Those in the same memory are stored once.
         file: open for writing in binary, at its beginning.
-        alignment: in bytes, of each tensor in the file; a power of two, 16 or more.
+        alignment: in bytes, of each tensor in the file; a power of two.
     """
     segments = Segments(alignment)
     by_place: dict[tuple[int, int], int] = {}

@@ -199,9 +199,12 @@ def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
     """Names come from the compiler, the rest from the file."""
     constants: dict[int, Tensor] = {}
     mutable: dict[int, Tensor] = {}
+    external: dict[str, Tensor] = {}
     for method in program.methods:
         for value in method.values:
-            if isinstance(value, Tensor) and value.data is not None:
+            if isinstance(value, Tensor) and value.external_key is not None:
+                external.setdefault(value.external_key, value)
+            elif isinstance(value, Tensor) and value.data is not None:
                 (constants if value.is_constant else mutable).setdefault(value.data_index, value)
     for index, names in enumerate(emitted.constant_names, start=1):
         if index in constants:
@@ -210,3 +213,6 @@ def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
     for index in sorted(mutable):
         tensor = mutable[index]
         yield Weight((tensor.name,), tensor.kind.name, tensor.sizes, tensor.nbytes, mutable=True)
+    for key, tensor in external.items():
+        is_state = tensor.allocation is not None
+        yield Weight((key,), tensor.kind.name, tensor.sizes, tensor.nbytes, is_state, external=True)

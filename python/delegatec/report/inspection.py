@@ -51,6 +51,8 @@ class MethodContents:
         planned: number of tensors in them.
         constants: number of constant tensors.
         constant_bytes: their size, each run of bytes counted once.
+        external: constants and initial states that are in a `.ptd`, by their keys.
+        external_bytes: their size.
         state: mutable buffers with initial bytes.
     """
 
@@ -65,6 +67,8 @@ class MethodContents:
     planned: int
     constants: int
     constant_bytes: int
+    external: tuple[TensorContents, ...]
+    external_bytes: int
     state: tuple[TensorContents, ...]
 
 
@@ -117,7 +121,8 @@ def kernel_counts(method: Method) -> tuple[OperatorCount, ...]:
 
 def _method(method: Method) -> MethodContents:
     tensors = [value for value in method.values if isinstance(value, Tensor)]
-    constants = {value.data_index: value.nbytes for value in tensors if value.is_constant}
+    constants = {v.data_index: v.nbytes for v in tensors if v.is_constant and v.data is not None}
+    external = list({v.external_key: v for v in tensors if v.external_key is not None}.values())
     return MethodContents(
         name=method.name,
         inputs=tuple(_values(method, method.inputs)),
@@ -138,8 +143,14 @@ def _method(method: Method) -> MethodContents:
         planned=sum(value.allocation is not None for value in tensors),
         constants=len(constants),
         constant_bytes=sum(constants.values()),
-        state=tuple(_value(v) for v in tensors if v.allocation is not None and v.data is not None),
+        external=tuple(map(_value, external)),
+        external_bytes=sum(value.nbytes for value in external),
+        state=tuple(_value(v) for v in tensors if v.allocation is not None and _has_content(v)),
     )
+
+
+def _has_content(tensor: Tensor) -> bool:
+    return tensor.data is not None or tensor.external_key is not None
 
 
 def _values(method: Method, indices: Iterable[int]) -> Iterable[TensorContents]:

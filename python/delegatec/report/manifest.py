@@ -60,6 +60,7 @@ class Weight:
         shape: sizes.
         bytes: size.
         mutable: whether it is the initial state of a buffer.
+        external: whether it is in the `.ptd`, under its one name, and not in the program.
     """
 
     names: tuple[str, ...]
@@ -67,6 +68,7 @@ class Weight:
     shape: tuple[int, ...]
     bytes: int
     mutable: bool
+    external: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain text for the terminal: what `inspect` prints."""
+"""Plain text for the terminal: what `inspect` prints of a program or of a data file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from delegatec.report.data_file import DataFileContents
 from delegatec.report.inspection import MethodContents, ProgramContents, TensorContents
 from delegatec.report.sizes import human_bytes
 
@@ -29,6 +30,23 @@ def format_program(contents: ProgramContents) -> str:
     return "\n".join(lines) + "\n"
 
 
+def format_data_file(contents: DataFileContents) -> str:
+    """A data file as text, the last line ended."""
+    lines = [f"data file of {len(contents.entries)} name(s), {_size(contents.bytes)}", ""]
+    head = ("name", "what", "offset", "bytes", "sha256")
+    rows = [
+        (
+            e.key,
+            f"{e.dtype}[{', '.join(map(str, e.shape))}]" if e.dtype else "bytes",
+            str(e.offset),
+            str(e.bytes),
+            e.sha256[:16],
+        )
+        for e in contents.entries
+    ]
+    return "\n".join([*lines, *_table([head, *rows])]) + "\n"
+
+
 def _method(method: MethodContents) -> list[str]:
     lines = [f"method {method.name}: {method.instructions} instruction(s), {method.values} values"]
     lines += [f"  input {i}   {_tensor(value)}" for i, value in enumerate(method.inputs)]
@@ -36,6 +54,11 @@ def _method(method: MethodContents) -> list[str]:
     arenas = ", ".join(map(_size, method.arena_bytes)) or "none"
     lines.append(f"  planned memory: {arenas} for {method.planned} tensors")
     lines.append(f"  constants: {_size(method.constant_bytes)} in {method.constants} tensors")
+    if method.external:
+        lines.append(
+            f"  external: {_size(method.external_bytes)} in {len(method.external)} tensors of a .ptd"
+        )
+        lines += _indented(_table([(value.name, _tensor(value)) for value in method.external]))
     if method.state:
         lines.append("  state:")
         lines += _indented(_table([(value.name or "-", _tensor(value)) for value in method.state]))

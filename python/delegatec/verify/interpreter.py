@@ -7,7 +7,7 @@ which lets two live tensors share bytes gives wrong numbers, as it would on a de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 import torch
@@ -15,6 +15,8 @@ import torch
 from delegatec.delegation.backend import Backend, ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader.external import with_external_data
+from delegatec.program.reader.flat_tensor import NamedData
 from delegatec.program.reader.model import (
     BoolList,
     Delegate,
@@ -55,14 +57,24 @@ class Interpreter:
     Args:
         method: what to run.
         backends: who runs the delegates; without it, a program with delegates cannot be run.
+        data: what the program has outside of it: the entries of a `.ptd`.
         fill: the byte that planned memory holds at first. The runtime promises nothing; zero is what a
             program needs whose mutable buffers have no initial state and count on it.
 
     Raises:
-        DelegatecError: DC501, one diagnostic for each kernel and each delegate that cannot be run here.
+        DelegatecError: DC360, one diagnostic for each tensor that `data` lacks; DC501, one for each kernel
+            and each delegate that cannot be run here.
     """
 
-    def __init__(self, method: Method, backends: Backends | None = None, *, fill: int = POISON) -> None:
+    def __init__(
+        self,
+        method: Method,
+        backends: Backends | None = None,
+        *,
+        data: Mapping[str, NamedData] | None = None,
+        fill: int = POISON,
+    ) -> None:
+        method = with_external_data(method, data or {})
         self._method = method
         self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
         self._values: list[Any] = [self._load(value) for value in method.values]

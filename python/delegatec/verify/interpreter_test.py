@@ -56,7 +56,7 @@ def _load(
     )
     file = io.BytesIO()
     write_program(EmittedProgram([method], **fields), file)
-    options = {} if fill is None else {"fill": fill}
+    options: dict[str, Any] = {} if fill is None else {"fill": fill}
     return Interpreter(parse_program(file.getvalue()).methods[0], backends, **options)
 
 

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.reader import read_program
+from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial, trials
 from delegatec.verify.interpreter import Backends, Interpreter
@@ -100,6 +100,7 @@ def verify_program(
     atol: float,
     rtol: float,
     seeds: int = 3,
+    ptd: Path | str | None = None,
 ) -> Verification:
     """Runs every method of a program on this host and compares it with eager.
 
@@ -113,23 +114,25 @@ def verify_program(
         atol: absolute tolerance, in the unit of the outputs.
         rtol: relative tolerance.
         seeds: number of variations.
+        ptd: the data file of a program that has weights outside of it.
 
     Returns:
         Results and diagnostics: DC502 other numbers, DC503 another shape or dtype, DC508 a tolerance that
         zeros would meet, DC505 and DC506 a program that fails while it runs.
 
     Raises:
-        DelegatecError: DC35x a file that cannot be read, DC501 one that cannot be run here, DC507 one that
-            does not belong to the model.
+        DelegatecError: DC35x a file that cannot be read, DC360 a data file that lacks a weight, DC501 a
+            program that cannot be run here, DC507 one that does not belong to the model.
     """
     program = read_program(pte)
+    data = read_flat_tensors(ptd).entries if ptd is not None else {}
     missing = [name for name in exported if name not in {method.name for method in program.methods}]
     if missing:
         _mismatch(f"the program lacks the method {missing[0]!r} of the model")
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
     for name, model in exported.items():
-        interpreter = Interpreter(program.method(name), backends)
+        interpreter = Interpreter(program.method(name), backends, data=data)
         _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
     diagnostics += _vacuous(results, atol)
     return Verification(tuple(results), tuple(diagnostics))

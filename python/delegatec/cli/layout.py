@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a program's layout on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from delegatec.program.options import ProgramOptions
+
+# Flag -> what it does. The names and the defaults are those of ProgramOptions, which checks the values.
+_ALIGNMENTS: Final = {
+    "segment_alignment": "bytes that segments of the file are aligned to (default: 128)",
+    "constant_alignment": "bytes that constants are aligned to in their segment (default: 16)",
+    "delegate_alignment": "bytes that blobs of delegates are aligned to (default: 16)",
+}
+
+
+def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    for name, text in _ALIGNMENTS.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, metavar="BYTES", help=f"{text}; a power of two"
+        )
+    parser.add_argument(
+        "--inline-delegates",
+        action="store_true",
+        help="store the blobs of delegates inside the FlatBuffer, not in segments of their own",
+    )
+
+
+def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
+    """The options that were given; the others have their defaults.
+
+    Raises:
+        DelegatecError: DC310, an option cannot have its value.
+    """
+    from delegatec.program.options import ProgramOptions
+
+    given = {name: getattr(arguments, name) for name in _ALIGNMENTS}
+    return ProgramOptions(
+        **{name: value for name, value in given.items() if value is not None},
+        inline_delegates=arguments.inline_delegates,
+    )

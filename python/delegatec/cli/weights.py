@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec weights`: the weights of a `.pt2` as a `.ptd`, for programs that have them outside."""
+
+from __future__ import annotations
+
+import argparse
+
+from delegatec.cli.environment import check_environment
+
+OUTPUTS = ("ptd",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--program", required=True, metavar="IN.pt2")
+    parser.add_argument("--ptd", required=True, metavar="OUT.ptd")
+    parser.add_argument(
+        "--segment-alignment",
+        type=int,
+        default=128,
+        metavar="BYTES",
+        help="bytes that each tensor is aligned to in the file (default: 128); a power of two",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the weights, from where the archive is mapped."""
+    check_environment()
+    from delegatec.frontend import archive
+    from delegatec.frontend.files import replacing
+    from delegatec.program import ProgramOptions, weights_of, write_flat_tensors
+
+    alignment = ProgramOptions(segment_alignment=arguments.segment_alignment).segment_alignment
+    model = archive.load(arguments.program)
+    with replacing(arguments.ptd) as file:
+        write_flat_tensors(weights_of(model.methods), file, alignment=alignment)
+    return 0

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins a program with the data file that it has weights in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader.flat_tensor import NamedData
+from delegatec.program.reader.model import Method, Tensor
+
+
+def with_external_data(method: Method, entries: Mapping[str, NamedData]) -> Method:
+    """The method with the bytes of its external tensors, under the runtime's rules.
+
+    Args:
+        method: as it was read.
+        entries: of the data file; empty if there is none.
+
+    Raises:
+        DelegatecError: DC360, one diagnostic for each tensor that is missing, or has another dtype or shape.
+    """
+    problems: list[Diagnostic] = []
+    values = []
+    for value in method.values:
+        if isinstance(value, Tensor) and value.external_key is not None:
+            entry = entries.get(value.external_key)
+            problem = _problem(value, entry)
+            if problem is not None:
+                problems.append(problem)
+            elif entry is not None:
+                value = replace(value, data=entry.data)
+        values.append(value)
+    if problems:
+        raise DelegatecError({problem.message: problem for problem in problems}.values())
+    return replace(method, values=tuple(values))
+
+
+def _problem(tensor: Tensor, entry: NamedData | None) -> Diagnostic | None:
+    key = tensor.external_key
+    if entry is None or entry.shape is None:
+        found = "lacks" if entry is None else "has no tensor"
+        message = f"the data file {found} {key!r}, which the program reads"
+        return Diagnostic("DC360", message, help="give the .ptd that was made of the same .pt2")
+    shape = entry.shape
+    if (shape.kind, shape.sizes, shape.dim_order) == (tensor.kind, tensor.sizes, tensor.dim_order):
+        return None
+    return Diagnostic(
+        "DC360",
+        f"{key!r} is {shape.kind.name}{list(shape.sizes)} in the data file",
+        expected=f"{tensor.kind.name}{list(tensor.sizes)}, as the program has it",
+        help="give the .ptd that was made of the same .pt2",
+    )

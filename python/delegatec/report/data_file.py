@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in a .ptd, by the file alone."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegatec.program.reader import read_flat_tensors
+
+
+@dataclass(frozen=True)
+class DataEntry:
+    """Data under a name: dtype and shape (empty for bytes that are no tensor), its place, and its hash."""
+
+    key: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DataFileContents:
+    """A data file: its size, and what it holds in the order of the file."""
+
+    bytes: int
+    entries: tuple[DataEntry, ...]
+
+
+def inspect_data_file(ptd: Path | str) -> DataFileContents:
+    """Reads a data file and sums it up.
+
+    Raises:
+        DelegatecError: DC35x, it cannot be read.
+    """
+    file = read_flat_tensors(ptd)
+    return DataFileContents(
+        file.file_bytes,
+        tuple(
+            DataEntry(
+                key,
+                entry.shape.kind.name if entry.shape else "",
+                entry.shape.sizes if entry.shape else (),
+                entry.offset,
+                len(entry.data),
+                hashlib.sha256(entry.data).hexdigest(),
+            )
+            for key, entry in file.entries.items()
+        ),
+    )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights outside of programs: in the stock runtime, beside what its own serialisation writes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
+from executorch.exir.schema import ScalarType
+from executorch.exir.tensor_layout import TensorLayout
+from executorch.extension.flat_tensor.serialize.serialize import FlatTensorConfig, FlatTensorSerializer
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.frontend import archive
+from delegatec.frontend.export import export
+from delegatec.frontend.model import Method, Model
+from delegatec.lowering import lower
+from delegatec.program import ProgramOptions, weights_of, write_flat_tensors, write_program
+from delegatec.program.reader import parse_flat_tensors, parse_program
+from delegatec.verify import Interpreter
+from tests.oracle.oracle import OracleProgram
+
+
+class _Block(torch.nn.Module):
+    """Tied weights, a buffer that is written to, one that is not, weights that are folded, two methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(50, 16)
+        self.linear = torch.nn.Linear(16, 16)
+        self.head = torch.nn.Linear(16, 50, bias=False)
+        self.head.weight = self.embedding.weight
+        self.factor = torch.nn.Parameter(torch.rand(16))
+        self.register_buffer("state", torch.rand(1, 16))
+        self.register_buffer("shift", torch.rand(16), persistent=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.linear(self.embedding(ids)) * (self.factor * 2 + 1) + self.get_buffer("shift")
+        self.get_buffer("state").add_(hidden.mean(1))
+        return self.head(torch.tanh(hidden) + self.get_buffer("state"))
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.embedding(ids)) + self.factor
+
+
+IDS = torch.tensor([[3, 1, 4, 1, 5]])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("model") / "model.pt2"
+    archive.save(export(Model(_Block(), (IDS,), methods={"embed": Method("embed", (IDS,))})), str(path))
+    return path
+
+
+def _data_file(methods: Mapping[str, ExportedProgram], alignment: int = 128) -> bytes:
+    file = io.BytesIO()
+    write_flat_tensors(weights_of(methods), file, alignment=alignment)
+    return file.getvalue()
+
+
+def _program(path: Path, **options: int) -> bytes:
+    file = io.BytesIO()
+    methods = archive.load(str(path)).methods
+    lowered = lower(methods, external_weights=True, program_options=ProgramOptions(**options))
+    write_program(lowered.emitted, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("alignment", [1, 128, 16384])
+def test_the_runtime_finds_weights_beside_the_program(model: Path, alignment: int) -> None:
+    methods = archive.load(str(model)).methods
+    pte, ptd = _program(model, segment_alignment=alignment), _data_file(methods, alignment)
+    # what was folded of a weight, and nothing else
+    assert [len(segment.data) for segment in parse_program(pte).segments] == [16 * 4]
+    runtime = OracleProgram(pte, ptd)
+    data = parse_flat_tensors(ptd).entries
+    for name in ("forward", "embed"):
+        interpreter = Interpreter(parse_program(pte).method(name), data=data)
+        eager = export(Model(_eager(), (IDS,), methods={"embed": Method("embed", (IDS,))}))[name].module()
+        for ids in (IDS, IDS.flip(1), IDS + 7):
+            (expected,) = [eager(ids)]
+            (actual,) = runtime.run([ids], name)
+            torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-5)
+            torch.testing.assert_close(interpreter.run([ids])[0], actual, atol=2e-6, rtol=1e-5)
+
+
+def _eager() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return _Block().eval()
+
+
+def test_files_work_as_buffers_do(model: Path, tmp_path: Path) -> None:
+    pte, ptd = tmp_path / "model.pte", tmp_path / "model.ptd"
+    pte.write_bytes(_program(model))
+    ptd.write_bytes(_data_file(archive.load(str(model)).methods))
+    (expected,) = [_eager().embed(IDS)]  # type: ignore[operator]
+    torch.testing.assert_close(OracleProgram(pte, ptd).run([IDS], "embed")[0], expected, atol=2e-6, rtol=1e-5)
+
+
+def test_names_are_those_of_the_model(model: Path) -> None:
+    entries = parse_flat_tensors(_data_file(archive.load(str(model)).methods)).entries
+    assert set(entries) == {*_eager().state_dict(), "shift"}
+    assert entries["head.weight"].segment == entries["embedding.weight"].segment
+    for name, tensor in _eager().state_dict().items():
+        assert bytes(entries[name].data) == tensor.numpy().tobytes()
+
+
+def test_another_checkpoint_is_another_data_file(model: Path) -> None:
+    """What a pass made of weights stays with the program; `embed` reads them all as they are."""
+    weights = {name: value + 1 for name, value in weights_of(archive.load(str(model)).methods).items()}
+    file = io.BytesIO()
+    write_flat_tensors(weights, file)
+    eager = _eager()
+    eager.load_state_dict({name: weights[name] for name in eager.state_dict()})
+    (actual,) = OracleProgram(_program(model), file.getvalue()).run([IDS], "embed")
+    torch.testing.assert_close(actual, eager.embed(IDS), atol=2e-5, rtol=1e-5)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weights: weights.pop("linear.bias"),
+        lambda weights: weights.update({"linear.bias": torch.zeros(15)}),
+        lambda weights: weights.update({"linear.bias": torch.zeros(16, dtype=torch.int32)}),
+    ],
+)
+def test_the_runtime_refuses_what_verification_refuses(model: Path, change: object) -> None:
+    weights = weights_of(archive.load(str(model)).methods)
+    assert callable(change)
+    change(weights)
+    file = io.BytesIO()
+    write_flat_tensors(weights, file)
+    pte = _program(model)
+    with pytest.raises(RuntimeError):
+        OracleProgram(pte, file.getvalue()).run([IDS], "embed")
+    with pytest.raises(DelegatecError, match=r"linear\.bias") as caught:
+        Interpreter(parse_program(pte).method("embed"), data=parse_flat_tensors(file.getvalue()).entries)
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["DC360"]
+
+
+def test_the_peer_reads_ours_and_we_read_the_peers(model: Path) -> None:
+    weights = weights_of(archive.load(str(model)).methods)
+    ours = _data_file(archive.load(str(model)).methods)
+    read = FlatTensorSerializer().deserialize(ours)  # type: ignore[arg-type]
+    payload = DataPayload(buffers=[], named_data={})
+    indices: dict[int, int] = {}
+    for name, tensor in weights.items():
+        if tensor.data_ptr() not in indices:
+            indices[tensor.data_ptr()] = len(payload.buffers)
+            payload.buffers.append(tensor.numpy().tobytes())
+        layout = TensorLayout(ScalarType.FLOAT, list(tensor.shape), list(range(tensor.dim())))
+        payload.named_data[name] = DataEntry(indices[tensor.data_ptr()], 1, layout)
+    theirs = bytes(FlatTensorSerializer(FlatTensorConfig(128)).serialize(payload))
+    assert read == payload
+    mine, yours = parse_flat_tensors(ours).entries, parse_flat_tensors(theirs).entries
+    assert list(mine) == list(yours)
+    for name in mine:
+        assert (mine[name].segment, mine[name].shape, bytes(mine[name].data)) == (
+            yours[name].segment,
+            yours[name].shape,
+            bytes(yours[name].data),
+        )
+    assert OracleProgram(_program(model), theirs).run([IDS], "embed")[0].shape == (1, 5, 16)
