@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from torch.export import ExportedProgram
 
@@ -18,8 +19,10 @@ from delegatec.delegation import (
 )
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
+from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernel_check import check_kernels
+from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
 
 PORTABLE: Final = "portable"
@@ -61,6 +64,7 @@ def lower(
     registry: BackendRegistry | None = None,
     external_weights: bool = False,
     program_options: ProgramOptions | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
 ) -> Lowered:
     """Compiles the methods of a model.
 
@@ -74,12 +78,22 @@ def lower(
         external_weights: whether the runtime's kernels find the model's weights in a `.ptd` beside the
             program, which `program.write_flat_tensors` writes of `program.weights_of(methods)`.
         program_options: how the program is laid out in its file.
+        constant_methods: name -> value of further methods, without inputs, that return it: ints, floats,
+            bools, strings, tensors, and tuples or lists of these.
 
     Raises:
-        DelegatecError: DC2xx to DC4xx, the problems of all methods at once.
+        DelegatecError: DC122 for constant methods; then DC2xx to DC4xx, the problems of all methods at once.
     """
+    problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
+    if problems:
+        raise DelegatecError(problems)
     options = dict(options or {})
-    external = ExternalWeights(weights_of(methods) if external_weights else {})
+    emitting = partial(
+        emit,
+        external=ExternalWeights(weights_of(methods) if external_weights else {}),
+        options=program_options,
+        constant_methods=constant_methods,
+    )
     if backend == PORTABLE:
         settings = resolve_options(PORTABLE, {}, options)
         if require_full_delegation:
@@ -96,8 +110,7 @@ def lower(
             methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
         )
         texts = _texts(programs) if keep_text else {}
-        emitted = emit(programs, external=external, options=program_options)
-        return Lowered(emitted, programs, {}, _sources(programs), texts, backend, settings)
+        return Lowered(emitting(programs), programs, {}, _sources(programs), texts, backend, settings)
 
     if registry is None:
         from delegatec.backends import builtin_backends  # The portable way needs none of them.
@@ -115,8 +128,7 @@ def lower(
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    emitted = emit(programs, external=external, options=program_options)
-    return Lowered(emitted, programs, reports, sources, texts, chosen.name, settings)
+    return Lowered(emitting(programs), programs, reports, sources, texts, chosen.name, settings)
 
 
 def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:

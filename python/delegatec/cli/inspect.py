@@ -83,12 +83,15 @@ def _blobs_of(path: str) -> str:
 
 def _exported(path: str, format_: str) -> str:
     from delegatec.frontend import archive
-    from delegatec.report.exported import format_model, inspect_model
+    from delegatec.report.exported import format_model, inspect_model, value_text
 
-    methods = inspect_model(archive.load(path).methods)
+    model = archive.load(path)
+    methods = inspect_model(model.methods)
+    constants = {name: value_text(value) for name, value in model.constant_methods.items()}
     if format_ == "json":
-        return _json([dataclasses.asdict(method) for method in methods])
-    return format_model(methods)
+        returned = [{"name": name, "returns": text} for name, text in constants.items()]
+        return _json([*(dataclasses.asdict(method) for method in methods), *returned])
+    return format_model(methods, constants)
 
 
 def _blob(path: str, format_: str) -> str:

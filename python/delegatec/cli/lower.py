@@ -75,6 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         registry=registry,
         external_weights=arguments.external_weights,
         program_options=layout_options(arguments),
+        constant_methods=model.constant_methods,
     )
     with replacing(arguments.pte) as file:
         write_program(lowered.emitted, file)

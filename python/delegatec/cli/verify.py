@@ -43,11 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     registry = builtin_backends()
     if arguments.backend:
         registry.resolve(arguments.backend)
+    model = archive.load(arguments.program)
     result = verify_program(
         arguments.pte,
-        archive.load(arguments.program).methods,
+        model.methods,
         registry,
         ptd=arguments.ptd or None,
+        constant_methods=model.constant_methods,
         atol=arguments.atol,
         rtol=arguments.rtol,
         seeds=arguments.seeds,

@@ -14,7 +14,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -38,6 +38,7 @@ from torch.export.pt2_archive import constants as layout
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
+from delegatec.frontend.constant_methods import decode, encode
 from delegatec.frontend.files import replacing
 from delegatec.frontend.operators import not_storable, unregistered_operators
 from delegatec.frontend.schema_json import from_json
@@ -49,6 +50,11 @@ _FORWARD_MEMBER: Final = "model"
 # The version of torch's zip container, as torch.export.pt2_archive.PT2ArchiveWriter sets it.
 _CONTAINER_VERSION: Final = b"6\n"
 
+# torch.export.load hands on what is in this folder without reading it.
+_CONSTANT_METHODS: Final = f"{layout.EXTRA_DIR}constant_methods.json"
+# Stands where others have a method's name, and can be none.
+_CONSTANT_METHOD_TENSORS: Final = "constant-methods"
+
 TensorKey = tuple[str, str]
 
 
@@ -59,17 +65,22 @@ class LoadedModel:
     Attributes:
         methods: method name -> its program. Parameters, buffers and constants are read-only mappings of
             the file: writing to one ends the process. Example inputs are in `ExportedProgram.example_inputs`.
+        constant_methods: method name -> what it returns at every call.
     """
 
     methods: dict[str, ExportedProgram]
+    constant_methods: dict[str, Any] = field(default_factory=dict)
 
 
-def save(methods: Mapping[str, ExportedProgram], path: str) -> None:
+def save(
+    methods: Mapping[str, ExportedProgram], path: str, constant_methods: Mapping[str, Any] | None = None
+) -> None:
     """Writes the programs of a model; there is a file at `path` only when all went well.
 
     Args:
         methods: method name -> program, on CPU, with plain pytrees (`plain_trees`).
         path: where the `.pt2` goes.
+        constant_methods: method name -> what it returns, as of `Model`.
 
     Raises:
         DelegatecError: DC119, a node that torch's format cannot hold.
@@ -90,9 +101,14 @@ def save(methods: Mapping[str, ExportedProgram], path: str) -> None:
             layout.WEIGHTS_DIR + layout.WEIGHT_FILENAME_PREFIX,
             layout.WEIGHTS_CONFIG_FILENAME_FORMAT,
         )
+        constants = {name: dict(program.constants) for name, program in methods.items()}
+        if constant_methods:
+            text, tensors = encode(constant_methods)
+            _write(archive, _CONSTANT_METHODS, text.encode())
+            constants[_CONSTANT_METHOD_TENSORS] = tensors
         _write_tensors(
             archive,
-            {name: dict(program.constants) for name, program in methods.items()},
+            constants,
             layout.CONSTANTS_DIR + layout.TENSOR_CONSTANT_FILENAME_PREFIX,
             layout.CONSTANTS_CONFIG_FILENAME_FORMAT,
         )
@@ -115,7 +131,8 @@ def load(path: str) -> LoadedModel:
             raise zipfile.BadZipFile("it is not a pt2 archive")
         prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
         members = [name[len(prefix) : -len(suffix)] for name in archive.names() if name.startswith(prefix)]
-        return LoadedModel({_method(member): _load_program(archive, member) for member in members})
+        methods = {_method(member): _load_program(archive, member) for member in members}
+        return LoadedModel(methods, _load_constant_methods(archive))
     except (KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         raise DelegatecError(
             [
@@ -127,6 +144,14 @@ def load(path: str) -> LoadedModel:
                 )
             ]
         ) from error
+
+
+def _load_constant_methods(archive: MappedZip) -> dict[str, Any]:
+    if _CONSTANT_METHODS not in archive.names():
+        return {}
+    config = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(_CONSTANT_METHOD_TENSORS)
+    tensors = _read_tensors(archive, config, layout.CONSTANTS_DIR)
+    return decode(bytes(archive.view(_CONSTANT_METHODS)).decode(), tensors)
 
 
 def _load_program(archive: MappedZip, member: str) -> ExportedProgram:

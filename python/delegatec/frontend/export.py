@@ -63,8 +63,9 @@ def export_model(request: ExportRequest) -> None:
     session = sessions.Session(workspace, source, request.data)
     sys.path[:0] = [path for path in workspace.import_roots if path not in sys.path]
     with sessions.running(session):
-        methods = export(load_model(session, function, request.seed), workspace)
-    archive.save(methods, request.program)
+        model = load_model(session, function, request.seed)
+        methods = export(model, workspace)
+    archive.save(methods, request.program, model.constant_methods)
     if request.signature:
         with replacing(request.signature) as file:
             file.write(signature_json(methods).encode())

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.frontend import session
 
 # What torch.export stores and some kernel of the runtime takes; complex and quantized tensors have none.
@@ -64,12 +65,14 @@ class Model:
         example_kwargs: keyword arguments of `forward`.
         dynamic_shapes: dynamic dimensions of `forward`, as of `Method`.
         methods: further methods of the program by name. All share their weights.
+        constant_methods: further methods by name, without inputs, that return a value: an int, a float, a
+            bool, a string, a tensor, or a tuple or list of these, such as `{"get_max_seq_len": 128}`.
         strict: whether torch.export traces Python bytecode (True) or runs the module (False, the
             default: faster, and takes more modules).
         location: where the user's code made this object; None outside of user code.
 
     Raises:
-        DelegatecError: DC108 and DC109, one diagnostic for each argument that is wrong.
+        DelegatecError: DC108, DC109 and DC122, one diagnostic for each argument that is wrong.
     """
 
     module: torch.nn.Module
@@ -77,6 +80,7 @@ class Model:
     example_kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
+    constant_methods: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     location: SourceLocation | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -117,6 +121,12 @@ class Model:
             yield self._wrong(
                 "example_inputs", None, "a tuple", "give the arguments of forward, such as (image,)"
             )
+        if isinstance(self.constant_methods, Mapping):
+            taken = {*self.all_methods(), _RESERVED}
+            yield from check_constant_methods(self.constant_methods, taken, INPUT_DTYPES, self.location)
+        else:
+            expected = "a dict of values by name"
+            yield self._wrong("constant_methods", self.constant_methods, expected, "see delegatec.Model")
         for name, method in self.all_methods().items():
             yield from self._method_problems(name, method)
 

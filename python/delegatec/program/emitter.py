@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
-from torch.utils._pytree import TreeSpec, treespec_dumps
 
 from delegatec.delegation import LoweredModule, call_delegate
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import bind
 from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
 from delegatec.edge.program import EdgeProgram
+from delegatec.program.constant_methods import emit_constant_method
 from delegatec.program.constants import ConstantPool, tensor_bytes
 from delegatec.program.emitted import (
     Delegate,
@@ -36,6 +35,7 @@ from delegatec.program.method_values import MethodValues
 from delegatec.program.options import ProgramOptions
 from delegatec.program.own_outputs import own_outputs
 from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program.specs import spec_text
 from delegatec.program.storages import Slot, assign_storages, results_of, slot_of
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, check_bounds, is_symbolic
 
@@ -45,6 +45,7 @@ def emit(
     *,
     external: ExternalWeights | None = None,
     options: ProgramOptions | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
 ) -> EmittedProgram:
     """Emits methods into one program. Constants that methods share are stored once.
 
@@ -52,6 +53,7 @@ def emit(
         programs: name -> edge program; outputs that nothing owns (an input, a constant) become copies.
         external: weights that are read from a `.ptd` and are not stored in the program; none by default.
         options: how the program is laid out.
+        constant_methods: name -> value of further methods, checked by `check_constant_methods`.
 
     Raises:
         DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
@@ -75,6 +77,8 @@ def emit(
         problems += emitter.problems
     if problems:
         raise DelegatecError(problems)
+    for name, value in (constant_methods or {}).items():
+        emitted.methods.append(emit_constant_method(name, value, pool))
     emitted.constants, emitted.constant_names = pool.data, pool.names
     emitted.external = external.used
     return emitted
@@ -133,8 +137,8 @@ class _MethodEmitter:
             debug_handles=handles,
             delegates=self._delegate_list,
             memory_plan=self._plan,
-            in_spec=_spec_text(self._program.in_spec),
-            out_spec=_spec_text(self._program.out_spec),
+            in_spec=spec_text(self._program.in_spec),
+            out_spec=spec_text(self._program.out_spec),
         )
 
     def _input(self, node: Node) -> int:
@@ -297,11 +301,3 @@ def _bad_argument(node: Node, error: ArgumentError) -> Diagnostic:
         node=node.name,
         help="call it with tensors, numbers, and lists of these",
     )
-
-
-def _spec_text(spec: TreeSpec) -> str:
-    try:
-        return treespec_dumps(spec)
-    except NotImplementedError:
-        # a container that was registered without a serialised name
-        return json.dumps(str(spec))

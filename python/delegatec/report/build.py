@@ -23,6 +23,7 @@ from delegatec.report.inspection import kernel_counts, spec_text
 from delegatec.report.manifest import (
     SCHEMA_VERSION,
     Argument,
+    ConstantMethod,
     DelegateInfo,
     Location,
     Manifest,
@@ -64,6 +65,8 @@ def build_manifest(
     program = read_program(pte)
     methods = []
     for plan in emitted.methods:
+        if plan.name not in programs:
+            continue
         report = reports.get(plan.name, DelegationReport())
         methods.append(_method(program.method(plan.name), plan, programs[plan.name], report))
     return Manifest(
@@ -73,9 +76,17 @@ def build_manifest(
         backend=backend,
         options=dict(sorted(options.items())),
         methods=tuple(methods),
+        constant_methods=tuple(_constant_methods(program, programs)),
         weights=tuple(_weights(program, emitted)),
         file=file_info(program, pte),
     )
+
+
+def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> Iterable[ConstantMethod]:
+    for method in program.methods:
+        if method.name not in programs:
+            names = (f"{method.name}_{index}" for index in range(len(method.outputs)))
+            yield ConstantMethod(method.name, tuple(_arguments(method, method.outputs, names)))
 
 
 def _method(

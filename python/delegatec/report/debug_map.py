@@ -67,7 +67,11 @@ def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> s
         - delegates: `{"name", "backend", "instructions", "map"}`: indices of the instructions that call it;
           the backend's identifier of each of its own instructions -> debug handles.
     """
-    methods = {method.name: _method(method, sources[method.name]) for method in emitted.methods}
+    methods = {
+        method.name: _method(method, sources[method.name])
+        for method in emitted.methods
+        if method.name in sources  # a constant method has none
+    }
     return json.dumps({"methods": methods}, indent=1) + "\n"
 
 

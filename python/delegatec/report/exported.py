@@ -44,8 +44,23 @@ def inspect_model(methods: Mapping[str, ExportedProgram]) -> list[ExportedConten
     return [_method(name, exported) for name, exported in methods.items()]
 
 
-def format_model(methods: list[ExportedContents]) -> str:
-    """An exported model as text, the last line ended."""
+def value_text(value: Any) -> str:
+    """What a constant method returns, as text: tensors by their dtype and shape."""
+    if isinstance(value, torch.Tensor):
+        return _kind(value)
+    if isinstance(value, (tuple, list)):
+        items = ", ".join(map(value_text, value))
+        return f"[{items}]" if isinstance(value, list) else f"({items}{',' * (len(value) == 1)})"
+    return repr(value)
+
+
+def format_model(methods: list[ExportedContents], constant_methods: Mapping[str, str]) -> str:
+    """An exported model as text, the last line ended.
+
+    Args:
+        methods: what computes something.
+        constant_methods: name -> what it returns, as text.
+    """
     lines = [f"exported model of {len(methods)} method(s)"]
     for method in methods:
         size = human_bytes(method.parameter_bytes)
@@ -54,6 +69,8 @@ def format_model(methods: list[ExportedContents]) -> str:
         lines += [f"  output  {name}: {kind}" for name, kind in method.outputs.items()]
         lines += [f"  dynamic {name}: {bounds}" for name, bounds in method.symbols.items()]
         lines += [f"  {operator.count:5}  {operator.name}" for operator in method.operators]
+    if constant_methods:
+        lines += ["", *(f"method {name}: returns {text}" for name, text in constant_methods.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from torch.export import Dim, export
 
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from delegatec.report.exported import format_model, inspect_model
+from delegatec.report.exported import format_model, inspect_model, value_text
 from delegatec.report.inspection import inspect_program
 from delegatec.report.text import format_program
 
@@ -68,5 +68,6 @@ def test_exported_model_as_text() -> None:
     assert second.symbols[symbol] == "2 to 8"
     (kind,) = second.inputs.values()
     assert kind == f"float32[{symbol}, 4]"
-    text = format_model([first, second])
+    text = format_model([first, second], {"get_ids": value_text((1, [2.5], torch.ones(2)))})
+    assert text.endswith("\nmethod get_ids: returns (1, [2.5], float32[2])\n")
     assert "method activate" in text and "aten.relu.default" in text

@@ -215,6 +215,14 @@ class MethodInfo:
 
 
 @dataclass(frozen=True)
+class ConstantMethod:
+    """A method without inputs and instructions: its name, and what it returns at every call."""
+
+    name: str
+    outputs: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
 class FilePart:
     """A run of bytes of the file: the "program" itself, or a segment ("constants", "delegate" and so on)."""
 
@@ -243,7 +251,8 @@ class Manifest:
         label: the target that was built.
         backend: name of the backend that was asked, or "portable".
         options: value of each of its options.
-        methods: in the order of the file.
+        methods: those that compute something, in the order of the file.
+        constant_methods: the others.
         weights: what the runtime's kernels read, in the order of the file; what delegates read is with them.
         file: size and hashes.
     """
@@ -254,6 +263,7 @@ class Manifest:
     backend: str
     options: dict[str, str]
     methods: tuple[MethodInfo, ...]
+    constant_methods: tuple[ConstantMethod, ...]
     weights: tuple[Weight, ...]
     file: FileInfo
 

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.constant_methods import flatten
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial, trials
@@ -101,6 +102,7 @@ def verify_program(
     rtol: float,
     seeds: int = 3,
     ptd: Path | str | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
 ) -> Verification:
     """Runs every method of a program on this host and compares it with eager.
 
@@ -115,6 +117,7 @@ def verify_program(
         rtol: relative tolerance.
         seeds: number of variations.
         ptd: the data file of a program that has weights outside of it.
+        constant_methods: what further methods have to return; they are compared without tolerance.
 
     Returns:
         Results and diagnostics: DC502 other numbers, DC503 another shape or dtype, DC508 a tolerance that
@@ -126,7 +129,9 @@ def verify_program(
     """
     program = read_program(pte)
     data = read_flat_tensors(ptd).entries if ptd is not None else {}
-    missing = [name for name in exported if name not in {method.name for method in program.methods}]
+    constants = constant_methods or {}
+    present = {method.name for method in program.methods}
+    missing = [name for name in (*exported, *constants) if name not in present]
     if missing:
         _mismatch(f"the program lacks the method {missing[0]!r} of the model")
     results: list[OutputResult] = []
@@ -135,6 +140,9 @@ def verify_program(
         interpreter = Interpreter(program.method(name), backends, data=data)
         _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
     diagnostics += _vacuous(results, atol)
+    for name, value in constants.items():
+        interpreter = Interpreter(program.method(name), backends, data=data)
+        _verify_constants(name, flatten(value)[0], interpreter, results, diagnostics)
     return Verification(tuple(results), tuple(diagnostics))
 
 
@@ -164,6 +172,23 @@ def _verify_method(
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
         for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
             _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+
+
+def _verify_constants(
+    name: str,
+    expected: Sequence[Any],
+    interpreter: Interpreter,
+    results: list[OutputResult],
+    diagnostics: list[Diagnostic],
+) -> None:
+    trial = Trial("constant", [], (), {})
+    actual = interpreter.run([])
+    for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
+        if isinstance(e, torch.Tensor):
+            _compare_output(name, trial, index, a, e, (0.0, 0.0), results, diagnostics)
+        elif repr(a) != repr(e):  # which tells 1 from 1.0 and True, and makes nan equal to itself
+            message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
+            diagnostics.append(Diagnostic(code="DC502", message=message))
 
 
 def _vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
