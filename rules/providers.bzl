@@ -15,7 +15,8 @@ DelegateProgramInfo = provider(
     doc = "A model lowered to a program that the runtime loads.",
     fields = {
         "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in.",
-        "debug": "File: from the delegates' debug handles to nodes of the exported program, as JSON.",
+        "debug": "File: from instructions, and those of delegates, to nodes of the exported program and lines of the model, as JSON.",
+        "etrecord": "File: the program with its weights and debug handles, for ExecuTorch's developer tools. It is made by an action of its own.",
         "exported": "ExportedProgramInfo: the model that was lowered.",
         "ir": "File: the program after lowering, as text.",
         "manifest": "File: methods, delegates, operators, weights and memory plan, as JSON.",

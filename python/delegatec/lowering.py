@@ -24,6 +24,7 @@ from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, e
 from delegatec.program.kernel_check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
+from delegatec.report.etrecord import GraphRecord, graph_record
 
 PORTABLE: Final = "portable"
 
@@ -41,6 +42,7 @@ class Lowered:
         reports: method name -> what was delegated, and why not the rest; empty for the portable kernels.
         sources: method name -> what its debug handles stand for.
         texts: method name -> the edge program as text, as it was before delegation; empty unless asked for.
+        records: method name -> the edge program as an ETRecord has it, before delegation; likewise.
         backend: name of the backend, or "portable".
         options: value of every option of the backend.
     """
@@ -50,6 +52,7 @@ class Lowered:
     reports: dict[str, DelegationReport]
     sources: dict[str, Sources]
     texts: dict[str, str]
+    records: dict[str, GraphRecord]
     backend: str
     options: dict[str, str]
 
@@ -61,6 +64,7 @@ def lower(
     *,
     require_full_delegation: bool = False,
     keep_text: bool = False,
+    keep_record: bool = False,
     registry: BackendRegistry | None = None,
     external_weights: bool = False,
     program_options: ProgramOptions | None = None,
@@ -74,6 +78,7 @@ def lower(
         options: of the backend, by name.
         require_full_delegation: whether an operator that the backend leaves is an error.
         keep_text: whether to keep the edge program as text.
+        keep_record: whether to keep it for an ETRecord, `report.etrecord.write_etrecord`.
         registry: where backends are found; those that come with the compiler by default.
         external_weights: whether the runtime's kernels find the model's weights in a `.ptd` beside the
             program, which `program.write_flat_tensors` writes of `program.weights_of(methods)`.
@@ -110,7 +115,9 @@ def lower(
             methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
         )
         texts = _texts(programs) if keep_text else {}
-        return Lowered(emitting(programs), programs, {}, _sources(programs), texts, backend, settings)
+        records = _records(programs, methods) if keep_record else {}
+        sources = _sources(programs)
+        return Lowered(emitting(programs), programs, {}, sources, texts, records, backend, settings)
 
     if registry is None:
         from delegatec.backends import builtin_backends  # The portable way needs none of them.
@@ -123,12 +130,13 @@ def lower(
     preserved = chosen.preserved_operators()
     programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
+    records = _records(programs, methods) if keep_record else {}
     reports = _each(programs, lambda _, program: _delegate(program, chosen.partitioner(specs), found))
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    return Lowered(emitting(programs), programs, reports, sources, texts, chosen.name, settings)
+    return Lowered(emitting(programs), programs, reports, sources, texts, records, chosen.name, settings)
 
 
 def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:
@@ -157,6 +165,12 @@ def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> 
 
 def _texts(programs: Mapping[str, EdgeProgram]) -> dict[str, str]:
     return {name: print_program(program) for name, program in programs.items()}
+
+
+def _records(
+    programs: Mapping[str, EdgeProgram], methods: Mapping[str, ExportedProgram]
+) -> dict[str, GraphRecord]:
+    return _each(programs, lambda name, program: graph_record(program, methods[name].example_inputs))
 
 
 def _sources(programs: Mapping[str, EdgeProgram]) -> dict[str, Sources]:

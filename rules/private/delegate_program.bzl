@@ -13,7 +13,7 @@ delegate_program = rule(
     doc = """\
 Lowers an exported program for a backend to `NAME.pte`.
 
-The output groups `manifest`, `report`, `debug` and `ir` have what else there is to know about it.
+The output groups `manifest`, `report`, `debug`, `etrecord` and `ir` have what else there is to know about it.
 """,
     attrs = dict(
         DELEGATE_ATTRS,

@@ -49,28 +49,34 @@ def lower_program(ctx, backend, options = {}, plugin = []):
             "report": ".report.html",
         }.items()
     }
+    etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
-    args = delegatec_arguments(ctx, "lower")
-    args.add(exported.program, format = "--program=%s")
-    args.add(backend, format = "--backend=%s")
-    args.add_all(
-        ["%s=%s" % (option, options[option]) for option in sorted(options)],
-        format_each = "--option=%s",
-    )
-    args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
-    if getattr(ctx.attr, "require_full_delegation", False):
-        args.add("--require-full-delegation")
-    add_layout_arguments(ctx, args)
-    for flag, output in outputs.items():
-        args.add(output, format = "--" + flag + "=%s")
-    delegatec_action(
-        ctx,
-        args = args,
-        inputs = depset([exported.program], transitive = [python.files]),
-        mnemonic = "DelegateLower",
-        outputs = outputs.values(),
-        progress_message = "Lowering %s for %s" % (ctx.label, backend),
-    )
+    # An ETRecord has the weights: only who asks for one lowers again, and has them on disk once more.
+    for mnemonic, message, written in [
+        ("DelegateLower", "Lowering %s for %s", outputs),
+        ("DelegateRecord", "Recording %s for %s", {"etrecord": etrecord}),
+    ]:
+        args = delegatec_arguments(ctx, "lower")
+        args.add(exported.program, format = "--program=%s")
+        args.add(backend, format = "--backend=%s")
+        args.add_all(
+            ["%s=%s" % (option, options[option]) for option in sorted(options)],
+            format_each = "--option=%s",
+        )
+        args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
+        if getattr(ctx.attr, "require_full_delegation", False):
+            args.add("--require-full-delegation")
+        add_layout_arguments(ctx, args)
+        for flag, output in written.items():
+            args.add(output, format = "--" + flag + "=%s")
+        delegatec_action(
+            ctx,
+            args = args,
+            inputs = depset([exported.program], transitive = [python.files]),
+            mnemonic = mnemonic,
+            outputs = written.values(),
+            progress_message = message % (ctx.label, backend),
+        )
     weights = exported.weights if ctx.attr.external_weights else None
     files = [outputs["pte"]] + ([weights] if weights else [])
     return [
@@ -81,6 +87,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
         DelegateProgramInfo(
             backend = backend,
             debug = outputs["debug"],
+            etrecord = etrecord,
             exported = exported,
             ir = outputs["ir"],
             manifest = outputs["manifest"],
@@ -93,6 +100,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
         ),
         OutputGroupInfo(
             debug = depset([outputs["debug"]]),
+            etrecord = depset([etrecord]),
             ir = depset([outputs["ir"]]),
             manifest = depset([outputs["manifest"]]),
             report = depset([outputs["report"]]),

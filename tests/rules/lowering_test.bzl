@@ -18,7 +18,10 @@ def _lowering_test_impl(ctx):
     weights = [info.weights] if ctx.attr.external_weights else []
     asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.ptd"] if ctx.attr.external_weights else [], [file.basename for file in weights])
-    for group, suffix in groups.items():
+
+    # An ETRecord has the weights, so that an action of its own writes it.
+    asserts.equals(env, [name + ".etrecord"], names_of(action_of(env, "DelegateRecord").outputs))
+    for group, suffix in dict(groups, etrecord = ".etrecord").items():
         asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
         asserts.equals(env, name + suffix, getattr(info, group).basename)
 

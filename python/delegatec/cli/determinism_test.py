@@ -58,7 +58,7 @@ def build():
     return delegatec.Model(Net(), inputs, dynamic_shapes=({0: batch}, {"scale": None}))
 """
 BACKENDS = ("portable", "mps")
-LOWERED = ("pte", "manifest", "report", "debug", "ir")
+LOWERED = ("pte", "manifest", "report", "debug", "ir", "etrecord")
 COMMANDS = (
     ("export", "--label=//m", "--entry=net:build", "--source=models/net.py", "--import-path=.")
     + ("--seed=3", "--program=net.pt2", "--signature=net.json"),

@@ -15,7 +15,7 @@ from delegatec.version import VERSION
 if TYPE_CHECKING:
     from delegatec.lowering import Lowered
 
-OUTPUTS = ("pte", "manifest", "report", "debug", "ir")
+OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave the model's weights to the .ptd that `delegatec weights` writes",
     )
     add_layout_arguments(parser)
-    parser.add_argument("--pte", required=True, metavar="OUT.pte")
+    parser.add_argument("--pte", default="", metavar="OUT.pte")
     parser.add_argument("--manifest", default="", metavar="OUT.json")
     parser.add_argument("--report", default="", metavar="OUT.html")
     parser.add_argument("--debug", default="", metavar="OUT.json")
     parser.add_argument("--ir", default="", metavar="OUT.txt")
+    parser.add_argument(
+        "--etrecord",
+        default="",
+        metavar="OUT.etrecord",
+        help="for ExecuTorch's developer tools; has the weights",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
+    _check_outputs(arguments)
     check_environment()
     import torch
 
@@ -56,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.lowering import PORTABLE, lower
     from delegatec.program import write_program
     from delegatec.report.debug_map import debug_map_json
+    from delegatec.report.etrecord import write_etrecord
 
     torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
     sys.path[:0] = arguments.import_path
@@ -72,20 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
         options,
         require_full_delegation=arguments.require_full_delegation,
         keep_text=bool(arguments.ir),
+        keep_record=bool(arguments.etrecord),
         registry=registry,
         external_weights=arguments.external_weights,
         program_options=layout_options(arguments),
         constant_methods=model.constant_methods,
     )
-    with replacing(arguments.pte) as file:
-        write_program(lowered.emitted, file)
+    if arguments.pte:
+        with replacing(arguments.pte) as file:
+            write_program(lowered.emitted, file)
     if arguments.ir:
         _write(arguments.ir, _ir(lowered))
+    if arguments.etrecord:
+        with replacing(arguments.etrecord) as file:
+            write_etrecord(lowered.records, lowered.emitted, file)
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if arguments.manifest or arguments.report:
         _describe(arguments, lowered)
     return 0
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    if not any(getattr(arguments, output) for output in OUTPUTS):
+        raise CommandLineError("no output is named: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
+    if (arguments.manifest or arguments.report) and not arguments.pte:
+        raise CommandLineError("--manifest and --report describe a file: expected --pte too")
 
 
 def _ir(lowered: Lowered) -> str:

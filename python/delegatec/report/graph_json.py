@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An edge program as JSON that the peer's tools read: version 5.4 of torch.export's schema, which they kept.
+
+torch's own serializer (schema 8) makes the objects; here they become plain values, without the fields that
+5.4 does not have, and with its numbers for dtypes. The peer's reader refuses unknown fields. Source:
+ExecuTorch 1.4.1, `executorch.exir.serde.schema`; `tests/peer/etrecord_test.py` compares the tables here with
+it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final
+
+import sympy
+import torch
+from torch._export.serde import schema
+from torch._export.serde.serialize import (
+    GraphModuleSerializer,
+    SerializeError,
+    serialize_range_constraints,
+)
+from torch._export.serde.union import _Union
+from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, TensorArgument
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.utils._sympy import functions
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.program import EdgeProgram
+
+SCHEMA_VERSION: Final = {"major": 5, "minor": 4}
+
+# Fields that schema 8 added, all with a default that the peer assumes.
+ADDED_FIELDS: Final[dict[str, frozenset[str]]] = {
+    "Graph": frozenset({"sym_float_values"}),
+    "GraphModule": frozenset({"metadata", "treespec_namedtuple_fields"}),
+    "ModuleCallSignature": frozenset({"forward_arg_names"}),
+    "NamedArgument": frozenset({"kind"}),
+    "Node": frozenset({"is_hop_single_tensor_return"}),
+}
+# Members of unions that schema 8 added: a program that needs one cannot be told to the peer's tools.
+ADDED_KINDS: Final = frozenset(
+    {
+        "as_complex",
+        "as_float_lists",
+        "as_int_lists",
+        "as_nested_tensors",
+        "as_optional_tensor",
+        "as_string_to_argument",
+        "as_sym_float",
+        "as_sym_floats",
+        "parameter_mutation",
+    }
+)
+# Numbers of dtypes that differ; up to BFLOAT16 = 13 they are the same, and the others 5.4 does not have.
+MOVED_DTYPES: Final = {"UINT16": 14, "FLOAT8E5M2": 15, "FLOAT8E4M3FN": 16}
+LAST_COMMON_DTYPE: Final = 13
+# What is kept of a node's metadata. The rest names Python objects of the process that exported.
+_METADATA: Final = ("nn_module_stack", "stack_trace")
+# torch's own functions in expressions, such as FloorDiv.
+_FUNCTIONS: Final = {name: value for name, value in vars(functions).items() if isinstance(value, type)}
+
+
+class _NotInSchemaError(Exception):
+    """The program has something that schema 5.4 cannot say."""
+
+
+def graph_json(program: EdgeProgram) -> bytes:
+    """An edge program as a serialized exported program, with the debug handle of each node in its metadata.
+
+    Args:
+        program: the program; without delegates.
+
+    Raises:
+        DelegatecError: DC422, it has something that the peer's schema cannot say.
+    """
+    try:
+        return _json(program)
+    except (SerializeError, NotImplementedError, _NotInSchemaError) as error:
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC422",
+                    f"method {program.method} cannot be written to an ETRecord: {str(error).splitlines()[0]}",
+                    expected="what ExecuTorch's serialisation of exported programs (schema 5.4) can hold",
+                    help="the debug map as JSON has no such limit",
+                )
+            ]
+        ) from error
+
+
+def _json(program: EdgeProgram) -> bytes:
+    if program.bodies:
+        raise _NotInSchemaError("control flow whose bodies have constants of their own")
+    signature = ExportGraphSignature(program.input_specs, list(_output_specs(program)))
+    calls = ModuleCallSignature([], [], program.in_spec, program.out_spec)
+    serializer = GraphModuleSerializer(signature, [ModuleCallEntry("", calls)])
+    serialized = serializer.serialize(program.graph_module)
+    nodes = {node.name: node for node in program.graph.nodes}
+    for call in serialized.graph.nodes:
+        call.metadata = {key: call.metadata[key] for key in _METADATA if key in call.metadata}
+        node = nodes.get(call.name or "")
+        if node is not None and "debug_handle" in node.meta:
+            call.metadata["debug_handle"] = str(node.meta["debug_handle"])
+    return json.dumps(
+        {
+            "graph_module": _plain(serialized),
+            "opset_version": {"aten": torch._C._get_max_operator_version()},
+            "range_constraints": _plain(serialize_range_constraints(_ranges(program))),
+            "schema_version": SCHEMA_VERSION,
+            "verifiers": ["ATEN"],
+            "dialect": "ATEN",
+        },
+        separators=(",", ":"),
+    ).encode()
+
+
+def _ranges(program: EdgeProgram) -> dict[Any, Any]:
+    """The ranges of the symbols that are left: torch makes others on its way."""
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    used = {symbol for val in values if val is not None for symbol in free_symbols(val)}
+    return {symbol: bounds for symbol, bounds in program.range_constraints.items() if symbol in used}
+
+
+def _output_specs(program: EdgeProgram) -> Iterator[Any]:
+    """The output specs with the names that results have now."""
+    results: Any = program.output_node().args[0]
+    for spec, result in zip(program.output_specs, results, strict=True):
+        arg: Any = spec.arg
+        if isinstance(arg, TensorArgument) and isinstance(result, Node):
+            arg = TensorArgument(result.name)
+        elif not isinstance(result, Node):
+            arg = ConstantArgument(name="", value=result)
+        yield dataclasses.replace(spec, arg=arg)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, schema.ScalarType):
+        return _dtype(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, _Union):
+        if value.type in ADDED_KINDS:
+            raise _NotInSchemaError(f"a value of the kind {value.type}")
+        return {str(value.type): _plain(value.value)}
+    if isinstance(value, schema.RangeConstraint):
+        low, high = value.min_val, value.max_val
+        return {"min_val": -math.inf if low is None else low, "max_val": math.inf if high is None else high}
+    if isinstance(value, schema.SymExpr):
+        # 5.4 has expressions as they print ("2*s0"), 8 as what makes them ("Mul(Integer(2), Symbol('s0'))")
+        text = str(sympy.sympify(value.expr_str, locals=_FUNCTIONS))
+        return {"expr_str": text, "hint": _plain(value.hint)}
+    if dataclasses.is_dataclass(value):
+        added = ADDED_FIELDS.get(type(value).__name__, frozenset())
+        names = [field.name for field in dataclasses.fields(value) if field.name not in added]
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _dtype(dtype: schema.ScalarType) -> int:
+    if dtype.value <= LAST_COMMON_DTYPE:
+        return int(dtype.value)
+    if dtype.name not in MOVED_DTYPES:
+        raise _NotInSchemaError(f"dtype {dtype.name.lower()}")
+    return MOVED_DTYPES[dtype.name]
