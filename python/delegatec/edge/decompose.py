@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brings a graph to normal form in place: our own rules first, torch's decompositions for the rest.
 
-Torch's decompositions are Python functions that run under a tracer. Tracing the whole graph through them
-takes seconds; here each distinct call signature is traced once and the trace is copied to every call that
-has it.
+Torch's decompositions are Python functions that run under a tracer, and so are those of ours that are rare.
+Tracing the whole graph through them takes seconds; here each distinct call signature is traced once and the
+trace is copied to every call that has it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.arguments import dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import RULES
+from delegatec.edge.decompositions import FUNCTIONS, RULES, Function
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
@@ -92,11 +93,17 @@ def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
 
 def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
     assert isinstance(node.target, OpOverload)
+    if _is_empty(node):
+        # many kernels refuse to compute nothing
+        replace(node, builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node)))
+        return True
     rule = RULES.get(node.target)
     try:
         results = rule(builder, node) if rule is not None else None
-        if results is None and out_variant(node.target) is None and _torch_decomposes(node.target):
-            results = templates.apply(builder, node)
+        if callable(results):
+            results = templates.apply(builder, node, results)
+        elif results is None and _is_traced(node.target):
+            results = templates.apply(builder, node, FUNCTIONS.get(node.target))
     except UnknownSizeError as error:
         raise DelegatecError([_unknown_size(node, error)]) from None
     except _ShapeEnvGuardError:
@@ -105,6 +112,15 @@ def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
         return False
     replace(node, results)
     return True
+
+
+def _is_empty(node: Node) -> bool:
+    val = node.meta["val"]
+    return (
+        isinstance(val, torch.Tensor)
+        and node.target is not aten.full.default
+        and any(isinstance(size, int) and size == 0 for size in val.shape)
+    )
 
 
 def _fixed_size(node: Node) -> Diagnostic:
@@ -132,7 +148,16 @@ def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
 @cache
 def _torch_table() -> dict[Any, Any]:
     table: Any = core_aten_decompositions()
-    return {op: function for op, function in table.items() if out_variant(op) is None or op in RULES}
+    return {
+        op: function
+        for op, function in table.items()
+        if (out_variant(op) is None or op in RULES) and op not in FUNCTIONS
+    }
+
+
+@cache
+def _is_traced(target: OpOverload) -> bool:
+    return target in FUNCTIONS or (out_variant(target) is None and _torch_decomposes(target))
 
 
 @cache
@@ -141,9 +166,9 @@ def _torch_decomposes(target: OpOverload) -> bool:
 
 
 def _table_for(target: OpOverload) -> dict[Any, Any]:
-    """Decompositions to core ATen, and that of `target` itself even if it leads elsewhere."""
+    """Torch's decompositions to core ATen, and that of `target` itself even if it leads elsewhere."""
     table = _torch_table()
-    if target in table or target not in decomposition_table:
+    if target in table or target not in decomposition_table or out_variant(target) is not None:
         return table
     return {**table, target: decomposition_table[target]}
 
@@ -156,17 +181,17 @@ class _Templates:
         # signatures of the calls whose decomposition led to a node
         self._origins: dict[Node, frozenset[Hashable]] = {}
 
-    def apply(self, builder: Builder, node: Node) -> Any:
-        """What takes the place of `node`; None where torch has no decomposition for it."""
+    def apply(self, builder: Builder, node: Node, function: Function | None) -> Any:
+        """What takes the place of `node`, by a function of ours or else of torch; None where there is none."""
         key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
         origins = self._origins.get(node, frozenset())
         if key in origins:
             # some of torch's decompositions give the operator back
             return None
         if key not in self._traces:
-            self._traces[key] = _trace(builder, node)
+            self._traces[key] = _trace(builder, node, function)
         template = self._traces[key]
-        if template is None:
+        if template is None or not _gives(template, node):
             return None
         before = node.prev
         results = _instantiate(builder, node, template)
@@ -176,6 +201,16 @@ class _Templates:
         return results
 
 
+def _gives(template: Graph, node: Node) -> bool:
+    """Whether a trace has every result of `node` that is read; None stands for one that it has not."""
+    results: Any = template.output_node().args[0]
+    return not isinstance(results, (tuple, list)) or all(
+        results[user.args[1]] is not None  # type: ignore[index]
+        for user in node.users
+        if user.target is operator.getitem and user.users
+    )
+
+
 def _operands(node: Node) -> list[Node]:
     """The nodes among a call's arguments, each as often as it occurs."""
     found: list[Node] = []
@@ -183,15 +218,16 @@ def _operands(node: Node) -> list[Node]:
     return found
 
 
-def _trace(builder: Builder, node: Node) -> Graph | None:
-    """The decomposition of one call, as a graph over its operands; None where torch has none for it."""
+def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | None:
+    """The decomposition of one call, as a graph over its operands; None where there is none for it."""
     target = node.target
     assert isinstance(target, OpOverload)
 
     def call(*operands: Any) -> Any:
         remaining = iter(operands)
         args, kwargs = map_arg((node.args, node.kwargs), lambda _: next(remaining))
-        return target(*args, **kwargs)
+        result = NotImplemented if function is None else function(*args, **kwargs)
+        return target(*args, **kwargs) if result is NotImplemented else result
 
     values = [operand.meta["val"] for operand in _operands(node)]
     with builder.fake_mode:

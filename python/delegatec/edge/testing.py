@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -63,3 +63,27 @@ def assert_computes(
             torch.testing.assert_close(result, leaf, atol=atol, rtol=rtol, equal_nan=True)
         else:
             assert type(result) is type(leaf) and result == leaf
+
+
+def call_program(
+    operator: OpOverload, call: Sequence[Any], keep: Sequence[int] | None = None, **options: Any
+) -> tuple[EdgeProgram, Any, list[torch.Tensor]]:
+    """The edge program of one call, whose tensors are its inputs; what eager gives; and the tensors.
+
+    Args:
+        operator: what is called.
+        call: its positional arguments; the last one is its keyword arguments if it is a dict.
+        keep: positions of the results that are outputs, of an operator with several; all by default.
+        options: those of `to_edge`; no passes by default.
+    """
+    kwargs = call[-1] if isinstance(call[-1], dict) else {}
+    leaves, spec = pytree.tree_flatten(tuple(call[: len(call) - bool(kwargs)]))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def function(*inputs: torch.Tensor) -> Any:
+        remaining = iter(inputs)
+        filled = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        results = operator(*pytree.tree_unflatten(filled, spec), **kwargs)
+        return results if keep is None else [results[position] for position in keep]
+
+    return edge(function, *tensors, **{"passes": (), **options}), function(*tensors), tensors

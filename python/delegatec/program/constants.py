@@ -58,5 +58,6 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     assert flat.numel() == 0 or flat.data_ptr() == tensor.data_ptr(), "the tensor is not dense"
     if flat.numel() == 0:
         return memoryview(b"")
-    array: Any = flat.view(torch.uint8).numpy()
+    # one element may have any stride
+    array: Any = flat.as_strided([flat.numel()], [1]).view(torch.uint8).numpy()
     return memoryview(array)

@@ -78,13 +78,9 @@ _LIMITS: Final[dict[Any, _Limit]] = {
 
 # Operators without a kernel -> what computes the same with one.
 _SUBSTITUTES: Final = {
-    "adaptive_avg_pool3d": "mean over the last three dimensions, or avg_pool2d on slices",
-    "argsort": "the indices of topk with k = the size of the dimension (descending; negate for ascending)",
-    "avg_pool3d": "avg_pool2d on slices",
-    "bernoulli": "rand compared with the probability",
-    "randperm": "the indices of topk of rand",
-    "scatter_reduce": "scatter_add for sums",
-    "sort": "topk with k = the size of the dimension (descending; negate for ascending)",
+    "median": "quantile, or topk",
+    "mode": "torch.one_hot, sum and argmax over the values that may occur",
+    "unique": "sort, and a comparison of neighbours",
 }
 
 

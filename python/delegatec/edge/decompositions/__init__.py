@@ -1,28 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own decompositions: the frequent operators, without a trace, and those where torch's would be worse."""
+"""Our own decompositions: rules for the frequent operators, without a trace, and functions for the rest."""
 
 from typing import Final
 
 from delegatec.edge.decompositions import (
+    arithmetic,
     attention,
     convolution,
+    convolution_3d,
+    cumulative,
     elementwise,
     linear,
+    lookup,
+    matrices,
     normalization,
     pooling,
+    pooling_nd,
+    random,
     recurrent,
+    scattering,
     shape,
+    sorting,
+    special,
 )
+from delegatec.edge.decompositions.rule import Function as Function
+from delegatec.edge.decompositions.rule import FunctionTable, RuleTable, merge
 from delegatec.edge.decompositions.rule import Rule as Rule
-from delegatec.edge.decompositions.rule import RuleTable, merge
 
 RULES: Final[RuleTable] = merge(
     attention.RULES,
     convolution.RULES,
+    convolution_3d.RULES,
     elementwise.RULES,
     linear.RULES,
     normalization.RULES,
     pooling.RULES,
     recurrent.RULES,
     shape.RULES,
+)
+
+FUNCTIONS: Final[FunctionTable] = merge(
+    arithmetic.FUNCTIONS,
+    cumulative.FUNCTIONS,
+    lookup.FUNCTIONS,
+    matrices.FUNCTIONS,
+    pooling_nd.FUNCTIONS,
+    random.FUNCTIONS,
+    scattering.FUNCTIONS,
+    sorting.FUNCTIONS,
+    special.FUNCTIONS,
 )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions over three dimensions, by the kernel for two: what is along the depth becomes channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.edge.arguments import shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.rule import Function, RuleTable
+
+aten = torch.ops.aten
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor:
+    stride, padding, dilation, output_padding = (
+        list(each) * 3 if len(each) == 1 else list(each)
+        for each in (stride, padding, dilation, output_padding)
+    )
+    taps, reach = weight.shape[2], dilation[0] * (weight.shape[2] - 1)
+    step = stride[0]
+    before = after = padding[0]
+    if transposed:
+        # the same as a convolution with the reversed kernel over elements that are apart
+        x = _spread(x, stride[0])
+        before, after, step = reach - padding[0], reach - padding[0] + output_padding[0], 1
+        weight = weight.flip(2)
+    x = torch.constant_pad_nd(x, [0, 0, 0, 0, before, after])
+    batch, channels, depth, height, width = x.shape
+    outputs = (depth - reach - 1) // step + 1
+    # [N, C, taps, outputs, H, W]
+    windows = torch.stack(
+        [
+            x[:, :, tap * dilation[0] : tap * dilation[0] + (outputs - 1) * step + 1 : step]
+            for tap in range(taps)
+        ],
+        2,
+    )
+    images = windows.permute(0, 3, 1, 2, 4, 5).reshape(batch * outputs, channels * taps, height, width)
+    if transposed:
+        kernel = weight.permute(0, 2, 1, 3, 4)
+        kernel = kernel.reshape(channels * taps, weight.shape[1], *weight.shape[3:])
+    else:
+        kernel = weight.reshape(weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])
+    result = aten.convolution.default(
+        *(images, kernel, bias, stride[1:], padding[1:], dilation[1:], transposed, output_padding[1:], groups)
+    )
+    planes = result.reshape(batch, outputs, *result.shape[1:])
+    return planes.permute(0, 2, 1, 3, 4)  # type: ignore[no-any-return]
+
+
+def _spread(x: Tensor, step: int) -> Tensor:
+    """Zeros between the elements of dimension 2."""
+    if step == 1:
+        return x
+    size = x.shape[2]
+    apart = torch.constant_pad_nd(x.unsqueeze(3), [0, 0, 0, 0, 0, step - 1])
+    return apart.reshape(*x.shape[:2], size * step, *x.shape[3:]).narrow(2, 0, (size - 1) * step + 1)
+
+
+def _of_three_dimensions(_: Builder, node: Node) -> Function | None:
+    return _convolution if len(shape(node)) == 5 else None
+
+
+RULES: RuleTable = {aten.convolution.default: _of_three_dimensions}

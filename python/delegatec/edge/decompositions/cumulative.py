@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running products, maxima and log-sums, in as many steps as the size has binary digits.
+
+Step k combines each element with what the one 2**k places before it stands for, so that it stands for twice
+as many elements then. A running sum of logarithms would be one kernel, and wrong for 0, for negative numbers
+and for integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.decompositions.rule import FunctionTable
+
+aten = torch.ops.aten
+
+
+def largest(size: Any) -> int | None:
+    """The largest value of a size; None where it has none."""
+    if isinstance(size, int):
+        return size
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(upper) if upper.is_finite and upper < 2**31 else None
+
+
+def _scan(
+    start: Sequence[Tensor],
+    dim: int,
+    neutral: Sequence[Any],
+    combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]],
+) -> Any:
+    """Each element combined with all that are before it along `dim`."""
+    values = list(start)
+    if values[0].dim() == 0:
+        return values
+    dim = dim % values[0].dim()
+    size = values[0].shape[dim]
+    most = largest(size)
+    if most is None:
+        return NotImplemented
+    step = 1
+    while step < most:
+        padding = [0, 0] * (values[0].dim() - 1 - dim) + [step, 0]
+        before = [
+            torch.constant_pad_nd(value, padding, fill).narrow(dim, 0, size)
+            for value, fill in zip(values, neutral, strict=True)
+        ]
+        values = combine(before, values)
+        step *= 2
+    return values
+
+
+def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+    if dtype is None:
+        dtype = x.dtype if x.is_floating_point() else torch.int64
+    result = _scan([x.to(dtype)], dim, [1], lambda before, own: [before[0] * own[0]])
+    return result if result is NotImplemented else result[0]
+
+
+def _logcumsumexp(x: Tensor, dim: int) -> Any:
+    result = _scan([x], dim, [-math.inf], lambda before, own: [torch.logaddexp(before[0], own[0])])
+    return result if result is NotImplemented else result[0]
+
+
+def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
+    def combine(before: list[Tensor], own: list[Tensor]) -> list[Tensor]:
+        """The later one of two that are equal; NaN rather than a number, and the last NaN."""
+        takes = own[0] <= before[0] if lowest else own[0] >= before[0]
+        if own[0].is_floating_point():
+            takes = torch.isnan(own[0]) | (takes & ~torch.isnan(before[0]))
+        return [torch.where(takes, own[0], before[0]), torch.where(takes, own[1], before[1])]
+
+    def function(x: Tensor, dim: int) -> Any:
+        if x.dim() == 0:
+            return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+        position = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - 1 - dim % x.dim()))
+        number = x.to(torch.uint8) if x.dtype is torch.bool else x
+        result = _scan([number, position.expand(x.shape)], dim, [_beyond(number, lowest), 0], combine)
+        return result if result is NotImplemented else (result[0].to(x.dtype), result[1])
+
+    return function
+
+
+def _beyond(x: Tensor, above: bool) -> float:
+    """What no element exceeds, or none is below."""
+    if x.is_floating_point():
+        return math.inf if above else -math.inf
+    info = torch.iinfo(x.dtype)
+    return info.max if above else info.min
+
+
+FUNCTIONS: FunctionTable = {
+    aten.cummax.default: _extremum(lowest=False),
+    aten.cummin.default: _extremum(lowest=True),
+    aten.cumprod.default: _cumprod,
+    aten.logcumsumexp.default: _logcumsumexp,
+}

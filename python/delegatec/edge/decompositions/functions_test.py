@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every function of every table: what it is traced to computes the same, and the operator is gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from delegatec.edge.decompositions import FUNCTIONS
+from delegatec.edge.interpret import interpret
+from delegatec.edge.out_variants import out_variant
+from delegatec.edge.testing import assert_computes, call_program, called
+
+aten = torch.ops.aten
+INF, NAN = math.inf, math.nan
+
+
+def _noise(*sizes: int, seed: int = 0) -> Tensor:
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
+
+
+def _integers(low: int, high: int, *sizes: int) -> Tensor:
+    return torch.randint(low, high, sizes, generator=torch.Generator().manual_seed(3))
+
+
+X = _noise(2, 3, 4)
+VOLUME = _noise(2, 3, 5, 6, 7)
+NUMBERS = _integers(-3, 4, 3, 7)
+# ties, infinities, NaN, both zeros
+ODD = torch.tensor([[1.0, NAN, -INF, 0.0, -0.0, 1.0, INF, NAN], [2.0, 2.0, -1.0, 2.0, 3.0, -1.0, -1.0, 0.5]])
+SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e-30, -1e30])
+SPREAD = torch.cat([torch.linspace(-6, 6, 61), SPECIAL])
+SQUARE = _noise(2, 4, 4) + 3 * torch.eye(4)
+POSITIVE = SQUARE @ SQUARE.mT + torch.eye(4)
+SINGULAR = torch.ones(3, 3)
+INTEGERS = (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool)
+ROWS = torch.tensor([[0, 1, 1, 2], [2, 2, 0, 0]])
+LADDER = torch.tensor([[-1.0, 0.0, 0.0, 0.5, 2.0], [0.0, 1.0, 2.0, 3.0, 4.0]])
+
+
+def _reductions(name: OpOverload, *args: Any) -> list[tuple[Any, ...]]:
+    """Each reduction, with and without the elements that are there."""
+    reductions = ["prod", "mean", "amax", "amin"]
+    if name is aten.scatter_reduce.two:
+        reductions.append("sum")
+    return [(*args, reduce, {"include_self": own}) for reduce in reductions for own in (True, False)]
+
+
+def _grids(mode: int) -> list[tuple[Any, ...]]:
+    grid = _noise(2, 2, 3, 2, 3, seed=5) * 1.3
+    return [(VOLUME, grid, mode, padding, corners) for padding in (0, 1, 2) for corners in (True, False)]
+
+
+_BAGS = (_noise(6, 3), torch.tensor([0, 2, 5, 5, 1]), torch.tensor([0, 2, 2]), False)
+
+# operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
+CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    # arithmetic
+    aten._trilinear.default: [(_noise(5, 2), _noise(3, 2, 4), _noise(5, 4), [1, 3], [0], [1, 2], [2, 3])],
+    aten.addbmm.default: [
+        (_noise(3, 3), X, X.mT.contiguous()),
+        (_noise(3, 3), X, X.mT.contiguous(), {"beta": 0.5, "alpha": 2}),
+    ],
+    aten.angle.default: [(SPECIAL,), (NUMBERS,)],
+    aten.copysign.Scalar: [(SPECIAL, -0.0), (NUMBERS, 2)],
+    aten.copysign.Tensor: [(SPECIAL[:, None], SPECIAL.nan_to_num(3.0)), (NUMBERS, NUMBERS - 1)],
+    aten.exp2.default: [(SPECIAL,), (NUMBERS,), (X.double(),)],
+    aten.fmax.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, _noise(7))],
+    aten.fmin.default: [(SPECIAL[:, None], SPECIAL), (NUMBERS, NUMBERS - 1)],
+    aten.hypot.default: [(SPECIAL[:, None], SPECIAL), (X.double() * 1e200, X * 1e30)],
+    aten.round.decimals: [(X * 100, {"decimals": n}) for n in (0, 2, -1)],
+    aten.signbit.default: [(SPECIAL,), (NUMBERS,), (NUMBERS > 0,)],
+    # cumulative
+    **{
+        operator: [(x, dim) for x in (ODD, NUMBERS, X.double(), NUMBERS > 0) for dim in (0, -1)]
+        for operator in (aten.cummax.default, aten.cummin.default)
+    },
+    aten.cumprod.default: [(X, 1), (ODD, -1), (NUMBERS.int(), 1), (X, 0, {"dtype": torch.float64})],
+    aten.logcumsumexp.default: [(X * 50, -1), (ODD, 1), (torch.full((4,), -INF), 0)],
+    # lookup
+    **{
+        operator: [
+            *((*_BAGS, mode) for mode in (0, 1, 2)),
+            (*_BAGS, 0, False, _noise(5)),
+            (*_BAGS, 1, False, None, True),
+            *((*_BAGS, mode, False, None, False, 5) for mode in (0, 1, 2)),
+        ]
+        for operator in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+    },
+    aten.grid_sampler_3d.default: [*_grids(0), *_grids(1)],
+    # matrices
+    aten._linalg_det.default: [(SQUARE,), (SQUARE.double(),), (SINGULAR,), (X[0, :1, :1],)],
+    aten._linalg_slogdet.default: [(SQUARE,), (SINGULAR,), (-torch.eye(3),)],
+    aten._linalg_solve_ex.default: [
+        (SQUARE, _noise(2, 4, 3)),
+        (SQUARE, _noise(2, 4)),
+        (SQUARE[0], _noise(4)),
+        (SQUARE, _noise(2, 3, 4), {"left": False}),
+    ],
+    aten.cholesky.default: [(POSITIVE,), (POSITIVE, True)],
+    aten.linalg_cholesky_ex.default: [(POSITIVE,), (POSITIVE.double(), {"upper": True})],
+    aten.linalg_inv_ex.default: [(SQUARE,), (torch.tensor([[0.0, 1.0], [1.0, 0.0]]),)],
+    aten.linalg_solve_triangular.default: [
+        (SQUARE, _noise(2, 4, 3), {"upper": True}),
+        (SQUARE, _noise(4, 3), {"upper": False, "unitriangular": True}),
+        (SQUARE, _noise(2, 3, 4), {"upper": True, "left": False}),
+    ],
+    # pooling
+    aten._adaptive_avg_pool3d.default: [(VOLUME, [2, 3, 7]), (VOLUME[0], [1, 4, 2])],
+    aten.adaptive_avg_pool3d.default: [(VOLUME, [2, 3, 7]), (VOLUME, [1, 1, 1])],
+    aten.adaptive_max_pool2d.default: [(VOLUME[0], [2, 4]), (VOLUME[0, 0].round(), [6, 3])],
+    aten.adaptive_max_pool3d.default: [(VOLUME, [2, 4, 7]), (VOLUME[0].round(), [5, 1, 3])],
+    aten.avg_pool3d.default: [
+        (VOLUME, [2]),
+        (VOLUME, [2, 3, 2], [1, 2, 2], [1, 1, 0]),
+        (VOLUME, [3, 2, 2], [2], [1], True, False),
+        (VOLUME, [2, 4, 3], [3, 2, 2], [1, 1, 1], True, True),
+        (VOLUME[0], [2], [1], [0], False, True, 3),
+    ],
+    aten.max_pool3d_with_indices.default: [
+        (VOLUME, [2]),
+        (VOLUME.round(), [2, 3, 2], [1, 2, 2], [1, 1, 0], [1, 1, 2]),
+        (VOLUME[0], [3], [2], [1], [1], True),
+    ],
+    # scattering
+    aten.diagonal_scatter.default: [
+        (_noise(3, 5), _noise(3)),
+        (X, _noise(3, 2), 0, 0, 2),
+        (X, _noise(2, 2), -1, 1, -1),
+    ],
+    aten.histc.default: [(X, 5), (X, 4, -1.0, 1.5), (torch.ones(3), 3)],
+    aten.index_fill.int_Scalar: [(X, 1, torch.tensor([0, -1]), 2.5), (NUMBERS, 0, torch.tensor([1]), 7)],
+    aten.index_fill.int_Tensor: [(X, -1, torch.tensor([3, 3]), torch.tensor(2.5))],
+    aten.index_reduce.default: _reductions(
+        aten.index_reduce.default, X, 1, torch.tensor([2, 0, 2, 2]), _noise(2, 4, 4)
+    ),
+    aten.put.default: [
+        (X, torch.tensor([[0, 23], [-1, 5]]), _noise(2, 2)),
+        (X, torch.tensor([1, 1, 2]), _noise(3), True),
+    ],
+    aten.scatter.reduce: [(X[0], 1, ROWS, _noise(2, 4), {"reduce": r}) for r in ("add", "multiply")],
+    aten.scatter.value_reduce: [(X[0], 0, ROWS, 2.5, {"reduce": r}) for r in ("add", "multiply")],
+    aten.scatter_reduce.two: [
+        *_reductions(aten.scatter_reduce.two, X[0], 0, ROWS, _noise(2, 4)),
+        *_reductions(aten.scatter_reduce.two, NUMBERS, 1, ROWS, NUMBERS + 1),
+        *_reductions(aten.scatter_reduce.two, X, -2, ROWS[:, None], X),
+    ],
+    # sorting
+    aten.bucketize.Tensor: [(ODD, LADDER[0]), (NUMBERS, LADDER[0], {"right": True, "out_int32": True})],
+    aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (NUMBERS[:, :1], 1, 1)],
+    aten.median.default: [(X,), (ODD,), (NUMBERS,), (torch.tensor(3.0),)],
+    aten.median.dim: [(X, 1), (ODD[:1], 1, True), (X, 0)],
+    aten.nanmedian.default: [(X,), (ODD,), (NUMBERS,), (torch.full((3,), NAN),)],
+    aten.nanmedian.dim: [(X, 1), (ODD[:, :4], 1, True)],
+    aten.nonzero_static.default: [
+        (NUMBERS, {"size": size, "fill_value": fill}) for size, fill in ((4, -1), (40, 9), (0, -1))
+    ],
+    aten.searchsorted.Scalar: [(LADDER[1], 2.0), (LADDER[1], 2, {"right": True}), (LADDER[0], NAN)],
+    aten.searchsorted.Tensor: [
+        (LADDER, ODD),
+        (LADDER, ODD, {"right": True}),
+        (LADDER[0], X, {"out_int32": True, "side": "right"}),
+        (LADDER.flip(1), ODD, {"sorter": torch.arange(4, -1, -1).expand(2, 5)}),
+    ],
+    aten.sort.stable: [
+        *((ODD, {"stable": True, **order}) for order in ({}, {"descending": True}, {"dim": 0})),
+        *((NUMBERS.to(dtype), {"stable": True}) for dtype in INTEGERS),
+        *((NUMBERS.to(dtype), {"stable": True, "descending": True, "dim": 0}) for dtype in INTEGERS),
+        (X.half(), {"stable": True, "dim": 1}),
+        (torch.tensor(2.0), {"stable": True, "dim": 0}),
+        (X[:, :1], {"stable": True, "dim": 1}),
+    ],
+    aten.sort.default: [(X,), (NUMBERS, 0, True)],
+    # special
+    aten.digamma.default: [(SPREAD,), (SPREAD.double(),)],
+    aten.erfc.default: [(SPREAD,), (SPREAD.double(),), (NUMBERS,), (X.half(),)],
+    aten.erfinv.default: [(torch.linspace(-1, 1, 201),), (torch.linspace(-1.1, 1, 50).double(),)],
+    aten.lgamma.default: [(SPREAD,), (SPREAD.double(),), (torch.tensor([1e-5, 30.0, 1e6]),)],
+    aten.special_erfcx.default: [(SPREAD,), (SPREAD.double(),), (torch.tensor([20.0, 1e9]),)],
+    aten.special_ndtri.default: [
+        (torch.tensor([0.0, 1e-30, 1e-6, 0.2, 0.5, 0.9, 1.0, 1.5]),),
+        (torch.linspace(0, 1, 41).double(),),
+    ],
+}
+
+# Operators with results that only a derivative needs -> the results that are computed.
+KEPT: dict[OpOverload, list[int]] = {
+    aten._embedding_bag.default: [0],
+    aten._embedding_bag_forward_only.default: [0],
+    aten._linalg_det.default: [0],
+    aten._linalg_slogdet.default: [0, 1],
+    aten._linalg_solve_ex.default: [0, 3],
+}
+
+# What the mean, the deviation, the least and the largest of many numbers are; None where it has no such.
+MANY = torch.full((4000,), 0.3)
+UNIT = (0.5, 12**-0.5, 0.0, 1.0)
+NORMAL = (0.0, 1.0, None, None)
+RANDOM: dict[OpOverload, tuple[tuple[Any, ...], tuple[float | None, ...]]] = {
+    aten.bernoulli.default: ((MANY,), (0.3, 0.21**0.5, 0.0, 1.0)),
+    aten.bernoulli.p: ((MANY, 0.8), (0.8, 0.4, 0.0, 1.0)),
+    aten.cauchy.default: ((MANY, 1.0, 2.0), (None, None, None, None)),
+    aten.exponential.default: ((MANY, 2.0), (0.5, 0.5, 0.0, None)),
+    aten.geometric.default: ((MANY, 0.4), (2.5, 0.6**0.5 / 0.4, 1.0, None)),
+    aten.log_normal.default: ((MANY, 0.0, 0.5), (math.exp(1 / 8), 0.604, 0.0, None)),
+    aten.multinomial.default: ((torch.tensor([1.0, 0.0, 3.0]), 4000, True), (1.5, 0.866, 0.0, 2.0)),
+    aten.normal.Tensor_Tensor: ((MANY * 0, MANY / MANY), NORMAL),
+    aten.normal.Tensor_float: ((MANY * 0,), NORMAL),
+    aten.normal.float_Tensor: ((0.0, MANY / MANY), NORMAL),
+    aten.normal.float_float: ((0.0, 1.0, [4000]), NORMAL),
+    aten.normal_functional.default: ((MANY, 2.0, 3.0), (2.0, 3.0, None, None)),
+    aten.rand_like.default: ((MANY,), UNIT),
+    aten.randint.default: ((5, [4000]), (2.0, 2**0.5, 0.0, 4.0)),
+    aten.randint.low: ((-2, 3, [4000]), (0.0, 2**0.5, -2.0, 2.0)),
+    aten.randint_like.default: ((MANY, 5), (2.0, 2**0.5, 0.0, 4.0)),
+    aten.randint_like.low_dtype: ((MANY, -2, 3), (0.0, 2**0.5, -2.0, 2.0)),
+    aten.randn_like.default: ((MANY,), NORMAL),
+    aten.randperm.default: ((4001,), (2000.0, 1155.0, 0.0, 4000.0)),
+    aten.uniform.default: ((MANY, -1.0, 1.0), (0.0, 3**-0.5, -1.0, 1.0)),
+}
+
+# Calls that a function declines.
+DECLINED: list[tuple[Any, ...]] = [
+    (aten.linalg_inv_ex.default, torch.eye(33)),
+    (aten.scatter_reduce.two, _noise(3000), 0, _integers(0, 3000, 3000), _noise(3000), "amax"),
+]
+
+
+def _calls() -> Iterator[Any]:
+    for operator, calls in CASES.items():
+        for index, call in enumerate(calls):
+            yield pytest.param(operator, call, id=f"{operator}-{index}")
+
+
+def test_every_function_has_a_case() -> None:
+    assert CASES.keys() | RANDOM.keys() == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize(("operator", "call"), _calls())
+def test_function_computes_the_same(operator: OpOverload, call: tuple[Any, ...]) -> None:
+    program, expected, tensors = call_program(operator, call, keep=KEPT.get(operator))
+    assert operator not in called(program)
+    assert [other for other in called(program) if out_variant(other) is None] == []
+    wide = any(x.dtype is torch.float64 for x in tensors)
+    low = any(x.dtype is torch.float16 for x in tensors)
+    tolerance = 1e-3 if low else 1e-11 if wide else 1e-5
+    assert_computes(program, expected, *tensors, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("operator", RANDOM)
+def test_random_numbers_have_their_distribution(operator: OpOverload) -> None:
+    call, (mean, deviation, least, largest) = RANDOM[operator]
+    program, expected, tensors = call_program(operator, call)
+    assert [other for other in called(program) if out_variant(other) is None] == []
+    torch.manual_seed(1)
+    (result,) = interpret(program, tensors)
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    result = result.double()
+    assert result.isfinite().all()
+    for found, wanted, tolerance in (
+        (result.mean(), mean, 0.06),
+        (result.std(), deviation, 0.06),
+    ):
+        if wanted is not None:
+            assert math.isclose(found.item(), wanted, rel_tol=tolerance, abs_tol=tolerance), wanted
+    assert least is None or result.min() >= least
+    assert largest is None or result.max() <= largest
+
+
+@pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))
+def test_what_a_function_declines_is_left(case: tuple[Any, ...]) -> None:
+    operator, *call = case
+    program, _, _ = call_program(operator, call)
+    assert operator in called(program)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags of rows of an embedding, and samples of a volume: elements whose positions are computed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.decompositions.rule import FunctionTable
+
+aten = torch.ops.aten
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """[bags, width]: the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; 0 for an empty one.
+
+    The other results, which only a derivative needs, are not computed.
+    """
+    count = indices.shape[0]
+    rows = aten.embedding.default(weight, indices)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    position = torch.arange(count)
+    starts = offsets[:-1] if include_last_offset else offsets
+    ends = (
+        offsets[1:]
+        if include_last_offset
+        else torch.cat([offsets[1:], torch.full([1], count, dtype=offsets.dtype)])
+    )
+    member = (position >= starts.unsqueeze(1)) & (position < ends.unsqueeze(1))
+    if padding_idx >= 0:
+        member = member & (indices != padding_idx)
+    if mode == 2:
+        found = torch.where(member.unsqueeze(2), rows, -math.inf).amax(1)
+        return torch.where(member.any(1, keepdim=True), found, 0.0), None, None, None
+    share = member.to(rows.dtype)
+    found = share @ rows
+    if mode == 1:
+        found = found / share.sum(1, keepdim=True).clamp(min=1)
+    return found, None, None, None
+
+
+def _grid_sampler_3d(
+    x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """x [N, C, D, H, W] at grid [N, d, h, w, 3], whose coordinates are in the order of W, H, D.
+
+    The mode of interpolation is 0, linear, or 1, the nearest element. That of padding says what is outside of
+    the volume: 0 zeros, 1 its border, 2 its mirror image.
+    """
+    if interpolation_mode > 1:
+        return NotImplemented
+    batch, channels = x.shape[:2]
+    sizes = x.shape[:1:-1]
+    places = [_place(grid[..., axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)]
+    flat = x.reshape(batch, channels, -1)
+    if interpolation_mode == 1:
+        result = _at(flat, [torch.round(place) for place in places], sizes)
+    else:
+        low = [torch.floor(place) for place in places]
+        parts = []
+        for corner in range(8):
+            ends = [corner >> axis & 1 for axis in range(3)]
+            weight = torch.ones_like(places[0])
+            for place, start, end in zip(places, low, ends, strict=True):
+                weight = weight * (place - start if end else start + 1 - place)
+            at = [start + end for start, end in zip(low, ends, strict=True)]
+            parts.append(_at(flat, at, sizes) * weight.reshape(batch, 1, -1))
+        result = parts[0]
+        for part in parts[1:]:
+            result = result + part
+    return result.reshape(batch, channels, *grid.shape[1:4])
+
+
+def _place(coordinate: Tensor, size: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """From [-1, 1] to positions of elements."""
+    place = (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
+    if padding_mode == 2:
+        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+        span = high - low
+        if span == 0:
+            return torch.zeros_like(place)
+        distance = (place - low).abs()
+        extra = torch.fmod(distance, span)
+        turns = torch.floor(distance / span)
+        place = torch.where(torch.remainder(turns, 2.0) == 0, extra + low, span - extra + low)
+    return place.clamp(0, size - 1) if padding_mode else place
+
+
+def _at(flat: Tensor, places: list[Tensor], sizes: Any) -> Tensor:
+    """[N, C, points]: elements of [N, C, D * H * W] at whole places in the order of W, H, D; 0 outside."""
+    batch, channels = flat.shape[:2]
+    inside = torch.ones_like(places[0], dtype=torch.bool)
+    index = torch.zeros_like(places[0], dtype=torch.int64)
+    for place, size in reversed(list(zip(places, sizes, strict=True))):
+        inside = inside & (place >= 0) & (place <= size - 1)
+        index = index * size + place.clamp(0, size - 1).to(torch.int64)
+    index = index.reshape(batch, 1, -1)
+    found = torch.gather(flat, 2, index.expand(batch, channels, index.shape[2]))
+    return torch.where(inside.reshape(batch, 1, -1), found, 0.0)
+
+
+FUNCTIONS: FunctionTable = {
+    aten._embedding_bag.default: _embedding_bag,
+    aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten.grid_sampler_3d.default: _grid_sampler_3d,
+}

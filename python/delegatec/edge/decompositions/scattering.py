@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to places that indices name, and counts by them.
+
+The kernels add (`scatter_add`) and overwrite (`scatter`, `index_put`). Any other reduction compares every
+place with every index, which takes memory for all of these pairs; where that is beyond `_MOST_PAIRS`, the
+operator is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.decompositions.rule import FunctionTable
+
+aten = torch.ops.aten
+
+# Pairs of a place and an element that a dense reduction may have: 16 MiB of float32.
+_MOST_PAIRS: Final = 1 << 22
+
+
+def _neutral(dtype: torch.dtype, reduce: str) -> float:
+    """What changes nothing."""
+    if reduce == "prod":
+        return 1
+    if dtype is torch.bool:
+        return reduce == "amin"
+    if dtype.is_floating_point:
+        return math.inf if reduce == "amin" else -math.inf
+    return torch.iinfo(dtype).max if reduce == "amin" else torch.iinfo(dtype).min
+
+
+def _scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    if x.dim() == 0:
+        x, index, src = x.reshape(1), index.reshape(-1), src.reshape(-1)
+        return _scatter_reduce(x, 0, index, src, reduce, include_self=include_self).reshape([])
+    if not all(isinstance(size, int) for size in (*x.shape, *index.shape)):
+        return NotImplemented
+    if index.numel() == 0:
+        return x.clone()
+    dim = dim % x.dim()
+    src = src[tuple(slice(size) for size in index.shape)]
+    if reduce in ("sum", "mean"):
+        start = x if include_self else x.scatter(dim, index, 0)
+        total = start.scatter_add(dim, index, src)
+        if reduce == "sum":
+            return total
+        own = torch.ones_like(x) if include_self else torch.ones_like(x).scatter(dim, index, 0)
+        count = own.scatter_add(dim, index, torch.ones_like(src)).clamp(min=1)
+        return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
+    if x.shape[dim] * index.numel() > _MOST_PAIRS:
+        return NotImplemented
+    return _dense(x, dim, index, src, reduce, include_self)
+
+
+def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+    # an index may have smaller dimensions than `x`; what is beyond it stays
+    reached = [x.shape[d] if d == dim else size for d, size in enumerate(index.shape)]
+    inner = x[tuple(slice(size) for size in reached)]
+    place = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - dim))
+    hit = index.unsqueeze(dim) == place
+    chosen = torch.where(hit, src.unsqueeze(dim), _neutral(x.dtype, reduce)).to(x.dtype)
+    if reduce == "prod":
+        found = chosen.prod(dim + 1)
+    else:
+        found = chosen.amax(dim + 1) if reduce == "amax" else chosen.amin(dim + 1)
+    if include_self:
+        merge = {"prod": torch.mul, "amax": torch.maximum, "amin": torch.minimum}[reduce]
+        found = merge(found, inner)
+    else:
+        found = torch.where(hit.any(dim + 1), found, inner)
+    result = found.to(x.dtype)
+    for d in range(x.dim()):
+        if reached[d] != x.shape[d]:
+            rest = x[tuple(slice(size) for size in reached[:d])].narrow(
+                d, reached[d], x.shape[d] - reached[d]
+            )
+            result = torch.cat(
+                [result, rest[(slice(None),) * (d + 1) + tuple(map(slice, result.shape[d + 1 :]))]], d
+            )
+    return result
+
+
+def _scatter_with(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str) -> Any:
+    """The older form of scatter_reduce: reduce is "add" or "multiply", and src may be a number."""
+    if not isinstance(src, Tensor):
+        src = torch.full(index.shape, src, dtype=x.dtype)
+    return _scatter_reduce(x, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def _index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    if x.dim() == 0:
+        return _index_reduce(
+            x.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self
+        ).reshape([])
+    dim = dim % x.dim()
+    source = source if source.dim() else source.reshape([1] * x.dim())
+    places = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
+    return _scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
+def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Numbers and tensors of 0 dims, at some positions of one dimension."""
+    if not isinstance(value, Tensor):
+        value = torch.full([], value, dtype=x.dtype)
+    if x.dim() == 0:
+        return torch.where(
+            (index.reshape(-1) == 0).any() | (index.reshape(-1) == -1).any(), value.to(x.dtype), x
+        )
+    indices: list[Tensor | None] = [None] * (dim % x.dim())
+    return aten.index_put.default(x, [*indices, index.reshape(-1)], value.to(x.dtype))  # type: ignore[no-any-return]
+
+
+def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """By positions in row-major order."""
+    flat = aten.index_put.default(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
+    return flat.reshape(x.shape)  # type: ignore[no-any-return]
+
+
+def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    rank = x.dim()
+    dim1, dim2 = dim1 % rank, dim2 % rank
+    length = src.shape[-1]
+    if not all(isinstance(size, int) for size in x.shape) or length == 0:
+        return NotImplemented
+    others = [dim for dim in range(rank) if dim not in (dim1, dim2)]
+    moved = x.permute([dim1, dim2, *others])
+    at = torch.arange(length)
+    rows, columns = at + max(-offset, 0), at + max(offset, 0)
+    written = aten.index_put.default(
+        moved, [rows, columns], src.permute([-1 % src.dim(), *range(src.dim() - 1)])
+    )
+    return torch.movedim(written, [*range(rank)], [dim1, dim2, *others])
+
+
+def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements are in each of `bins` ranges of one width; others count nowhere."""
+    flat = x.reshape(-1)
+    if not isinstance(flat.shape[0], int) or flat.shape[0] * bins > _MOST_PAIRS:
+        return NotImplemented
+    if not flat.shape[0]:
+        return torch.zeros([bins], dtype=x.dtype)
+    low, high = torch.full([], min, dtype=x.dtype), torch.full([], max, dtype=x.dtype)
+    if min == max == 0:
+        low, high = flat.amin(), flat.amax()
+    equal = low == high
+    low, high = torch.where(equal, low - 1, low), torch.where(equal, high + 1, high)
+    # in the order of operations of torch, whose rounding decides at the borders
+    at = ((flat - low) * bins / (high - low)).floor().to(torch.int64).clamp(max=bins - 1)
+    inside = (flat >= low) & (flat <= high)
+    return ((at.unsqueeze(1) == torch.arange(bins)) & inside.unsqueeze(1)).to(x.dtype).sum(0)
+
+
+FUNCTIONS: FunctionTable = {
+    aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.histc.default: _histc,
+    aten.index_fill.int_Scalar: _index_fill,
+    aten.index_fill.int_Tensor: _index_fill,
+    aten.index_reduce.default: _index_reduce,
+    aten.put.default: _put,
+    aten.scatter.reduce: _scatter_with,
+    aten.scatter.value_reduce: _scatter_with,
+    aten.scatter_reduce.two: _scatter_reduce,
+}

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorting and order statistics by the one kernel that orders: topk.
+
+Results are those of torch on the CPU, which sorts stably whether asked to or not: equal elements keep their
+order. The kernel of topk does not, so ties are put right by a second one, over integers that all differ.
+NaN counts as greater than everything, for torch and for the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from delegatec.edge.decompositions.rule import FunctionTable
+
+aten = torch.ops.aten
+
+# Times a size, plus a position, each of their values is within int64.
+_SHORT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
+
+
+def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    dim = dim % x.dim()
+    index = _order(x, dim, descending)
+    return torch.gather(x, dim, index), index
+
+
+def _sort_stable(
+    x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
+    return _sort(x, dim, descending)
+
+
+def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
+    """The positions along `dim` of the elements in their order."""
+    size = x.shape[dim]
+    if isinstance(size, int) and size < 2:
+        return torch.zeros_like(x, dtype=torch.int64)
+    if x.dtype in _SHORT:
+        number = x.to(torch.int64)
+        position = torch.arange(size).view([-1] + [1] * (x.dim() - 1 - dim))
+        keys = (-number if descending else number) * size + position
+        return torch.topk(keys, size, dim, largest=False).values % size
+    values, order = torch.topk(_comparable(x), size, dim, largest=descending)
+    later, earlier = values.narrow(dim, 1, size - 1), values.narrow(dim, 0, size - 1)
+    differs = later != earlier
+    if x.is_floating_point():
+        differs = differs & ~(torch.isnan(later) & torch.isnan(earlier))
+    padding = [0, 0] * (x.dim() - 1 - dim) + [1, 0]
+    group = torch.cumsum(torch.constant_pad_nd(differs.to(torch.int64), padding), dim) * size
+    return torch.topk(group + order, size, dim, largest=False).values - group
+
+
+def _comparable(x: Tensor) -> Tensor:
+    return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    values, index = _sort(x, dim)
+    return _pick(values, k - 1, dim, keepdim), _pick(index, k - 1, dim, keepdim)
+
+
+def _pick(x: Tensor, at: int, dim: int, keepdim: bool) -> Tensor:
+    if x.dim() == 0:
+        return x
+    return x.narrow(dim, at, 1) if keepdim else x.select(dim, at)
+
+
+def _median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of two medians; NaN if there is one."""
+    size = x.shape[dim] if x.dim() else 1
+    values, index = _sort(x, dim)
+    middle = [_pick(each, (size - 1) // 2, dim, keepdim) for each in (values, index)]
+    if not x.is_floating_point():
+        return middle[0], middle[1]
+    # the first one of those that are NaN, as they are the last, and in their order
+    nans = torch.isnan(x).to(torch.int64)
+    first = torch.argmax(nans, dim, keepdim) if x.dim() else index
+    has_nan = torch.isnan(_pick(values, size - 1, dim, keepdim))
+    return torch.where(has_nan, torch.nan, middle[0]), torch.where(has_nan, first, middle[1])
+
+
+def _median(x: Tensor) -> Tensor:
+    return _median_dim(x.reshape(-1), 0)[0]
+
+
+def _nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower median of what is not NaN."""
+    if not x.is_floating_point() or x.dim() == 0:
+        return _median_dim(x, dim, keepdim)
+    values, index = _sort(x, dim)
+    count = (~torch.isnan(x)).to(torch.int64).sum(dim, keepdim=True)
+    at = ((count - 1) // 2).clamp(min=0)
+    found = [torch.gather(each, dim, at) for each in (values, index)]
+    return (found[0], found[1]) if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+def _nanmedian(x: Tensor) -> Tensor:
+    return _nanmedian_dim(x.reshape(-1), 0)[0]
+
+
+def _searchsorted(
+    sorted_sequence: Tensor,
+    values: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many elements of its row are below each value; all of them, where the value is NaN."""
+    dtype = torch.int32 if out_int32 else torch.int64
+    if sorter is not None:
+        sorted_sequence = torch.gather(sorted_sequence, -1, sorter)
+    right = right or side == "right"
+    rows = sorted_sequence if sorted_sequence.dim() > 1 else sorted_sequence.reshape(1, -1)
+    wanted = values if sorted_sequence.dim() > 1 else values.reshape(1, -1)
+    size = rows.shape[-1]
+    if not isinstance(size, int):
+        return _counted(rows, wanted, right).to(dtype).reshape(values.shape)
+    found = torch.zeros_like(wanted, dtype=torch.int64)
+    # binary search, of all values at once; `found` elements are known to be below
+    for bit in reversed(range(size.bit_length())):
+        candidate = found + (1 << bit)
+        element = torch.gather(rows, -1, candidate.clamp(max=size) - 1)
+        stop = element > wanted if right else element >= wanted
+        found = torch.where(stop | (candidate > size), found, candidate)
+    return found.to(dtype).reshape(values.shape)
+
+
+def _counted(rows: Tensor, wanted: Tensor, right: bool) -> Tensor:
+    element, value = rows.unsqueeze(-2), wanted.unsqueeze(-1)
+    stop = element > value if right else element >= value
+    return (~stop).to(torch.int64).sum(-1)
+
+
+def _searchsorted_scalar(
+    sorted_sequence: Tensor,
+    value: float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    dtype = (
+        sorted_sequence.dtype
+        if isinstance(value, int)
+        else torch.promote_types(sorted_sequence.dtype, torch.float32)
+    )
+    values = torch.full([], value, dtype=dtype)
+    return _searchsorted(sorted_sequence, values, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Any:
+    """[size, rank]: where the first elements are that are not 0."""
+    count = x.numel()
+    if not isinstance(count, int):
+        return NotImplemented
+    if not count or not x.dim() or not size:
+        return torch.full([size, x.dim()], fill_value)
+    at = torch.where(x.reshape(-1) != 0, torch.arange(count), count)
+    first = torch.topk(at, min(size, count), largest=False).values
+    flat = torch.constant_pad_nd(first, [0, max(size - count, 0)], count)
+    positions, rest = [], flat
+    for extent in reversed(x.shape):
+        positions.append(rest % extent)
+        rest = rest // extent
+    return torch.where((flat == count).unsqueeze(1), fill_value, torch.stack(positions[::-1], 1))
+
+
+FUNCTIONS: FunctionTable = {
+    aten.bucketize.Tensor: _bucketize,
+    aten.kthvalue.default: _kthvalue,
+    aten.median.default: _median,
+    aten.median.dim: _median_dim,
+    aten.nanmedian.default: _nanmedian,
+    aten.nanmedian.dim: _nanmedian_dim,
+    aten.nonzero_static.default: _nonzero_static,
+    aten.searchsorted.Scalar: _searchsorted_scalar,
+    aten.searchsorted.Tensor: _searchsorted,
+    aten.sort.default: _sort,
+    aten.sort.stable: _sort_stable,
+}
