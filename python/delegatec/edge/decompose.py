@@ -182,7 +182,7 @@ class _Templates:
         self._origins: dict[Node, frozenset[Hashable]] = {}
 
     def apply(self, builder: Builder, node: Node, function: Function | None) -> Any:
-        """What takes the place of `node`, by a function of ours or else of torch; None where there is none."""
+        """What takes the place of `node`, by a function of ours or of torch; None where there is none."""
         key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
         origins = self._origins.get(node, frozenset())
         if key in origins:

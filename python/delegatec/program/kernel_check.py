@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.handles import Origin
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
@@ -22,17 +23,24 @@ from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
 
 
-def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
-    """One diagnostic for each operator without a kernel, and for each value of an unknown dtype."""
-    return [problem for node in program.graph.nodes for problem in _check(node)]
+def check_kernels(program: EdgeProgram, origins: Mapping[int, Origin] | None = None) -> list[Diagnostic]:
+    """One diagnostic for each operator without a kernel, and for each value of an unknown dtype.
+
+    Args:
+        program: a program, or the body of one.
+        origins: debug handle -> the node of the exported program, whose operator messages name as well; those
+            of `program` by default.
+    """
+    origins = program.origins if origins is None else origins
+    return [problem for node in program.graph.nodes for problem in _check(node, origins)]
 
 
-def _check(node: Node) -> Iterator[Diagnostic]:
+def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     is_operator = node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
     if is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
         yield Diagnostic(
             "DC201",
-            f"{node.target} has no kernel in the runtime",
+            f"{_written(node, origins)} has no kernel in the runtime",
             location=node.meta.get("source"),
             node=node.name,
             expected=_closest(node),
@@ -42,7 +50,7 @@ def _check(node: Node) -> Iterator[Diagnostic]:
     if limit is not None and not limit.holds(node):
         yield Diagnostic(
             "DC201",
-            f"{node.target} has no kernel in the runtime for these arguments",
+            f"{_written(node, origins)} has no kernel in the runtime for these arguments",
             location=node.meta.get("source"),
             node=node.name,
             expected=limit.expected,
@@ -59,6 +67,14 @@ def _check(node: Node) -> Iterator[Diagnostic]:
                 expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
                 help="convert it, or split complex numbers into real and imaginary parts",
             )
+
+
+def _written(node: Node, origins: Mapping[int, Origin]) -> str:
+    """The operator of a node, after that which the user's code calls where it is another one."""
+    origin = origins.get(node.meta.get("debug_handle", 0))
+    if origin is None or origin.operator == str(node.target):
+        return str(node.target)
+    return f"{origin.operator} is decomposed to {node.target}, which"
 
 
 @dataclass(frozen=True)
@@ -78,7 +94,6 @@ _LIMITS: Final[dict[Any, _Limit]] = {
 
 # Operators without a kernel -> what computes the same with one.
 _SUBSTITUTES: Final = {
-    "median": "quantile, or topk",
     "mode": "torch.one_hot, sum and argmax over the values that may occur",
     "unique": "sort, and a comparison of neighbours",
 }
