@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Node
 from torch.fx.node import map_arg
@@ -90,7 +91,7 @@ class Builder:
         """The same value with row-major strides."""
         if isinstance(val, (tuple, list)):
             return type(val)(self.dense(item) for item in val)
-        if not isinstance(val, torch.Tensor) or val.is_contiguous():
+        if not isinstance(val, torch.Tensor) or is_contiguous_or_false(val):
             return val
         with self.fake_mode:
             return torch.empty(val.shape, dtype=val.dtype, device=val.device)

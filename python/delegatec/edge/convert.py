@@ -17,6 +17,7 @@ from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
+from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.fold_constants import fold_constants
@@ -38,6 +39,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     remove_neutral_operands,
     index_to_view,
+    resolve_constant_indices,
     fold_padding,
     fuse_movement,
     eliminate_common,

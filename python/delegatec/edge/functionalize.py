@@ -13,7 +13,7 @@ from functools import cache
 
 import torch
 from torch._ops import OpOverload
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from delegatec.edge.arguments import bind, writes
 from delegatec.edge.builder import Builder
@@ -43,7 +43,7 @@ def functionalize(program: EdgeProgram) -> bool:
     found = mutations(program)
     if not found:
         return True
-    roots = _storage_roots(program)
+    roots = storage_roots(program.graph)
     viewed = {roots[node] for node in program.graph.nodes if node in roots and _may_be_view(node)}
     builder = Builder(program)
     if not all(_is_local(node, roots, viewed) and _keeps_type(builder, node) for node in found):
@@ -99,10 +99,10 @@ def _keeps_type(builder: Builder, node: Node) -> bool:
     return bool(result.dtype == written.dtype and sizes_key(result) == sizes_key(written))
 
 
-def _storage_roots(program: EdgeProgram) -> dict[Node, Node]:
+def storage_roots(graph: Graph) -> dict[Node, Node]:
     """For each node the one that made the memory it is in, as far as an operator may return its argument."""
     roots: dict[Node, Node] = {}
-    for node in program.graph.nodes:
+    for node in graph.nodes:
         source = node.args[0] if node.args else None
         passes_on = isinstance(source, Node) and (_may_be_view(node) or writes(node))
         roots[node] = roots[source] if passes_on and isinstance(source, Node) else node

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram
 from delegatec.edge.symbols import SizeNodes, UnknownSizeError, sizes_key, upper_bound
 from delegatec.edge.testing import assert_computes, edge
@@ -93,3 +94,13 @@ def test_keys_of_sizes_ask_nothing_of_a_symbol() -> None:
     guards = len(val.fake_mode.shape_env.guards)
     assert sizes_key(val) == sizes_key(list(val.shape)) != sizes_key([4, 6])
     assert len(val.fake_mode.shape_env.guards) == guards
+
+
+def test_strides_of_a_shape_that_depends_on_data_are_not_asked_for() -> None:
+    def ones(x: torch.Tensor) -> torch.Tensor:
+        count: Any = x.sum().item()
+        return torch.ones(4, count).T.reshape(-1)
+
+    with pytest.raises(DelegatecError) as caught:
+        edge(ones, torch.tensor([3]))
+    assert {problem.code for problem in caught.value.diagnostics} == {"DC205"}

@@ -21,6 +21,7 @@ from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
 from delegatec.frontend.signature import signature_json
+from delegatec.frontend.state import adopt_state
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
@@ -96,6 +97,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
         _canonicalize(program, method, workspace)
+        adopt_state(program)
         problems += program_problems(program, model)
         programs[name] = program
     if problems:

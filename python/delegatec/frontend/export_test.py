@@ -175,3 +175,13 @@ def test_entry_names_its_source(module: str, source: str | None) -> None:
         return
     with pytest.raises(DelegatecError, match="DC101"):
         choose_source(sources, module)
+
+
+def test_normalisation_without_statistics_is_no_training() -> None:
+    """How weights are standardised, in BiT and its like."""
+
+    class Standardised(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.batch_norm(x, None, None, training=True)
+
+    assert list(export(Model(Standardised(), (torch.randn(2, 3, 4),)))) == ["forward"]

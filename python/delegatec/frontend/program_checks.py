@@ -73,6 +73,8 @@ def _training(program: ExportedProgram) -> Iterator[Diagnostic]:
         index = _TRAINING_ARGUMENT.get(node.target)
         if index is None or len(node.args) <= index or node.args[index] is not True:
             continue
+        if node.target is torch.ops.aten.batch_norm.default and node.args[3] is None:
+            continue  # There are no statistics to update: it normalises, as weight standardisation does.
         yield Diagnostic(
             code="DC118",
             message=f"{node.target} runs in training mode",

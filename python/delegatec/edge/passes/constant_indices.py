@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexing one dimension by constants: evenly spaced ones are a slice, and none need be negative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.passes.fold_constants import add_constant
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+
+def resolve_constant_indices(program: EdgeProgram) -> bool:
+    """Replaces `x[..., [-2], :]` by a slice of x, and negative indices by those they stand for.
+
+    Delegates gather with indices from 0 on; only ATen counts from the end.
+    """
+    builder = Builder(program)
+    positive: dict[Node, Node] = {}
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target is not aten.index.Tensor:
+            continue
+        found = _constant_index(program, node)
+        if found is None:
+            continue
+        x, dim, index, given = found
+        size = shape(x)[dim]
+        values = torch.where(given < 0, given + size, given)
+        step = _step(values)
+        if step is not None and values[0] >= 0 and values[-1] < size:
+            ends = (int(values[0]), int(values[-1]) + 1)
+            result = builder.at(node).call(aten.slice.Tensor, x, dim, *ends, step)
+            node.replace_all_uses_with(result)
+            program.graph.erase_node(node)
+            changed = True
+        elif bool((given < 0).any()):
+            if index not in positive:
+                name = program.names_in_model()[index.name]
+                positive[index] = add_constant(program, f"{name}.positive", values, index)
+            indices: Any = node.args[1]
+            node.update_arg(1, [positive[index] if item is index else item for item in indices])
+            changed = True
+    return changed
+
+
+def _constant_index(program: EdgeProgram, node: Node) -> tuple[Node, int, Node, torch.Tensor] | None:
+    """What a node indexes, along which dimension, by which constant, and its value; None if it does not."""
+    x: Any = node.args[0]
+    indices: Any = node.args[1]
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(given) != 1:
+        return None
+    ((dim, index),) = given
+    value = program.fixed_constants().get(index.name)
+    # bool, and uint8 of old, are masks
+    if value is None or value.dtype in (torch.bool, torch.uint8) or value.numel() == 0:
+        return None
+    return (x, dim, index, value) if isinstance(shape(x)[dim], int) else None
+
+
+def _step(values: torch.Tensor) -> int | None:
+    """The distance of one-dimensional indices that ascend evenly."""
+    if values.ndim != 1:
+        return None
+    if len(values) == 1:
+        return 1
+    steps = values.diff()
+    return int(steps[0]) if steps[0] > 0 and bool((steps == steps[0]).all()) else None
