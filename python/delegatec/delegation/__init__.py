@@ -2,6 +2,7 @@
 """Delegation: partitioning a program, handing the parts to backends, and putting delegates in their place."""
 
 from delegatec.delegation.backend import Backend as Backend
+from delegatec.delegation.backend import NamedData as NamedData
 from delegatec.delegation.backend import OptionSpec as OptionSpec
 from delegatec.delegation.backend import PreprocessResult as PreprocessResult
 from delegatec.delegation.backend import ReferenceExecutor as ReferenceExecutor

@@ -34,6 +34,29 @@ class OptionSpec:
     doc: str
 
 
+@dataclass(frozen=True)
+class NamedData:
+    """Bytes that a delegate looks up by name while the runtime loads it.
+
+    Attributes:
+        data: a memoryview of a constant's storage is copied once, into the file.
+        alignment: in bytes, in the file; a power of two.
+
+    Raises:
+        TypeError: the data is something else.
+        ValueError: the alignment is no power of two.
+    """
+
+    data: bytes | memoryview
+    alignment: int = 16
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, (bytes, memoryview)):
+            raise TypeError(f"named data is a {type(self.data).__name__}, not bytes or a memoryview")
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            raise ValueError(f"the alignment {self.alignment} is no power of two")
+
+
 @dataclass
 class PreprocessResult:
     """A compiled partition.
@@ -43,10 +66,13 @@ class PreprocessResult:
             stay memoryviews of the constants' storage, so that they are copied once, into the file.
         debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for;
             what `DelegateMappingBuilder` gives. Empty for a backend whose runtime reports no instructions.
+        named_data: key -> data that is stored beside the blob. Data under one key is stored once for all
+            delegates of all methods, and must be the same; a hash of the content is a good key.
     """
 
     blob: list[bytes | memoryview]
     debug_handle_map: DebugHandleMap = field(default_factory=dict)
+    named_data: Mapping[str, NamedData] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -105,6 +131,9 @@ class Backend(Protocol):
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """An executor of a blob for the host, made from nothing but the blob and its settings.
+
+        A backend that stores data beside its blobs has a third parameter, `named_data=None`, and gets in it
+        a `Mapping[str, memoryview]` of what all delegates of the program have stored.
 
         It may have an attribute `num_inputs` (int). A program does not say how many of a delegate's arguments
         are inputs; without the attribute that is inferred from what was written before the call.

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from delegatec.delegation.backend import ReferenceExecutor
+from delegatec.delegation.backend import NamedData, ReferenceExecutor
 from delegatec.delegation.call_delegate import allow_strict_export, call_delegate
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.mapping import DebugHandleMap
+from delegatec.delegation.named_data import make_reference
 from delegatec.delegation.original import Original
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
@@ -31,6 +32,7 @@ class LoweredModule(torch.nn.Module):
         debug_handle_map: the backend's id of an instruction -> debug handles of its nodes.
         debug_handles: debug handles of all its nodes, sorted.
         reference: makes the reference executor; called at the first call of the module.
+        named_data: key -> data that is stored beside the blob.
 
     Attributes:
         name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
@@ -45,7 +47,8 @@ class LoweredModule(torch.nn.Module):
         original: Original,
         debug_handle_map: DebugHandleMap,
         debug_handles: Sequence[int],
-        reference: Callable[[memoryview, Sequence[CompileSpec]], ReferenceExecutor],
+        reference: Callable[..., ReferenceExecutor],
+        named_data: Mapping[str, NamedData] | None = None,
     ) -> None:
         super().__init__()
         self.backend_id = backend_id
@@ -54,6 +57,7 @@ class LoweredModule(torch.nn.Module):
         self.original = original
         self.debug_handle_map = debug_handle_map
         self.debug_handles = tuple(debug_handles)
+        self.named_data = dict(named_data or {})
         self.name = ""
         self._reference = reference
         self._executor: ReferenceExecutor | None = None
@@ -87,7 +91,9 @@ class LoweredModule(torch.nn.Module):
     def run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Runs the blob on real tensors: the delegate's inputs, in order, to its outputs, in order."""
         if self._executor is None:
-            self._executor = self._reference(memoryview(self.blob_bytes()), self.compile_specs)
+            named = {key: memoryview(item.data) for key, item in self.named_data.items()}
+            blob = memoryview(self.blob_bytes())
+            self._executor = make_reference(self._reference, blob, self.compile_specs, named)
         with torch.no_grad():
             return tuple(self._executor(inputs))
 

@@ -100,6 +100,7 @@ def lower_view(
             {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
         ),
         reference=backend.reference,
+        named_data=result.named_data,
     )
 
 

@@ -54,6 +54,7 @@ CODES: Final[dict[str, str]] = {
     "DC353": "Indices inside of a .pte or .ptd file contradict each other.",
     "DC354": "A .pte or .ptd file was made for another version of the format.",
     "DC360": "A .ptd file lacks data that a program reads, or has it with another dtype or shape.",
+    "DC361": "Data of delegates has a name in a program that stands for other data there.",
     "DC401": "No backend has this name or id.",
     "DC402": "A backend has no such option, or the option cannot have this value.",
     "DC403": "A backend plug-in is missing, cannot be imported, or is not a backend of its own.",

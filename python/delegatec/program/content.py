@@ -32,7 +32,7 @@ class ContentIndex:
         """
         alike = self._runs.setdefault(tuple(map(_fingerprint, parts)), [])
         for other, number in alike:
-            if all(map(_equal, parts, other)):
+            if all(map(equal_bytes, parts, other)):
                 return number
         alike.append((parts, index))
         return index
@@ -44,7 +44,10 @@ def _fingerprint(part: bytes | memoryview) -> Hashable:
     return size, b"".join(part[start : start + _PLACE_BYTES] for start in range(0, size, step))
 
 
-def _equal(first: bytes | memoryview, second: bytes | memoryview) -> bool:
+def equal_bytes(first: bytes | memoryview, second: bytes | memoryview) -> bool:
+    """Whether two runs of bytes have the same content."""
+    if len(first) != len(second):
+        return False
     # numpy compares whole words; a memoryview byte by byte
     one, other = np.frombuffer(first, np.uint8), np.frombuffer(second, np.uint8)
     return all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from delegatec.delegation import NamedData
 from delegatec.program.memory_plan import MemoryPlan
 from delegatec.program.options import ProgramOptions
 
@@ -82,6 +83,7 @@ class Delegate:
         compile_specs: (key, value) pairs, in order.
         name: its name in the edge program.
         debug_handle_map: the backend's id of an instruction -> debug handles.
+        named_data: key -> data that the backend looks up while it loads the blob.
         num_outputs: number of its outputs, which are the last of a call's arguments.
     """
 
@@ -90,6 +92,7 @@ class Delegate:
     compile_specs: tuple[tuple[str, bytes], ...]
     name: str
     debug_handle_map: dict[int | str, tuple[int, ...]]
+    named_data: dict[str, NamedData] = field(default_factory=dict)
     num_outputs: int = 1
 
 
@@ -134,6 +137,7 @@ class EmittedProgram:
         constant_names: fully qualified names of each constant, sorted; more than one where weights are tied.
         mutable_data: initial bytes of mutable buffer 1, 2, ...
         external: name -> bytes of each weight that is read from a `.ptd`; the `.pte` does not have them.
+        named_data: key -> data that delegates look up.
         options: how the file is laid out.
     """
 
@@ -142,4 +146,5 @@ class EmittedProgram:
     constant_names: list[tuple[str, ...]] = field(default_factory=list)
     mutable_data: list[memoryview] = field(default_factory=list)
     external: dict[str, memoryview] = field(default_factory=dict)
+    named_data: dict[str, NamedData] = field(default_factory=dict)
     options: ProgramOptions = field(default_factory=ProgramOptions)

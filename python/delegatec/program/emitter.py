@@ -32,6 +32,7 @@ from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
 from delegatec.program.kernel_check import check_kernels
 from delegatec.program.memory_plan import plan_memory
 from delegatec.program.method_values import MethodValues
+from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
 from delegatec.program.own_outputs import own_outputs
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -57,8 +58,8 @@ def emit(
 
     Raises:
         DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
-            dimensions without a bound; then DC301, DC302 for values and arguments that a program cannot hold;
-            the problems of all methods at once.
+            dimensions without a bound; then DC301, DC302 for values and arguments that a program cannot hold,
+            DC361 for named data; the problems of all methods at once.
     """
     problems = [
         problem
@@ -81,6 +82,7 @@ def emit(
         emitted.methods.append(emit_constant_method(name, value, pool))
     emitted.constants, emitted.constant_names = pool.data, pool.names
     emitted.external = external.used
+    emitted.named_data = merge_named_data(emitted.methods, external.names)
     return emitted
 
 
@@ -271,6 +273,7 @@ class _MethodEmitter:
                     tuple((spec.key, spec.value) for spec in module.compile_specs),
                     attribute.target,
                     module.debug_handle_map,
+                    module.named_data,
                     num_outputs=len(results_of(node)),
                 )
             )

@@ -49,12 +49,16 @@ class ExternalWeights:
     Args:
         weights: fully qualified name -> weight, dense, row-major and not empty. Of several names for
             the same memory the first one counts; a program has it as its only key.
+
+    Attributes:
+        names: all of them.
     """
 
     def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
         self._keys: dict[tuple[int, torch.dtype, tuple[int, ...]], str] = {}
         for name, tensor in weights.items():
             self._keys.setdefault(_place(tensor, tuple(tensor.shape)), name)
+        self.names = frozenset(weights)
         self._used: dict[str, memoryview] = {}
 
     def key(self, tensor: torch.Tensor, sizes: tuple[int, ...]) -> str | None:

@@ -24,6 +24,7 @@ class Layout:
         mutable_segment: index of the segment with the initial bytes of mutable buffers.
         mutable_offsets: as `constant_offsets`.
         inline: blobs that lie inside the FlatBuffer.
+        named: key of named data -> its segment.
         delegates: method -> for each of its delegates the segment, or the index of the inline blob.
     """
 
@@ -33,11 +34,12 @@ class Layout:
     mutable_segment: int = 0
     mutable_offsets: list[int] = field(default_factory=list)
     inline: list[Sequence[bytes | memoryview]] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
     delegates: dict[str, list[int]] = field(default_factory=dict)
 
 
 def lay_out(program: EmittedProgram) -> Layout:
-    """Constants first, then mutable data, then delegates in order; equal blobs are stored once."""
+    """Constants first, then mutable data, delegates, named data; equal blobs are stored once."""
     options = program.options
     layout = Layout(Segments(options.segment_alignment))
     layout.constant_offsets, parts = pack(program.constants, options.constant_alignment)
@@ -49,6 +51,12 @@ def lay_out(program: EmittedProgram) -> Layout:
     known = ContentIndex()
     for method in program.methods:
         layout.delegates[method.name] = [_place(program, layout, known, d) for d in method.delegates]
+    known = ContentIndex()  # blobs may be numbered otherwise
+    for key, item in program.named_data.items():
+        fresh = len(layout.segments.spans)
+        layout.named[key] = known.find_or_add([item.data], fresh)
+        if layout.named[key] == fresh:
+            layout.segments.add([(0, item.data)], item.alignment)
     return layout
 
 

@@ -48,6 +48,9 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
     mutable = None
     if program.mutable_data:
         mutable = vector(b, [_subsegments(b, layout.mutable_segment, layout.mutable_offsets)])
+    named = None
+    if layout.named:
+        named = vector(b, [_named_data(b, key, segment) for key, segment in layout.named.items()])
     schema.ProgramStart(b)
     schema.ProgramAddVersion(b, _VERSION)
     schema.ProgramAddExecutionPlan(b, plans)
@@ -57,6 +60,8 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
     schema.ProgramAddConstantSegment(b, constants)
     if mutable is not None:
         schema.ProgramAddMutableDataSegments(b, mutable)
+    if named is not None:
+        schema.ProgramAddNamedData(b, named)
     b.Finish(schema.ProgramEnd(b), file_identifier=FILE_IDENTIFIER)
     return bytes(b.Output())
 
@@ -180,6 +185,14 @@ def _segment(b: Any, offset: int, size: int) -> int:
     schema.DataSegmentAddOffset(b, offset)
     schema.DataSegmentAddSize(b, size)
     return int(schema.DataSegmentEnd(b))
+
+
+def _named_data(b: Any, key: str, segment: int) -> int:
+    text = b.CreateString(key)
+    schema.NamedDataStart(b)
+    schema.NamedDataAddKey(b, text)
+    schema.NamedDataAddSegmentIndex(b, segment)
+    return int(schema.NamedDataEnd(b))
 
 
 def _subsegments(b: Any, segment: int, offsets: Sequence[int]) -> int:

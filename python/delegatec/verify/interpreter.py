@@ -14,6 +14,7 @@ import torch
 
 from delegatec.delegation.backend import Backend, ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.named_data import make_reference
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.external import with_external_data
 from delegatec.program.reader.flat_tensor import NamedData
@@ -58,6 +59,7 @@ class Interpreter:
         method: what to run.
         backends: who runs the delegates; without it, a program with delegates cannot be run.
         data: what the program has outside of it: the entries of a `.ptd`.
+        named_data: what delegates look up by name, as `Program.named_bytes` of the program gives it.
         fill: the byte that planned memory holds at first. The runtime promises nothing; zero is what a
             program needs whose mutable buffers have no initial state and count on it.
 
@@ -72,6 +74,7 @@ class Interpreter:
         backends: Backends | None = None,
         *,
         data: Mapping[str, NamedData] | None = None,
+        named_data: Mapping[str, memoryview] | None = None,
         fill: int = POISON,
     ) -> None:
         method = with_external_data(method, data or {})
@@ -79,8 +82,9 @@ class Interpreter:
         self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
         self._values: list[Any] = [self._load(value) for value in method.values]
         problems: list[Diagnostic] = []
+        named = {key: entry.data for key, entry in (data or {}).items()} | dict(named_data or {})
         self._kernels = [_kernel(name, problems) for name in method.operators]
-        self._executors = [_executor(delegate, backends, problems) for delegate in method.delegates]
+        self._executors = [_executor(delegate, backends, named, problems) for delegate in method.delegates]
         if problems:
             raise DelegatecError(problems)
         self._delegate_inputs = _count_delegate_inputs(method, self._executors)
@@ -230,12 +234,17 @@ def _kernel(name: str, problems: list[Diagnostic]) -> Callable[[Interpreter, Seq
     return lambda machine, args: call_aten(overload, machine, args)
 
 
-def _executor(delegate: Delegate, backends: Backends | None, problems: list[Diagnostic]) -> ReferenceExecutor:
+def _executor(
+    delegate: Delegate,
+    backends: Backends | None,
+    named_data: Mapping[str, memoryview],
+    problems: list[Diagnostic],
+) -> ReferenceExecutor:
     specs = [CompileSpec(spec.key, spec.value) for spec in delegate.compile_specs]
     try:
         if backends is None:
             _fail("DC501", f"the program has a delegate for {delegate.id!r} and no backend to run it")
-        return backends.by_id(delegate.id).reference(delegate.blob, specs)
+        return make_reference(backends.by_id(delegate.id).reference, delegate.blob, specs, named_data)
     except DelegatecError as error:
         problems += error.diagnostics
         return lambda _inputs: []

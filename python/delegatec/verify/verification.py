@@ -137,11 +137,11 @@ def verify_program(
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
     for name, model in exported.items():
-        interpreter = Interpreter(program.method(name), backends, data=data)
+        interpreter = Interpreter(program.method(name), backends, data=data, named_data=program.named_bytes())
         _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
     diagnostics += _vacuous(results, atol)
     for name, value in constants.items():
-        interpreter = Interpreter(program.method(name), backends, data=data)
+        interpreter = Interpreter(program.method(name), backends, data=data, named_data=program.named_bytes())
         _verify_constants(name, flatten(value)[0], interpreter, results, diagnostics)
     return Verification(tuple(results), tuple(diagnostics))
 

@@ -265,6 +265,10 @@ class Program:
     segments: tuple[Segment, ...]
     named_data: dict[str, int]
 
+    def named_bytes(self) -> dict[str, memoryview]:
+        """The named data: key -> bytes, views of the file."""
+        return {key: self.segments[index].data for key, index in self.named_data.items()}
+
     def method(self, name: str) -> Method:
         """The method of a name.
 

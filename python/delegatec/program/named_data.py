@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data that delegates look up by name: of all delegates of a program together, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from delegatec.delegation import NamedData
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.content import equal_bytes
+from delegatec.program.emitted import EmittedMethod
+
+
+def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]) -> dict[str, NamedData]:
+    """The named data of a program.
+
+    Args:
+        methods: whose delegates have it.
+        external: names of the weights that lie in a `.ptd`, in which the runtime looks names up as well.
+
+    Returns:
+        Key -> data, by the order of first use, with the largest alignment that someone wants of it.
+
+    Raises:
+        DelegatecError: DC361, one diagnostic for each key that means two things.
+    """
+    merged: dict[str, NamedData] = {}
+    problems: dict[str, Diagnostic] = {}
+    for method in methods:
+        for delegate in method.delegates:
+            for key, item in delegate.named_data.items():
+                other = merged.setdefault(key, item)
+                merged[key] = replace(other, alignment=max(other.alignment, item.alignment))
+                if key in external:
+                    problems[key] = _clash(key, "is a weight of the .ptd as well", delegate.backend_id)
+                elif not equal_bytes(other.data, item.data):
+                    problems[key] = _clash(key, "stands for other data elsewhere", delegate.backend_id)
+    if problems:
+        raise DelegatecError(problems.values())
+    return merged
+
+
+def _clash(key: str, message: str, backend_id: str) -> Diagnostic:
+    return Diagnostic(
+        "DC361",
+        f"the name {key!r} of data of a delegate for {backend_id} {message}",
+        expected="one content for each name in a program",
+        help="correct the backend: a hash of the content makes a good key",
+    )

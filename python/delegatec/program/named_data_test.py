@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named data of delegates: stored once for all, and one content for each name."""
+
+from __future__ import annotations
+
+import pytest
+
+from delegatec.delegation import NamedData
+from delegatec.diagnostics import DelegatecError
+from delegatec.program.emitted import Delegate, EmittedMethod
+from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.named_data import merge_named_data
+
+
+def _method(name: str, *named: dict[str, NamedData]) -> EmittedMethod:
+    delegates = [Delegate("Some", (b"",), (), f"d{i}", {}, items) for i, items in enumerate(named)]
+    return EmittedMethod(name, [], [], [], [], [], [], delegates, MemoryPlan())
+
+
+def test_equal_data_is_one_with_the_largest_alignment() -> None:
+    first = _method("first", {"w": NamedData(b"abc", 16)}, {"v": NamedData(b"", 1)})
+    second = _method("second", {"w": NamedData(memoryview(b"abc"), 64)})
+    merged = merge_named_data([first, second], ["other"])
+    assert {key: (bytes(item.data), item.alignment) for key, item in merged.items()} == {
+        "w": (b"abc", 64),
+        "v": (b"", 1),
+    }
+
+
+def test_names_that_mean_two_things_are_errors() -> None:
+    first = _method("first", {"w": NamedData(b"abc"), "v": NamedData(b"1"), "linear.weight": NamedData(b"2")})
+    second = _method("second", {"w": NamedData(b"abd"), "v": NamedData(b"11")})
+    with pytest.raises(DelegatecError) as caught:
+        merge_named_data([first, second], ["linear.weight"])
+    assert [(d.code, d.message.split("'")[1]) for d in caught.value.diagnostics] == [
+        ("DC361", "linear.weight"),
+        ("DC361", "w"),
+        ("DC361", "v"),
+    ]
+
+
+def test_what_is_no_data_is_refused() -> None:
+    with pytest.raises(TypeError, match="str"):
+        NamedData("abc")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="12"):
+        NamedData(b"", 12)
