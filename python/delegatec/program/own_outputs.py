@@ -11,7 +11,9 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.storages import Storages, assign_storages, byte_size, slot_of
+from delegatec.program.assignment import Storages, byte_size
+from delegatec.program.steps import slot_of
+from delegatec.program.storages import assign_storages
 
 aten = torch.ops.aten
 

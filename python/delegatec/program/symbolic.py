@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, Final
 
@@ -13,18 +14,32 @@ from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import upper_bound
 
+EQUAL: Final = ("executorch_prim::eq", "Scalar")
+NOT: Final = ("executorch_prim::sym_not", "Scalar")
+
 # Functions on symbolic integers -> the runtime's primitive, as (name, overload).
 PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
+    math.ceil: ("executorch_prim::ceil", "Scalar"),
+    math.trunc: ("executorch_prim::trunc", "Scalar"),
     operator.add: ("executorch_prim::add", "Scalar"),
+    operator.eq: EQUAL,
     operator.floordiv: ("executorch_prim::floordiv", "Scalar"),
+    operator.ge: ("executorch_prim::ge", "Scalar"),
+    operator.gt: ("executorch_prim::gt", "Scalar"),
+    operator.le: ("executorch_prim::le", "Scalar"),
+    operator.lt: ("executorch_prim::lt", "Scalar"),
     operator.mod: ("executorch_prim::mod", "Scalar"),
     operator.mul: ("executorch_prim::mul", "Scalar"),
+    operator.ne: EQUAL,  # and NOT of that
     operator.neg: ("executorch_prim::neg", "Scalar"),
     operator.sub: ("executorch_prim::sub", "Scalar"),
     operator.truediv: ("executorch_prim::truediv", "Scalar"),
     torch.ops.aten.sym_size.int: ("aten::sym_size", "int"),
+    torch.sym_float: ("executorch_prim::sym_float", "Scalar"),
+    torch.sym_ite: ("executorch_prim::sym_ite", "Scalar"),
     torch.sym_max: ("executorch_prim::sym_max", "Scalar"),
     torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
+    torch.sym_not: NOT,
     torch.ops.aten.sym_numel.default: ("aten::sym_numel", ""),
 }
 
@@ -42,14 +57,14 @@ def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
 
 
 def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
-    """Finds dimensions that memory cannot be planned for.
+    """Finds dimensions, in a program and in its bodies, that memory cannot be planned for.
 
     Returns:
         DC203 for each symbol without an upper bound, at the first node that has it.
     """
     found: dict[str, Node] = {}
     known: set[Any] = set()
-    for node in program.graph.nodes:
+    for node in (node for each in program.walk() for node in each.graph.nodes):
         val = node.meta.get("val")
         for item in val if isinstance(val, (tuple, list)) else (val,):
             for size in item.shape if isinstance(item, torch.Tensor) else ():

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow as steps in line, with jumps.
+
+`cond` jumps over one of its branches; the others jump back. What a body takes is what its call takes, under
+another name. What a body computes is computed straight into the memory of the call's result, or of the
+state of the loop, wherever nothing else needs that memory at the time; only otherwise is it copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.delegation import call_delegate
+from delegatec.edge.control_flow import COND, FORMS, WHILE_LOOP, bodies_of, group
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.assignment import Assignment
+from delegatec.program.steps import JumpStep, KernelStep, MoveStep, Slot, Source, source_of
+from delegatec.program.symbolic import EQUAL, is_symbolic
+
+Run = Callable[[Assignment, EdgeProgram], None]
+
+# Slots of a call beside its results: the number of the round, how many there are, whether the last one is
+# done; below them, values that are kept while the state of a loop changes.
+_ROUND: Final = -1
+_ROUNDS: Final = -2
+_DONE: Final = -3
+_KEPT: Final = -4
+
+_COPY: Final = ("aten::clone", "out")
+_ROW: Final = ("aten::select_copy", "int_out")
+_STORE_ROW: Final = ("executorch_prim::et_copy_index", "tensor")
+_SIZE: Final = ("aten::sym_size", "int")
+_ADD: Final = ("executorch_prim::add", "Scalar")
+
+
+def place_call(assignment: Assignment, program: EdgeProgram, call: Node, run: Run) -> None:
+    """Lays out a call of control flow.
+
+    Args:
+        assignment: gets its steps.
+        program: the program, or the body, that it is in.
+        call: the call.
+        run: lays out a body whose operands have slots.
+    """
+    place = {COND: _place_cond, WHILE_LOOP: _place_while}.get(call.target, _place_rows)
+    place(_Call(assignment, program, call, run))
+
+
+class _Call:
+    """One call: what its steps have in common."""
+
+    def __init__(self, assignment: Assignment, program: EdgeProgram, call: Node, run: Run) -> None:
+        form = FORMS[call.target]
+        self.assignment = assignment
+        self.node = call
+        self.bodies = bodies_of(program, call)
+        self.carried = [source_of(operand) for operand in group(call, form.carried)]
+        self.sliced = [source_of(operand) for operand in group(call, form.sliced)]
+        self.free = [source_of(operand) for operand in group(call, form.free)]
+        self.state: list[Slot] = [(call, index) for index in range(len(self.carried))]
+        self._run = run
+
+    def run(self, body: EdgeProgram, operands: Sequence[Source]) -> list[Source]:
+        """Lays out a body; gives what it returns."""
+        for node, operand in zip(body.user_inputs(), operands, strict=True):
+            if (node, 0) != operand:
+                self.assignment.result.aliases[node, 0] = operand
+        self._run(self.assignment, body)
+        results: Any = body.output_node().args[0]
+        return [self.assignment.result.resolve(source_of(result)) for result in results]
+
+    def kernel(self, operator: tuple[str, str], *args: Source) -> None:
+        """Calls a kernel; what it reads and writes is alive."""
+        for source in args:
+            self.assignment.read(source)
+        self.assignment.steps.append(KernelStep(self.node, operator, args))
+
+    def move(self, source: Source, target: Slot) -> None:
+        """Sets a number."""
+        self.assignment.steps.append(MoveStep(self.node, source, target))
+
+    def jump(self, condition: Source, destination: int = -1) -> JumpStep:
+        """Jumps unless `condition` holds; the destination may be set later."""
+        self.assignment.read(condition)
+        step = JumpStep(self.node, condition, destination)
+        self.assignment.steps.append(step)
+        return step
+
+    def copy(self, source: Source, target: Slot) -> None:
+        """Copies a tensor, or a number, into the memory of a slot, which may have none yet."""
+        if not isinstance(self.assignment.result.val(target), torch.Tensor):
+            self.move(source, target)
+            return
+        if target not in self.assignment.result.placements:
+            self.assignment.place(target)
+        self.kernel(_COPY, source, None, target, target)
+
+    def is_own(self, source: Source, target: Slot, start: int) -> bool:
+        """Whether the memory of a value can become that of a result: it is new, and the result fills it.
+
+        Args:
+            source: what a body returns.
+            target: the result of the call.
+            start: position of the first step of the body.
+        """
+        placement = self.assignment.placement(source)
+        if placement is None or not isinstance(source, tuple):
+            return False
+        is_whole = placement.offset == 0 and placement.storage.size == self.assignment.byte_size(target)
+        if not is_whole or placement.storage.first < start:
+            return False
+        # A tensor whose size may change is one value, which views and delegates do not share.
+        is_static = not any(map(self._is_dynamic, (source, target)))
+        is_result = source[0].target is not call_delegate
+        return is_static or (is_result and source in self.assignment.result.placements)
+
+    def adopt(self, source: Source, target: Slot) -> None:
+        """Makes the memory of a value that of a result."""
+        assert isinstance(source, tuple)
+        result = self.assignment.result
+        own = self.assignment.placement(source)
+        taken = self.assignment.placement(target)
+        assert own is not None
+        if taken is None:
+            result.placements[target] = own
+        else:
+            self.assignment.merge(own.storage, taken.storage)
+        if source in result.growing:
+            result.growing.add(target)
+        if self._is_dynamic(source) or self._is_dynamic(target):
+            result.aliases[source] = target
+
+    def _is_dynamic(self, slot: Slot) -> bool:
+        val = self.assignment.result.val(slot)
+        return slot in self.assignment.result.growing or any(map(is_symbolic, val.shape))
+
+    def slot_of_rows(self) -> Slot:
+        """The first tensor whose rows the rounds take."""
+        slot = self.assignment.result.resolve(self.sliced[0])
+        assert isinstance(slot, tuple)
+        return slot
+
+    def start_state(self) -> None:
+        """Copies what the caller gives as the first state of a loop into memory of its own."""
+        for source, target in zip(self.carried, self.state, strict=True):
+            self.copy(source, target)
+
+    def next_state(self, values: Sequence[Source], start: int) -> None:
+        """Lets the state of a loop be what one round returned.
+
+        Args:
+            values: one for each state.
+            start: position of the first step of the loop.
+        """
+        changes = [
+            (source, target)
+            for source, target in zip(values, self.state, strict=True)
+            if not self._is_same(source, target)
+        ]
+        still_read = self._storages(source for source, _ in changes)
+        copies: list[tuple[Source, Slot]] = []
+        for source, target in changes:
+            old, new = self.assignment.placement(target), self.assignment.placement(source)
+            is_free = (
+                old is not None
+                and new is not None
+                and id(new.storage) not in self._storages(self.state)
+                and id(old.storage) not in still_read
+                and old.storage.last < new.storage.first
+            )
+            if is_free and self.is_own(source, target, start):
+                self.adopt(source, target)
+            else:
+                copies.append((source, target))
+        self._copy_together(copies)
+
+    def _storages(self, sources: Iterable[Source]) -> set[int]:
+        """Identities of the storages that values live in."""
+        found = map(self.assignment.placement, sources)
+        return {id(placement.storage) for placement in found if placement is not None}
+
+    def _is_same(self, source: Source, target: Slot) -> bool:
+        """Whether a state is what it was: the same value, or a view of all of it in the same order."""
+        if source == target:
+            return True
+        here, there = self.assignment.placement(source), self.assignment.placement(target)
+        if here is None or there is None or not isinstance(source, tuple):
+            return False
+        return here == there and not self._is_dynamic(source) and not self._is_dynamic(target)
+
+    def _copy_together(self, copies: Sequence[tuple[Source, Slot]]) -> None:
+        """Copies values into states as if at once: a state that another one takes over is kept until then."""
+        changing = self._storages(target for _, target in copies)
+        targets = {target for _, target in copies}
+        ready: list[tuple[Source, Slot]] = []
+        for number, (source, target) in enumerate(copies):
+            if source in targets or self._storages([source]) & changing:
+                kept = (self.node, _KEPT - number)
+                self.assignment.result.values[kept] = self.assignment.result.val(target)
+                self.copy(source, kept)
+                source = kept
+            ready.append((source, target))
+        for source, target in ready:
+            self.copy(source, target)
+
+
+def _place_cond(call: _Call) -> None:
+    condition = source_of(call.node.args[0])
+    (true, false), count = call.bodies, len(call.node.meta["val"])
+    to_false = call.jump(condition)
+    _place_branch(call, true, count)
+    to_end = call.jump(False)
+    to_false.destination = call.assignment.position
+    _place_branch(call, false, count)
+    to_end.destination = call.assignment.position
+
+
+def _place_branch(call: _Call, body: EdgeProgram, count: int) -> None:
+    """Lays out a branch whose results become those of the call."""
+    start = call.assignment.position
+    values = call.run(body, call.free)
+    adopted: set[int] = set()
+    for source, index in zip(values, range(count), strict=True):
+        target = (call.node, index)
+        place = call.assignment.placement(source)
+        if place is not None and id(place.storage) not in adopted and call.is_own(source, target, start):
+            call.adopt(source, target)
+            adopted.add(id(place.storage))
+            continue
+        call.copy(source, target)
+
+
+def _place_while(call: _Call) -> None:
+    condition, body = call.bodies
+    call.start_state()
+    with call.assignment.loop() as start:
+        (holds,) = call.run(condition, [*call.state, *call.free])
+        to_end = call.jump(holds)
+        call.next_state(call.run(body, [*call.state, *call.free]), start)
+        call.jump(False, start)
+    to_end.destination = call.assignment.position
+
+
+def _place_rows(call: _Call) -> None:
+    """Lays out `map` and `scan`: as many rounds as there are rows."""
+    (body,), assignment, node = call.bodies, call.assignment, call.node
+    rounds, done, number = (node, _ROUNDS), (node, _DONE), (node, _ROUND)
+    assignment.result.values.update({number: 0, done: False})
+    count: Any = assignment.result.val(call.slot_of_rows()).shape[0]
+    if not isinstance(count, int):
+        assignment.result.values[rounds] = count
+        call.kernel(_SIZE, call.sliced[0], 0, rounds)
+        count = rounds
+    stacked: list[Slot] = [(node, index) for index in range(len(call.state), len(node.meta["val"]))]
+    call.start_state()
+    for slot in stacked:
+        assignment.place(slot)
+    if count == 0:
+        return
+    assignment.result.growing.update(stacked)
+    call.move(0, number)
+    with assignment.loop() as start:
+        rows: list[Source] = []
+        for node_of_row, source in zip(list(body.user_inputs())[len(call.state) :], call.sliced, strict=False):
+            if node_of_row.users:
+                assignment.place((node_of_row, 0))
+                call.kernel(_ROW, source, 0, number, (node_of_row, 0), (node_of_row, 0))
+            rows.append((node_of_row, 0))
+        values = call.run(body, [*call.state, *rows, *call.free])
+        for source, slot in zip(values[len(call.state) :], stacked, strict=True):
+            call.kernel(_STORE_ROW, slot, source, number)
+        call.next_state(values[: len(call.state)], start)
+        call.kernel(_ADD, number, 1, number)
+        call.kernel(EQUAL, number, count, done)
+        call.jump(done, start)
