@@ -91,9 +91,7 @@ class Assignment:
     def __init__(self, program: EdgeProgram) -> None:
         self.result = Storages(mutable=program.mutated_inputs())
         self._program = program
-        self._state = {
-            slot_of(node) for node in program.placeholders() if node.name in self.result.mutable
-        }
+        self._state = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
         self._loops: list[_Loop] = []
         # storages that have become part of another one, by id: the storage, and the other one
         self._merged: dict[int, tuple[Storage, Storage]] = {}

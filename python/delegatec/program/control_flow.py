@@ -24,15 +24,17 @@ from delegatec.program.symbolic import EQUAL, is_symbolic
 Run = Callable[[Assignment, EdgeProgram], None]
 
 # Slots of a call beside its results: the number of the round, how many there are, whether the last one is
-# done; below them, values that are kept while the state of a loop changes.
+# done, whether this is the first one; below them, values that are kept while the state of a loop changes.
 _ROUND: Final = -1
 _ROUNDS: Final = -2
 _DONE: Final = -3
-_KEPT: Final = -4
+_IS_FIRST: Final = -4
+_KEPT: Final = -5
 
 _COPY: Final = ("aten::clone", "out")
 _ROW: Final = ("aten::select_copy", "int_out")
 _STORE_ROW: Final = ("executorch_prim::et_copy_index", "tensor")
+_UNSQUEEZE: Final = ("aten::unsqueeze_copy", "out")
 _SIZE: Final = ("aten::sym_size", "int")
 _ADD: Final = ("executorch_prim::add", "Scalar")
 
@@ -46,8 +48,13 @@ def place_call(assignment: Assignment, program: EdgeProgram, call: Node, run: Ru
         call: the call.
         run: lays out a body whose operands have slots.
     """
-    place = {COND: _place_cond, WHILE_LOOP: _place_while}.get(call.target, _place_rows)
-    place(_Call(assignment, program, call, run))
+    laid_out = _Call(assignment, program, call, run)
+    if call.target is COND:
+        _place_cond(laid_out)
+    elif call.target is WHILE_LOOP:
+        _place_while(laid_out)
+    else:
+        _place_rows(laid_out)
 
 
 class _Call:
@@ -148,6 +155,18 @@ class _Call:
         """Copies what the caller gives as the first state of a loop into memory of its own."""
         for source, target in zip(self.carried, self.state, strict=True):
             self.copy(source, target)
+
+    def store_row(self, source: Source, target: Slot, number: Slot) -> None:
+        """Appends a tensor to those that are stacked in a result."""
+        if any(map(is_symbolic, self.assignment.result.val(target).shape[1:])):
+            # The kernel does not set the sizes of a row: the first one does.
+            is_first = (self.node, _IS_FIRST)
+            self.assignment.result.values[is_first] = False
+            self.kernel(EQUAL, number, 0, is_first)
+            skip = self.jump(is_first)
+            self.kernel(_UNSQUEEZE, source, 0, target, target)
+            skip.destination = self.assignment.position
+        self.kernel(_STORE_ROW, target, source, number)
 
     def next_state(self, values: Sequence[Source], start: int) -> None:
         """Lets the state of a loop be what one round returned.
@@ -259,20 +278,20 @@ def _place_rows(call: _Call) -> None:
     call.start_state()
     for slot in stacked:
         assignment.place(slot)
-    if count == 0:
-        return
     assignment.result.growing.update(stacked)
     call.move(0, number)
     with assignment.loop() as start:
         rows: list[Source] = []
-        for node_of_row, source in zip(list(body.user_inputs())[len(call.state) :], call.sliced, strict=False):
+        for node_of_row, source in zip(
+            list(body.user_inputs())[len(call.state) :], call.sliced, strict=False
+        ):
             if node_of_row.users:
                 assignment.place((node_of_row, 0))
                 call.kernel(_ROW, source, 0, number, (node_of_row, 0), (node_of_row, 0))
             rows.append((node_of_row, 0))
         values = call.run(body, [*call.state, *rows, *call.free])
         for source, slot in zip(values[len(call.state) :], stacked, strict=True):
-            call.kernel(_STORE_ROW, slot, source, number)
+            call.store_row(source, slot, number)
         call.next_state(values[: len(call.state)], start)
         call.kernel(_ADD, number, 1, number)
         call.kernel(EQUAL, number, count, done)

@@ -70,7 +70,23 @@ class DelegateCall:
     args: tuple[int, ...]
 
 
-Instruction = KernelCall | DelegateCall
+@dataclass(frozen=True)
+class MoveCall:
+    """Lets the value `target` be what the value `source` is: a number, or the same tensor."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class JumpFalseCall:
+    """Goes on with the instruction `destination`, and with the next one if the value `condition` holds."""
+
+    condition: int
+    destination: int
+
+
+Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall
 
 
 @dataclass(frozen=True)

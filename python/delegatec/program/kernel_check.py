@@ -10,11 +10,12 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.control_flow import FORMS
 from delegatec.edge.handles import Origin
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
@@ -23,21 +24,28 @@ from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
 
 
-def check_kernels(program: EdgeProgram, origins: Mapping[int, Origin] | None = None) -> list[Diagnostic]:
+def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
     """One diagnostic for each operator without a kernel, and for each value of an unknown dtype.
 
     Args:
-        program: a program, or the body of one.
-        origins: debug handle -> the node of the exported program, whose operator messages name as well; those
-            of `program` by default.
+        program: a method; its bodies are checked, too.
     """
-    origins = program.origins if origins is None else origins
-    return [problem for node in program.graph.nodes for problem in _check(node, origins)]
+    nodes = (node for each in program.walk() for node in each.graph.nodes)
+    return [problem for node in nodes for problem in _check(node, program.origins)]
 
 
 def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
-    is_operator = node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
-    if is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
+    is_operator = node.op == "call_function" and node.target not in _NO_OPERATORS
+    if is_operator and isinstance(node.target, HigherOrderOperator):
+        yield Diagnostic(
+            "DC206",
+            f"{node.target} is control flow that a program does not have",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected="torch.cond, and map, scan and while_loop of torch._higher_order_ops",
+            help="write it with one of these, or without control flow",
+        )
+    elif is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
         yield Diagnostic(
             "DC201",
             f"{_written(node, origins)} has no kernel in the runtime",
@@ -67,6 +75,9 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
                 expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
                 help="convert it, or split complex numbers into real and imaginary parts",
             )
+
+
+_NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, *FORMS})
 
 
 def _written(node: Node, origins: Mapping[int, Origin]) -> str:

@@ -11,7 +11,8 @@ import torch
 
 from delegatec.edge.testing import Function, assert_computes, called, edge
 from delegatec.program.own_outputs import own_outputs
-from delegatec.program.storages import assign_storages, slot_of
+from delegatec.program.steps import slot_of
+from delegatec.program.storages import assign_storages
 
 aten = torch.ops.aten
 X = torch.arange(32.0).view(4, 8)

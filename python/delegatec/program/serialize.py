@@ -11,10 +11,13 @@ from delegatec_schemas import program as schema
 
 from delegatec.program.emitted import (
     Delegate,
+    DelegateCall,
     EmittedMethod,
     EmittedProgram,
     Instruction,
+    JumpFalseCall,
     KernelCall,
+    MoveCall,
 )
 from delegatec.program.flatbuffer import ints, numbers, vector
 from delegatec.program.layout import Layout
@@ -131,23 +134,39 @@ def _chain(b: Any, instructions: Sequence[Instruction]) -> int:
 
 
 def _instruction(b: Any, instruction: Instruction) -> int:
-    args = ints(b, instruction.args)
-    if isinstance(instruction, KernelCall):
-        kind = schema.InstructionArguments.KernelCall
-        schema.KernelCallStart(b)
-        schema.KernelCallAddOpIndex(b, instruction.operator)
-        schema.KernelCallAddArgs(b, args)
-        call = schema.KernelCallEnd(b)
-    else:
-        kind = schema.InstructionArguments.DelegateCall
-        schema.DelegateCallStart(b)
-        schema.DelegateCallAddDelegateIndex(b, instruction.delegate)
-        schema.DelegateCallAddArgs(b, args)
-        call = schema.DelegateCallEnd(b)
+    kind, call = _call(b, instruction)
     schema.InstructionStart(b)
     schema.InstructionAddInstrArgsType(b, kind)
     schema.InstructionAddInstrArgs(b, call)
     return int(schema.InstructionEnd(b))
+
+
+def _call(b: Any, instruction: Instruction) -> tuple[int, int]:
+    """The member of the union of instructions, and its table."""
+    kinds = schema.InstructionArguments
+    match instruction:
+        case KernelCall():
+            args = ints(b, instruction.args)
+            schema.KernelCallStart(b)
+            schema.KernelCallAddOpIndex(b, instruction.operator)
+            schema.KernelCallAddArgs(b, args)
+            return kinds.KernelCall, schema.KernelCallEnd(b)
+        case DelegateCall():
+            args = ints(b, instruction.args)
+            schema.DelegateCallStart(b)
+            schema.DelegateCallAddDelegateIndex(b, instruction.delegate)
+            schema.DelegateCallAddArgs(b, args)
+            return kinds.DelegateCall, schema.DelegateCallEnd(b)
+        case MoveCall():
+            schema.MoveCallStart(b)
+            schema.MoveCallAddMoveFrom(b, instruction.source)
+            schema.MoveCallAddMoveTo(b, instruction.target)
+            return kinds.MoveCall, schema.MoveCallEnd(b)
+        case JumpFalseCall():
+            schema.JumpFalseCallStart(b)
+            schema.JumpFalseCallAddCondValueIndex(b, instruction.condition)
+            schema.JumpFalseCallAddDestinationInstruction(b, instruction.destination)
+            return kinds.JumpFalseCall, schema.JumpFalseCallEnd(b)
 
 
 def _operator(b: Any, name: str, overload: str) -> int:

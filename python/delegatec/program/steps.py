@@ -2,8 +2,8 @@
 """What a method does, one step an instruction, before values have numbers.
 
 A slot is one value that an instruction computes: (node, position among its results). What control flow needs
-beside the nodes (how often a loop has run, a tensor that is kept for a moment) has slots with positions of its
-own, below zero.
+beside the nodes (how often a loop has run, a tensor that is kept for a moment) has slots of its own, at
+positions below zero.
 """
 
 from __future__ import annotations

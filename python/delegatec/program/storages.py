@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch.fx import Node
 
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram

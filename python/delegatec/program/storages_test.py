@@ -12,7 +12,9 @@ from torch.export import Dim
 
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import Function, edge
-from delegatec.program.storages import Storages, assign_storages, slot_of
+from delegatec.program.assignment import Storages
+from delegatec.program.steps import slot_of
+from delegatec.program.storages import assign_storages
 
 aten = torch.ops.aten
 X = torch.ones(4, 8)
@@ -26,7 +28,7 @@ def _assign(
 
 
 def _steps(storages: Storages) -> list[str]:
-    return [str(getattr(node.target, "_opname", node.target)) for node in storages.steps]
+    return [str(getattr(step.node.target, "_opname", step.node.target)) for step in storages.steps]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_views_are_other_tensors_in_the_same_memory(view: Callable[..., Any], of
     assert _steps(storages) == ["sin"]
     results: Any = program.output_node().args[0]
     (result,) = results
-    (sin,) = storages.steps
+    (sin,) = (step.node for step in storages.steps)
     assert storages.placements[slot_of(result)].storage is storages.placements[slot_of(sin)].storage
     assert storages.placements[slot_of(result)].offset == offset
     assert [storage.size for storage in storages.all()] == [128, 128]
@@ -99,13 +101,13 @@ def test_lifetimes() -> None:
 
 def test_outputs_that_are_views_keep_their_memory_to_the_end() -> None:
     _, storages = _assign(lambda x: (torch.sin(x)[1:2], torch.cos(x)), X)
-    sin = storages.placements[slot_of(storages.steps[0])].storage
+    sin = storages.placements[slot_of(storages.steps[0].node)].storage
     assert sin.last > len(storages.steps)
 
 
 def test_results_of_one_kernel() -> None:
     _, storages = _assign(lambda x: torch.max(x, 1)[1], X)
-    (node,) = storages.steps
+    (node,) = (step.node for step in storages.steps)
     values, indices = (storages.placements[node, position].storage for position in range(2))
     assert (values.size, indices.size) == (16, 32)
     assert (values.first, values.last) == (0, 0), "nothing reads it, and it is written all the same"

@@ -34,7 +34,9 @@ def place_view(assignment: Assignment, node: Node) -> bool:
     source = node.args[0] if node.args else None
     if not isinstance(source, Node) or node.target is call_delegate or source.op == "get_attr":
         return False
-    if not all(isinstance(size, int) for size in _sizes(node, source)) or assignment.is_state(slot_of(source)):
+    if not all(isinstance(size, int) for size in _sizes(node, source)) or assignment.is_state(
+        slot_of(source)
+    ):
         return False
     if node.target in _RESHAPES:
         return assignment.place_inside(slot_of(node), slot_of(source))

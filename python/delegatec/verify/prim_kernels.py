@@ -58,6 +58,8 @@ def _copy_index(machine: Machine, args: Sequence[int]) -> None:
     """et_copy_index(copy_to, copy_from, index): row `index` of `copy_to`, which grows to hold it."""
     target, source = machine.slots(args[0])[0], machine.read(args[1])
     index = machine.read(args[2])
+    if target.sizes[1:] != tuple(source.shape):
+        raise ValueError(f"a row of {list(source.shape)} for a tensor of {list(target.sizes)}")
     target.resize((index + 1, *source.shape))
     target.read()[index].copy_(source)
 

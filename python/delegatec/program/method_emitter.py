@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One method: values, instructions, delegates, and planned memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export.graph_signature import OutputKind
+from torch.fx import Node
+
+from delegatec.delegation import LoweredModule, call_delegate
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.arguments import bind
+from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.constants import ConstantPool, tensor_bytes
+from delegatec.program.emitted import (
+    Delegate,
+    DelegateCall,
+    EmittedMethod,
+    Instruction,
+    JumpFalseCall,
+    KernelCall,
+    ListValue,
+    MoveCall,
+    TensorValue,
+)
+from delegatec.program.external import ExternalWeights
+from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
+from delegatec.program.memory_plan import plan_memory
+from delegatec.program.method_values import MethodValues
+from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program.specs import spec_text
+from delegatec.program.steps import (
+    JumpStep,
+    KernelStep,
+    MoveStep,
+    NodeStep,
+    Slot,
+    Source,
+    Step,
+    results_of,
+    slot_of,
+    source_of,
+)
+from delegatec.program.storages import assign_storages
+from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
+
+
+class MethodEmitter:
+    """Emits one method."""
+
+    def __init__(
+        self,
+        name: str,
+        program: EdgeProgram,
+        pool: ConstantPool,
+        external: ExternalWeights,
+        mutable_data: list[memoryview],
+    ) -> None:
+        self.problems: list[Diagnostic] = []
+        self._name = name
+        self._program = program
+        self._pool = pool
+        self._external = external
+        self._mutable_data = mutable_data
+        # placeholder of a constant, of the program or of a body -> the constant, and its name in the model
+        self._constants = {
+            node: (each.constants[node.name], spec.target or node.name)
+            for each in program.walk()
+            for node, spec in zip(each.placeholders(), each.input_specs, strict=True)
+            if node.name in each.constants
+        }
+        self._modules = {each.graph: each.graph_module for each in program.walk()}
+        self._values = MethodValues()
+        self._indices: dict[Slot, int] = {}
+        self._operators: dict[tuple[str, str], int] = {}
+        self._delegates: dict[LoweredModule, int] = {}
+        self._delegate_list: list[Delegate] = []
+        self._arguments = ArgumentLowering(self._values, self._node, self._scalar_tensor)
+        self._storages = assign_storages(program)
+        self._plan = plan_memory(self._storages.all())
+
+    def emit(self) -> EmittedMethod:
+        """The method; what is wrong with it is in `problems`."""
+        inputs = [self._input(node) for node in self._program.user_inputs()]
+        instructions: list[Instruction] = []
+        handles: list[tuple[int, ...]] = []
+        for step in self._storages.steps:
+            try:
+                instructions.append(self._instruction(step))
+            except ArgumentError as error:
+                self.problems.append(_bad_argument(step.node, error))
+            handles.append(self._handles(step.node))
+        instructions += self._write_back()
+        handles += [()] * (len(instructions) - len(handles))
+        return EmittedMethod(
+            name=self._name,
+            values=self._values.values,
+            inputs=inputs,
+            outputs=[self._output(value) for value in self._user_outputs()],
+            operators=list(self._operators),
+            instructions=instructions,
+            debug_handles=handles,
+            delegates=self._delegate_list,
+            memory_plan=self._plan,
+            in_spec=spec_text(self._program.in_spec),
+            out_spec=spec_text(self._program.out_spec),
+        )
+
+    def _input(self, node: Node) -> int:
+        val = node.meta["val"]
+        is_computed = isinstance(val, torch.Tensor) or is_symbolic(val)
+        return self._node(node) if is_computed else self._values.add(val)
+
+    def _user_outputs(self) -> list[Any]:
+        results: Any = self._program.output_node().args[0]
+        return [
+            result
+            for result, spec in zip(results, self._program.output_specs, strict=True)
+            if spec.kind is OutputKind.USER_OUTPUT
+        ]
+
+    def _output(self, value: Any) -> int:
+        if isinstance(value, Node):
+            return self._node(value)
+        if isinstance(value, (type(None), bool, int, float, str)):
+            return self._values.add(value)
+        self.problems.append(
+            Diagnostic("DC301", f"{self._name} returns {value!r}", expected="tensors and numbers")
+        )
+        return 0
+
+    def _write_back(self) -> list[Instruction]:
+        """Copies the new value of each mutable buffer into its memory, after everything else has run."""
+        placeholders = {node.name: node for node in self._program.placeholders()}
+        writes: list[Instruction] = []
+        for target, value in self._storages.mutable.items():
+            buffer = self._node(placeholders[target])
+            args = (buffer, self._node(value), self._values.share(False), buffer)
+            writes.append(KernelCall(self._operator("aten::copy_", ""), args))
+        return writes
+
+    def _node(self, node: Node) -> int:
+        return self._index(slot_of(node))
+
+    def _index(self, source: Source) -> int:
+        """Index of the value that a slot is in the end, or of a number."""
+        slot = self._storages.resolve(source)
+        if not isinstance(slot, tuple):
+            return self._values.share(slot)
+        if slot not in self._indices:
+            val = self._storages.val(slot)
+            is_tensor = isinstance(val, torch.Tensor)
+            self._indices[slot] = self._values.add(self._tensor_value(slot) if is_tensor else _start(val))
+        return self._indices[slot]
+
+    def _tensor_value(self, slot: Slot) -> TensorValue:
+        val = self._storages.val(slot)
+        scalar_type, sizes = SCALAR_TYPES[val.dtype], bounded_sizes(self._program, val)
+        is_dynamic = slot in self._storages.growing or any(is_symbolic(size) for size in val.shape)
+        placeholder = self._storages.constants.get(slot)
+        if placeholder is not None:
+            constant, name = self._constants[placeholder]
+            key = self._external.key(constant, sizes)
+            if key is not None:
+                return TensorValue(scalar_type, sizes, name=key, is_external=True)
+            return TensorValue(scalar_type, sizes, constant_index=self._pool.add(constant, name))
+        placement = self._storages.placements[slot]
+        offset = placement.storage.offset + placement.offset
+        if slot[0] in self._constants:
+            # a constant with memory of its own is a buffer that the program writes to
+            buffer, name = self._constants[slot[0]]
+            key = self._external.key(buffer, sizes)
+            if key is not None:
+                return TensorValue(
+                    scalar_type, sizes, offset=offset, is_mutable=True, name=key, is_external=True
+                )
+            self._mutable_data.append(tensor_bytes(buffer))
+            return TensorValue(
+                scalar_type, sizes, len(self._mutable_data), offset, is_mutable=True, name=name
+            )
+        return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic)
+
+    def _scalar_tensor(self, number: Any, dtype: torch.dtype) -> int:
+        index = self._pool.add(torch.tensor(number, dtype=dtype), f"scalar {number}")
+        return self._values.share(TensorValue(SCALAR_TYPES[dtype], (), constant_index=index))
+
+    def _operator(self, name: str, overload: str) -> int:
+        return self._operators.setdefault((name, overload), len(self._operators))
+
+    def _instruction(self, step: Step) -> Instruction:
+        match step:
+            case KernelStep():
+                return KernelCall(self._operator(*step.operator), tuple(map(self._index, step.args)))
+            case MoveStep():
+                return MoveCall(self._index(step.source), self._index(step.target))
+            case JumpStep():
+                return JumpFalseCall(self._index(step.condition), step.destination)
+            case NodeStep(node):
+                if node.target is call_delegate:
+                    return self._delegate_call(node)
+                if node.target in PRIMITIVES:
+                    return self._primitive_call(node)
+                return self._kernel_call(node)
+
+    def _primitive_call(self, node: Node) -> KernelCall:
+        args = [self._index(source_of(value)) for value in node.args]
+        return KernelCall(self._operator(*PRIMITIVES[node.target]), (*args, self._node(node)))
+
+    def _kernel_call(self, node: Node) -> KernelCall:
+        out = out_variant(node.target)
+        assert out is not None, "check_kernels has let it through"
+        bound = bind(node)
+        results = [self._index((node, position)) for position in range(len(results_of(node)))]
+        outs = dict(zip(out_arguments(out), results, strict=True))
+        operands = [n.meta["val"] for n in node.all_input_nodes]
+        dtype = next((v.dtype for v in operands if isinstance(v, torch.Tensor)), torch.float32)
+        args = [
+            outs[argument.name]
+            if argument.name in outs
+            else self._arguments.lower(argument, bound.get(argument.name), dtype)
+            for argument in out._schema.arguments
+        ]
+        name, _, overload = kernel_name(out).partition(".")
+        # behind the arguments stands what the kernel returns
+        returned = (
+            results
+            if len(results) == 1
+            else [*results, self._values.share(ListValue("TensorList", tuple(results)))]
+        )
+        return KernelCall(self._operator(name, overload), (*args, *returned[-1:]))
+
+    def _delegate_call(self, node: Node) -> DelegateCall:
+        module = self._lowered(node)
+        if module not in self._delegates:
+            self._delegates[module] = len(self._delegate_list)
+            self._delegate_list.append(
+                Delegate(
+                    module.backend_id,
+                    module.blob,
+                    tuple((spec.key, spec.value) for spec in module.compile_specs),
+                    module.name,
+                    module.debug_handle_map,
+                    module.named_data,
+                    num_outputs=len(results_of(node)),
+                )
+            )
+        inputs = [self._node(source) for source in node.args[1:] if isinstance(source, Node)]
+        outputs = [self._index((node, position)) for position in range(len(results_of(node)))]
+        return DelegateCall(self._delegates[module], (*inputs, *outputs))
+
+    def _lowered(self, call: Node) -> LoweredModule:
+        """The delegate that a node calls."""
+        attribute = call.args[0]
+        assert isinstance(attribute, Node) and isinstance(attribute.target, str)
+        module = getattr(self._modules[call.graph], attribute.target)
+        assert isinstance(module, LoweredModule)
+        return module
+
+    def _handles(self, node: Node) -> tuple[int, ...]:
+        """Debug handles of a step; the call of a delegate has those of all nodes that went into it."""
+        if node.target is call_delegate:
+            return tuple(self._lowered(node).debug_handles)
+        handle = node.meta.get("debug_handle")
+        return (handle,) if handle is not None else ()
+
+
+def _start(val: Any) -> bool | int | float:
+    """What a number that is computed at run time is before."""
+    return {torch.SymBool: False, torch.SymFloat: 0.0, bool: False, float: 0.0}.get(type(val), 0)
+
+
+def _bad_argument(node: Node, error: ArgumentError) -> Diagnostic:
+    return Diagnostic(
+        "DC302",
+        f"{node.target} is called with {error}",
+        location=node.meta.get("source"),
+        node=node.name,
+        help="call it with tensors, numbers, and lists of these",
+    )
