@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a blob on the host: what the device would do. It knows the blob, and nothing of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+
+from demo_backend.blob import Blob, Instruction
+
+
+class DemoExecutor:
+    """See `delegatec.delegation.ReferenceExecutor`.
+
+    Attributes:
+        num_inputs: how many of a delegate's arguments are inputs.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self.num_inputs = blob.num_inputs
+        self._blob = blob
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Runs the instructions, one after the other."""
+        if len(inputs) != self.num_inputs:
+            raise ValueError(f"{len(inputs)} inputs, and the blob takes {self.num_inputs}")
+        values = list(inputs)
+        for step in self._blob.instructions:
+            operands = [values[number] for number in step.numbers("v")]
+            operands += [self._blob.weights[number] for number in step.numbers("w")]
+            values.append(_RUN[step.operation](step, operands))
+        return [values[output] for output in self._blob.outputs]
+
+
+def _conv_relu(step: Instruction, operands: list[torch.Tensor]) -> torch.Tensor:
+    *window, groups = step.numbers("n")
+    stride, padding, dilation = window[:2], window[2:4], window[4:]
+    bias = operands[2] if len(operands) > 2 else None
+    convolved = torch.conv2d(operands[0], operands[1], bias, stride, padding, dilation, groups)
+    return torch.relu(convolved)
+
+
+_RUN: Final[dict[str, Callable[[Instruction, list[torch.Tensor]], torch.Tensor]]] = {
+    "conv_relu_op": _conv_relu,
+    "sin_decomp_from_tan": lambda _, operands: torch.sin(operands[0]),
+    "cos_decomp_from_tan": lambda _, operands: torch.cos(operands[0]),
+    "div_decomp_from_tan": lambda _, operands: operands[0] / operands[1],
+}
