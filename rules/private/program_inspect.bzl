@@ -2,23 +2,38 @@
 """`program_inspect`: `bazel run` on it prints what is in a program."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load(":backends.bzl", "is_plugin")
 load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _program_inspect_impl(ctx):
     target = ctx.attr.program
-    info = target[DelegateProgramInfo] if DelegateProgramInfo in target else target[ExportedProgramInfo]
+    if DelegateProgramInfo not in target:
+        exported = target[ExportedProgramInfo]
+        return [delegatec_launcher(
+            ctx,
+            arguments = [runfiles_path(ctx, exported.program)],
+            files = [exported.program],
+            verb = "inspect",
+        )]
+    info = target[DelegateProgramInfo]
+    arguments = [runfiles_path(ctx, info.program), "--debug-map=" + runfiles_path(ctx, info.debug)]
+    if is_plugin(info.backend):
+        arguments.append("'--backend=%s'" % info.backend)
     return [delegatec_launcher(
         ctx,
-        arguments = [runfiles_path(ctx, info.program)],
-        files = [info.program],
+        arguments = arguments,
+        files = [info.program, info.debug],
+        imports = info.plugin_imports,
+        plugin_files = info.plugin_files,
         verb = "inspect",
     )]
 
 program_inspect = rule(
     implementation = _program_inspect_impl,
     doc = """\
-Prints methods, delegates, operators, weights and memory plan of a program when it is run.
+Prints methods, delegates, operators, weights and memory plan of a program when it is run; with `-- --blobs` what
+is in the blobs of its delegates too, and with `-- --lines` which line of the model each instruction comes of.
 
 The macros of the program rules make one for each program, as `NAME.inspect`.
 """,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,33 @@ def test_backend_of_the_consumer(consumer: NestedBazel) -> None:
     program = (consumer.workspace / "bazel-bin" / "model" / "net_clamp.pte").read_bytes()
     assert b"ClampBackend" in program
     assert program.count(b"CLMP2") == 2  # One rectifier in each residual layer.
+
+
+def test_debug_map_of_the_consumers_backend(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:net_clamp", "--output_groups=+debug,+etrecord")
+    folder = consumer.workspace / "bazel-bin" / "model"
+    method = json.loads((folder / "net_clamp.debug.json").read_text())["methods"]["forward"]
+    for delegate in method["delegates"]:
+        (index,) = delegate["instructions"]
+        ((identifier, handles),) = delegate["map"].items()
+        assert delegate["backend"] == "ClampBackend" and identifier == "clamp"
+        assert method["instructions"][index]["handles"] == handles
+        (origin,) = (method["handles"][str(handle)] for handle in handles)
+        assert origin["operator"] == "aten.relu.default"
+        assert origin["source"].startswith("layers/residual.py:")
+    assert len(method["delegates"]) == 2
+    with zipfile.ZipFile(folder / "net_clamp.etrecord") as record:
+        delegates = json.loads(record.read("delegate_map"))["forward"]
+    assert {entry["name"] for entry in delegates.values()} == {"ClampBackend"}
+    text = consumer.run("run", "//model:net_clamp.inspect", "--", "--blobs", "--lines").stdout
+    assert "clamp, 2 times" in text
+    assert "layers/residual.py:" in text
+
+
+def test_built_in_backends_come_through_the_same_door(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:net_mps", "//model:net_mps_by_name")
+    folder = consumer.workspace / "bazel-bin" / "model"
+    assert (folder / "net_mps.pte").read_bytes() == (folder / "net_mps_by_name.pte").read_bytes()
 
 
 def test_query_by_kind(consumer: NestedBazel) -> None:

@@ -8,10 +8,13 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic
+
+if TYPE_CHECKING:
+    from delegatec.delegation import BackendRegistry
 
 # How many bytes tell what a file is.
 _HEAD: Final = 16
@@ -24,6 +27,21 @@ _DATA_FILE: Final = b"FT01"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("file", metavar="FILE", help="a .pte, a .ptd, a .pt2, or a bare blob of a delegate")
+    parser.add_argument(
+        "--lines", action="store_true", help="of a .pte as text: also what each instruction comes of"
+    )
+    parser.add_argument(
+        "--debug-map",
+        default="",
+        metavar="IN.json",
+        help="what `lower --debug` wrote with the .pte, for --lines",
+    )
+    parser.add_argument(
+        "--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own, for its blobs"
+    )
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it")
     parser.add_argument(
         "--blobs", action="store_true", help="of a .pte as text: also what is in the blobs of its delegates"
@@ -35,17 +53,18 @@ def run(arguments: argparse.Namespace) -> int:
     with open(arguments.file, "rb") as file:
         head = file.read(_HEAD)
     if head[4:8] == _PROGRAM:
+        _check_extras(arguments)
         text = _program(arguments.file, arguments.format)
+        if arguments.lines:
+            text += _lines(arguments.debug_map)
         if arguments.blobs:
-            if arguments.format == "json":
-                raise CommandLineError("--blobs: only with --format text")
-            text += _blobs_of(arguments.file)
+            text += _blobs_of(arguments.file, _backends(arguments))
     elif head[4:8] == _DATA_FILE:
         text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
         text = _exported(arguments.file, arguments.format)
     else:
-        text = _blob(arguments.file, arguments.format)
+        text = _blob(arguments.file, arguments.format, _backends(arguments))
     sys.stdout.write(text)
     return 0
 
@@ -66,12 +85,39 @@ def _data_file(path: str, format_: str) -> str:
     return _json(dataclasses.asdict(contents)) if format_ == "json" else format_data_file(contents)
 
 
-def _blobs_of(path: str) -> str:
-    """The text of each delegate's blob, under the name of its method and its backend."""
+def _check_extras(arguments: argparse.Namespace) -> None:
+    for name in ("blobs", "lines"):
+        if getattr(arguments, name) and arguments.format == "json":
+            raise CommandLineError(f"--{name}: only with --format text")
+    if arguments.lines and not arguments.debug_map:
+        raise CommandLineError("--lines: expected --debug-map too, as the .pte does not have the lines")
+
+
+def _lines(path: str) -> str:
+    from delegatec.report.debug_text import format_debug_map
+
+    try:
+        return "\n" + format_debug_map(json.loads(Path(path).read_text()))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandLineError(f"--debug-map {path}: expected what `lower --debug` wrote") from error
+
+
+def _backends(arguments: argparse.Namespace) -> BackendRegistry:
+    """The backends that come with the compiler, and the one of `--backend`."""
     from delegatec.backends import builtin_backends
+
+    registry = builtin_backends()
+    if arguments.backend:
+        sys.path[:0] = arguments.import_path
+        registry.resolve(arguments.backend)
+    return registry
+
+
+def _blobs_of(path: str, backends: BackendRegistry) -> str:
+    """The text of each delegate's blob, under the name of its method and its backend."""
     from delegatec.program.reader import read_program
 
-    described = {backend.id: getattr(backend, "describe", None) for backend in builtin_backends()}
+    described = {backend.id: getattr(backend, "describe", None) for backend in backends}
     parts = []
     for method in read_program(path).methods:
         for index, delegate in enumerate(method.delegates):
@@ -94,12 +140,10 @@ def _exported(path: str, format_: str) -> str:
     return format_model(methods, constants)
 
 
-def _blob(path: str, format_: str) -> str:
+def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
     """Asks each backend that can describe blobs; one that it does not know is a DelegatecError."""
-    from delegatec.backends import builtin_backends
-
     content = memoryview(Path(path).read_bytes())
-    for backend in builtin_backends():
+    for backend in backends:
         describe = getattr(backend, "describe", None)
         if describe is None:
             continue

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import archive
 from delegatec.lowering import lower
 from delegatec.program import write_program
+from delegatec.report.debug_map import debug_map_json
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +90,41 @@ def test_blob(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert (code, out) == (0, "blob for Describing, 17 B\na graph of one node\n")
     code, out, _ = _inspect(capsys, str(files / "other"), "--format", "json")
     assert json.loads(out) == {"backend": "Describing", "bytes": 17, "text": "a graph of one node"}
+
+
+def test_lines_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lowered = lower(archive.load(str(files / "model.pt2")).methods, "mps")
+    with open(files / "lines.pte", "wb") as file:
+        write_program(lowered.emitted, file)
+    (files / "lines.json").write_text(debug_map_json(lowered.sources, lowered.emitted))
+    pte, debug_map = str(files / "lines.pte"), f"--debug-map={files / 'lines.json'}"
+    code, out, _ = _inspect(capsys, pte, debug_map, "--lines")
+    assert code == 0 and "lines of method forward:" in out and "lowered_0 (MPSBackend)  linear" in out
+    assert "lines of method" not in _inspect(capsys, pte, debug_map)[1]
+    for wrong in (["--lines"], ["--lines", debug_map, "--format=json"], ["--lines", f"--debug-map={pte}"]):
+        code, _, err = _inspect(capsys, pte, *wrong)
+        assert code == 2 and "error DC001" in err
+
+
+def test_blobs_of_a_backend_of_ones_own(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same blob, read by a plug-in that has the id of its delegate."""
+    with open(tmp_path / "a.pte", "wb") as file:
+        write_program(lower(archive.load(str(files / "model.pt2")).methods, "mps").emitted, file)
+    program = (tmp_path / "a.pte").read_bytes().replace(b"MPSBackend", b"OwnBackend")
+    (tmp_path / "a.pte").write_bytes(program)
+    (tmp_path / "own_backend.py").write_text(
+        "from delegatec.backends.mps import backend\n"
+        "class Own(type(backend.MPS)):\n"
+        "    id, name = 'OwnBackend', 'own'\n"
+        "    def describe(self, blob):\n"
+        "        return f'{len(blob)} bytes'\n"
+        "BACKEND = Own()\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out, _ = _inspect(capsys, str(tmp_path / "a.pte"), "--blobs")
+    assert code == 0 and "no backend here can read it" in out
+    own = ("--backend=own_backend:BACKEND", f"--import-path={tmp_path}")
+    code, out, _ = _inspect(capsys, str(tmp_path / "a.pte"), "--blobs", *own)
+    assert code == 0 and "forward, delegate 0 (OwnBackend): " in out and "bytes\n" in out

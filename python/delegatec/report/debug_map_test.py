@@ -12,6 +12,7 @@ import torch
 from delegatec.lowering import Lowered, lower
 from delegatec.program.emitted import DelegateCall
 from delegatec.report.debug_map import debug_map_json
+from delegatec.report.debug_text import format_debug_map
 
 
 class Inner(torch.nn.Module):
@@ -107,3 +108,26 @@ def test_delegates_have_the_handles_of_all_their_nodes_and_their_own_map() -> No
     nodes = {document["handles"][str(handle)]["node"] for handle in first["handles"]}
     assert nodes == {"linear", "silu", "add"}
     assert first["outputs"] == 2
+
+
+def test_text_names_nodes_and_lines_of_every_instruction() -> None:
+    lowered = _lowered("mps")
+    document = json.loads(debug_map_json(lowered.sources, lowered.emitted))
+    lines = format_debug_map(document).splitlines()
+    method = document["methods"]["forward"]
+    own = sum(len(delegate["map"]) for delegate in method["delegates"])
+    assert lines[0] == "lines of method forward:"
+    assert len(lines) == 2 + len(method["instructions"]) + own
+    line = Outer.forward.__code__.co_firstlineno
+    (cumsum,) = (text for text in lines if "aten::cumsum.out" in text)
+    assert cumsum.split()[1:3] == ["aten::cumsum.out", "cumsum"]
+    assert cumsum.endswith(f"debug_map_test.py:{line + 2}")
+    (call,) = (text for text in lines if "lowered_0 (MPSBackend)" in text)
+    assert "linear, silu, add" in call
+
+
+def test_text_counts_what_would_be_too_much() -> None:
+    handles = {str(i): {"node": f"n{i}", "source": "m.py:1"} for i in range(7)}
+    step = {"calls": "aten::a", "handles": list(range(7)), "outputs": 1}
+    document = {"methods": {"f": {"handles": handles, "instructions": [step], "delegates": []}}}
+    assert "n0, n1, n2, n3, and 3 more  m.py:1" in format_debug_map(document)

@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from delegatec.delegation import (
     CompileSpec,
+    DelegateMappingBuilder,
     DelegationSpec,
     OptionSpec,
     Partitioning,
@@ -64,8 +65,15 @@ class ClampBackend:
         return ClampPartitioner(compile_specs)
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """The blob is `CLMP` and the number of times."""
-        return PreprocessResult([b"CLMP", *(spec.value for spec in compile_specs)])
+        """The blob is `CLMP` and the number of times. The runtime reports its one instruction as "clamp"."""
+        debug_map = DelegateMappingBuilder()
+        debug_map.insert_delegate_mapping_entry(nodes=view.nodes, identifier="clamp")
+        blob = [b"CLMP", *(spec.value for spec in compile_specs)]
+        return PreprocessResult(blob, debug_map.get_delegate_mapping())
+
+    def describe(self, blob: memoryview) -> str:
+        """What `inspect` shows of a blob."""
+        return f"clamp, {str(blob[4:], 'ascii')} times"
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """Runs the blob."""
