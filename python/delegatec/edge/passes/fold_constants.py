@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
@@ -29,43 +30,68 @@ _MOVEMENT: Final = frozenset(
 def fold_constants(program: EdgeProgram) -> bool:
     """Replaces calls whose arguments are all constants by constants."""
     fixed = set(program.fixed_constants())
-    changed = False
+    added = _NewConstants(program)
     for node in list(program.graph.nodes):
         if _is_foldable(node, fixed) and _is_worth(program, node):
-            fixed.add(_replace_by_constant(program, node, _evaluate(program, node)).name)
-            changed = True
-    return changed
+            fixed.add(added.replace(node, _evaluate(program, node)).name)
+    added.declare()
+    return added.any()
 
 
-def add_constant(program: EdgeProgram, origin: str, value: torch.Tensor, like: Node) -> Node:
-    """Adds a placeholder for a constant.
+class _NewConstants:
+    """Constants that take the place of calls.
 
-    Constants stand in front of all other placeholders, so that the order of the user's inputs stays.
+    They stand in front of all other placeholders, so that the order of the user's inputs stays.
 
     Args:
-        program: gets the constant.
-        origin: what it was made of, in the model's names; made unique, it becomes the constant's own.
-        value: its value.
-        like: the node that it stands for, whose metadata it takes over.
+        program: gets the constants; their specs when all are there, by `declare`.
     """
-    graph = program.graph
-    first = next(iter(graph.nodes))
-    with graph.inserting_before(first):
-        placeholder = graph.placeholder(f"c_{like.name}")
-    placeholder.meta = dict(like.meta)
-    program.constants[placeholder.name] = value
-    program.input_specs.insert(
-        0,
-        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder.name), _unique(program, origin)),
-    )
-    return placeholder
 
+    def __init__(self, program: EdgeProgram) -> None:
+        self._program = program
+        self._specs: list[InputSpec] = []
+        self._names = program.names_in_model()
+        self._taken = set(self._names.values())
+        self._numbers: dict[str, Iterator[int]] = {}
 
-def _unique(program: EdgeProgram, origin: str) -> str:
-    taken = {spec.target for spec in program.input_specs}
-    return next(
-        name for number in count() if (name := f"{origin}_{number}" if number else origin) not in taken
-    )
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._specs)
+
+    def replace(self, node: Node, value: torch.Tensor) -> Node:
+        """Puts a constant in the place of a call, whose metadata it takes over."""
+        graph = self._program.graph
+        with graph.inserting_before(next(iter(graph.nodes))):
+            constant = graph.placeholder(f"c_{node.name}")
+        constant.meta = dict(node.meta)
+        self._program.constants[constant.name] = value.contiguous()
+        self._names[constant.name] = self._unique(self._origin(node))
+        self._specs.append(
+            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), self._names[constant.name])
+        )
+        node.replace_all_uses_with(constant)
+        graph.erase_node(node)
+        return constant
+
+    def declare(self) -> None:
+        """Gives the program the specs of its new placeholders."""
+        self._program.input_specs[:0] = reversed(self._specs)
+
+    def _origin(self, node: Node) -> str:
+        """What a constant was made of, in the model's names."""
+        assert isinstance(node.target, OpOverload)
+        sources = dict.fromkeys(self._names[operand.name] for operand in node.all_input_nodes)
+        return ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
+
+    def _unique(self, origin: str) -> str:
+        numbers = self._numbers.setdefault(origin, count())
+        name = next(
+            name
+            for number in numbers
+            if (name := f"{origin}_{number}" if number else origin) not in self._taken
+        )
+        self._taken.add(name)
+        return name
 
 
 def _is_foldable(node: Node, fixed: set[str]) -> bool:
@@ -95,14 +121,3 @@ def _is_worth(program: EdgeProgram, node: Node) -> bool:
         program.constants[operand.name].nbytes for operand in node.all_input_nodes if len(operand.users) == 1
     )
     return node.target not in _MOVEMENT and size < freed
-
-
-def _replace_by_constant(program: EdgeProgram, node: Node, value: torch.Tensor) -> Node:
-    assert isinstance(node.target, OpOverload)
-    names = program.names_in_model()
-    sources = dict.fromkeys(names[operand.name] for operand in node.all_input_nodes)
-    origin = ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
-    constant = add_constant(program, origin, value.contiguous(), node)
-    node.replace_all_uses_with(constant)
-    program.graph.erase_node(node)
-    return constant

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,10 +21,13 @@ def index_to_view(program: EdgeProgram) -> bool:
 
     transformers builds attention masks this way: mask[arange(batch)[:, None], arange(length)[None, :]].
     """
-    builder = Builder(program)
+    found = [node for node in program.graph.nodes if node.target is aten.index.Tensor]
+    if not found:
+        return False
+    builder, constants = Builder(program), program.fixed_constants()
     changed = False
-    for node in list(program.graph.nodes):
-        if node.target is aten.index.Tensor and _enumerates(program, node):
+    for node in found:
+        if _enumerates(constants, node):
             view = builder.at(node).call(
                 aten.view.default, node.args[0], list(shape(node)), val=node.meta["val"]
             )
@@ -33,13 +37,12 @@ def index_to_view(program: EdgeProgram) -> bool:
     return changed
 
 
-def _enumerates(program: EdgeProgram, node: Node) -> bool:
+def _enumerates(constants: Mapping[str, torch.Tensor], node: Node) -> bool:
     x: Any = node.args[0]
     indices: Any = node.args[1]
     sizes = shape(x)
     if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape(node))):
         return False
-    constants = program.fixed_constants()
     if any(index is None or index.name not in constants for index in indices):
         return False
     values = [constants[index.name] for index in indices]

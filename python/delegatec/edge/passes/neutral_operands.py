@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -19,13 +20,14 @@ _CONJUNCTIONS: Final = frozenset({aten.bitwise_and.Tensor, aten.logical_and.defa
 
 def remove_neutral_operands(program: EdgeProgram) -> bool:
     """Replaces a conjunction with a constant of nothing but true by an expansion of the other operand."""
-    builder = Builder(program)
+    found = [n for n in program.graph.nodes if n.target in _CONJUNCTIONS and dtype(n) is torch.bool]
+    if not found:
+        return False
+    builder, constants = Builder(program), program.fixed_constants()
     changed = False
-    for node in list(program.graph.nodes):
-        if node.target not in _CONJUNCTIONS or dtype(node) is not torch.bool:
-            continue
+    for node in found:
         for true, other in (node.args, node.args[::-1]):
-            if isinstance(other, Node) and dtype(other) is torch.bool and _is_true(program, true):
+            if isinstance(other, Node) and dtype(other) is torch.bool and _is_true(constants, true):
                 expanded = builder.at(node).call(
                     aten.expand.default, other, list(shape(node)), val=node.meta["val"]
                 )
@@ -36,6 +38,6 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
     return changed
 
 
-def _is_true(program: EdgeProgram, value: object) -> bool:
-    constant = program.fixed_constants().get(value.name) if isinstance(value, Node) else None
+def _is_true(constants: Mapping[str, torch.Tensor], value: object) -> bool:
+    constant = constants.get(value.name) if isinstance(value, Node) else None
     return constant is not None and bool(constant.all())
