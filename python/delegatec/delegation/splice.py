@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.lowered_module import LoweredModule
@@ -105,7 +106,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         source=first.meta.get("source"),
         debug_handle=first.meta.get("debug_handle", 1),
     )
-    renamed: dict[str, str] = {}
+    taken_over: dict[Node, Node] = {}
     after = call
     for index, old in enumerate(view.outputs):
         with graph.inserting_after(after):
@@ -113,9 +114,14 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         new.meta.update(
             val=old.meta["val"], source=old.meta.get("source"), debug_handle=old.meta.get("debug_handle", 1)
         )
-        old.replace_all_uses_with(new)
-        renamed[old.name] = new.name
+        taken_over[old] = new
         after = new
+    # Once for each reader: one that reads all of them, such as the output, is rewritten once.
+    members = set(view.nodes)
+    for user in dict.fromkeys(user for old in view.outputs for user in old.users if user not in members):
+        user.args = map_arg(user.args, lambda node: taken_over.get(node, node))
+        user.kwargs = map_arg(user.kwargs, lambda node: taken_over.get(node, node))
+    renamed = {old.name: new.name for old, new in taken_over.items()}
     for node in reversed(view.nodes):
         graph.erase_node(node)
     return renamed

@@ -9,6 +9,8 @@ import torch
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
+# What is nearer to 0 than this rounds to a finite float16.
+_BEYOND: Final = 65520.0
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
@@ -31,6 +33,8 @@ def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         +-65504; empty if there are none.
     """
     half = tensor.to(torch.float16)
+    if tensor.numel() == 0 or _is_within(tensor):
+        return half, ""
     lost = half.isinf() & tensor.isfinite()
     if not lost.any():
         return half, ""
@@ -42,3 +46,9 @@ def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
     worst = rest[rest.abs().argmax()].item()
     values = "1 value" if rest.numel() == 1 else f"{rest.numel()} values"
     return half, f"{values} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}"
+
+
+def _is_within(tensor: torch.Tensor) -> bool:
+    """Whether all values are finite in float16: one pass that allocates nothing."""
+    low, high = (value.item() for value in tensor.aminmax())
+    return low > -_BEYOND and high < _BEYOND  # not so for NaN

@@ -57,6 +57,8 @@ class GraphBuilder:
         self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
         self._scalars: dict[tuple[torch.dtype, str], int] = {}
         self._tied: dict[object, int] = {}
+        # ids of inputs, constants and outputs: none of them can be an output once more
+        self._taken: set[int] = set()
         self._casts: dict[tuple[int, torch.dtype], int] = {}
         self._segment: list[Part] = []
         self._segment_size = 0
@@ -72,6 +74,7 @@ class GraphBuilder:
         value = node.meta["val"]
         id = self._value(value.dtype, tuple(value.shape), value.dtype)
         self._graph.inputIds.append(id)
+        self._taken.add(id)
         self._ids[node] = id
 
     def convert_inputs(self) -> None:
@@ -89,13 +92,14 @@ class GraphBuilder:
         if self.physical(dtype) != dtype:
             out = self._value(dtype, shape, dtype)
             self._cast(id, out, dtype)
-        elif id in self._graph.outputIds or id in self._graph.inputIds or id in self._graph.constantIds:
+        elif id in self._taken:
             out = self._value(dtype, shape, dtype)
             view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
             self.emit(schema.Operation.View, view)
         else:
             out = id
         self._graph.outputIds.append(out)
+        self._taken.add(out)
 
     def of(self, node: Node) -> int:
         """Id of the value that a node stands for; the first use of a constant adds it."""
@@ -149,6 +153,7 @@ class GraphBuilder:
         value.constantBufferSize = len(data)
         value.segmentOffset = self._segment_size
         self._graph.constantIds.append(id)
+        self._taken.add(id)
         self._segment.append(data)
         self._segment_size += len(data)
         return id

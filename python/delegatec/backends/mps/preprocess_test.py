@@ -133,6 +133,21 @@ def test_numbers_beyond_float16_are_named() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "lost"), [(65519.99, False), (-65519.99, False), (65520.0, True), (-65520.0, True)]
+)
+def test_what_rounds_to_infinity_is_lost(value: float, lost: bool) -> None:
+    half, message = to_float16(torch.tensor([0.5, value]))
+    assert bool(message) is lost
+    assert lost or abs(half[1].item()) == 65504
+
+
+def test_float16_of_nothing_and_of_nan() -> None:
+    assert to_float16(torch.empty(0, 3))[0].shape == (0, 3)
+    half, lost = to_float16(torch.tensor([float("nan"), 1e5]))
+    assert half.isnan().tolist() == [True, False] and lost.startswith("1 value beyond")
+
+
 def test_float16_keeps_infinities_and_saturates_what_stands_for_them() -> None:
     inf = float("inf")
     values = torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX])
