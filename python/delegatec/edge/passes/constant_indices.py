@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.passes.fold_constants import add_constant
+from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -21,13 +22,14 @@ def resolve_constant_indices(program: EdgeProgram) -> bool:
 
     Delegates gather with indices from 0 on; only ATen counts from the end.
     """
-    builder = Builder(program)
+    nodes = [node for node in program.graph.nodes if node.target is aten.index.Tensor]
+    if not nodes:
+        return False
+    builder, constants, made = Builder(program), program.fixed_constants(), NewConstants(program)
     positive: dict[Node, Node] = {}
     changed = False
-    for node in list(program.graph.nodes):
-        if node.target is not aten.index.Tensor:
-            continue
-        found = _constant_index(program, node)
+    for node in nodes:
+        found = _constant_index(constants, node)
         if found is None:
             continue
         x, dim, index, given = found
@@ -42,15 +44,17 @@ def resolve_constant_indices(program: EdgeProgram) -> bool:
             changed = True
         elif bool((given < 0).any()):
             if index not in positive:
-                name = program.names_in_model()[index.name]
-                positive[index] = add_constant(program, f"{name}.positive", values, index)
+                positive[index] = made.add(f"{made.names[index.name]}.positive", values, index)
             indices: Any = node.args[1]
             node.update_arg(1, [positive[index] if item is index else item for item in indices])
             changed = True
+    made.declare()
     return changed
 
 
-def _constant_index(program: EdgeProgram, node: Node) -> tuple[Node, int, Node, torch.Tensor] | None:
+def _constant_index(
+    constants: Mapping[str, torch.Tensor], node: Node
+) -> tuple[Node, int, Node, torch.Tensor] | None:
     """What a node indexes, along which dimension, by which constant, and its value; None if it does not."""
     x: Any = node.args[0]
     indices: Any = node.args[1]
@@ -58,7 +62,7 @@ def _constant_index(program: EdgeProgram, node: Node) -> tuple[Node, int, Node, 
     if len(given) != 1:
         return None
     ((dim, index),) = given
-    value = program.fixed_constants().get(index.name)
+    value = constants.get(index.name)
     # bool, and uint8 of old, are masks
     if value is None or value.dtype in (torch.bool, torch.uint8) or value.numel() == 0:
         return None

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
-from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -30,68 +29,21 @@ _MOVEMENT: Final = frozenset(
 def fold_constants(program: EdgeProgram) -> bool:
     """Replaces calls whose arguments are all constants by constants."""
     fixed = set(program.fixed_constants())
-    added = _NewConstants(program)
+    made = NewConstants(program)
     for node in list(program.graph.nodes):
         if _is_foldable(node, fixed) and _is_worth(program, node):
-            fixed.add(added.replace(node, _evaluate(program, node)).name)
-    added.declare()
-    return added.any()
+            constant = made.add(_origin(made.names, node), _evaluate(program, node), node)
+            node.replace_all_uses_with(constant)
+            program.graph.erase_node(node)
+            fixed.add(constant.name)
+    return made.declare()
 
 
-class _NewConstants:
-    """Constants that take the place of calls.
-
-    They stand in front of all other placeholders, so that the order of the user's inputs stays.
-
-    Args:
-        program: gets the constants; their specs when all are there, by `declare`.
-    """
-
-    def __init__(self, program: EdgeProgram) -> None:
-        self._program = program
-        self._specs: list[InputSpec] = []
-        self._names = program.names_in_model()
-        self._taken = set(self._names.values())
-        self._numbers: dict[str, Iterator[int]] = {}
-
-    def any(self) -> bool:
-        """Whether there is one."""
-        return bool(self._specs)
-
-    def replace(self, node: Node, value: torch.Tensor) -> Node:
-        """Puts a constant in the place of a call, whose metadata it takes over."""
-        graph = self._program.graph
-        with graph.inserting_before(next(iter(graph.nodes))):
-            constant = graph.placeholder(f"c_{node.name}")
-        constant.meta = dict(node.meta)
-        self._program.constants[constant.name] = value.contiguous()
-        self._names[constant.name] = self._unique(self._origin(node))
-        self._specs.append(
-            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), self._names[constant.name])
-        )
-        node.replace_all_uses_with(constant)
-        graph.erase_node(node)
-        return constant
-
-    def declare(self) -> None:
-        """Gives the program the specs of its new placeholders."""
-        self._program.input_specs[:0] = reversed(self._specs)
-
-    def _origin(self, node: Node) -> str:
-        """What a constant was made of, in the model's names."""
-        assert isinstance(node.target, OpOverload)
-        sources = dict.fromkeys(self._names[operand.name] for operand in node.all_input_nodes)
-        return ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
-
-    def _unique(self, origin: str) -> str:
-        numbers = self._numbers.setdefault(origin, count())
-        name = next(
-            name
-            for number in numbers
-            if (name := f"{origin}_{number}" if number else origin) not in self._taken
-        )
-        self._taken.add(name)
-        return name
+def _origin(names: Mapping[str, str], node: Node) -> str:
+    """What a folded call was made of, in the model's names."""
+    assert isinstance(node.target, OpOverload)
+    sources = dict.fromkeys(names[operand.name] for operand in node.all_input_nodes)
+    return ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
 
 
 def _is_foldable(node: Node, fixed: set[str]) -> bool:
