@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`to_backend` with a backend that runs its nodes in eager: splicing, signatures, errors, cost."""
+"""`to_backend` with a backend that runs its nodes in eager: splicing, bodies, methods, errors, cost."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ from delegatec.delegation import (
     Rejection,
     call_delegate,
     to_backend,
+    unchecked_partitioners,
 )
 from delegatec.delegation.grouping import convex_groups
+from delegatec.delegation.report import operator_nodes
 from delegatec.delegation.testing import lines_run
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.module import EdgeModule
+from delegatec.edge.verifier import verify
 
 aten = torch.ops.aten
 SPECS = (CompileSpec("level", b"\x01"),)
@@ -40,7 +44,7 @@ SPECS = (CompileSpec("level", b"\x01"),)
 class TakeAllBut:
     """Takes every node whose operator is not in `left`."""
 
-    def __init__(self, *left: OpOverload, backend_id: str = "EagerBackend") -> None:
+    def __init__(self, *left: Any, backend_id: str = "EagerBackend") -> None:
         self.left = left
         self.backend_id = backend_id
 
@@ -292,3 +296,126 @@ def test_cost_is_linear_in_nodes() -> None:
     cost(500)  # what is done once in a process
     # Ten times the nodes: a quadratic algorithm would run a hundred times as many lines.
     assert cost(5_000) < 15 * cost(500)
+
+
+class Branches(torch.nn.Module):
+    """A condition in a loop: bodies that read the same parameter as what is around them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((4,), 0.5))
+
+    def forward(self, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+        def then(x: torch.Tensor) -> torch.Tensor:
+            return (x * self.scale).sin()
+
+        def otherwise(x: torch.Tensor) -> torch.Tensor:
+            return x.cos() + 1
+
+        picked = torch.cond(flag, then, otherwise, (x.exp(),))
+        return picked * self.scale
+
+
+def test_portions_in_bodies_of_control_flow() -> None:
+    args = (torch.randn(4), torch.tensor(True))
+    program = edge(Branches(), args)
+    wanted = [EdgeModule(program)(args[0], torch.tensor(flag)) for flag in (True, False)]
+    before = sum(len(operator_nodes(part)) for part in program.walk())
+    result = to_backend(
+        program, TakeAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([EagerBackend()])
+    )
+    assert result.program is program
+    calls = [[n for n in part.graph.nodes if n.target is call_delegate] for part in program.walk()]
+    assert [len(found) for found in calls] == [2, 1, 1]
+    names = [summary.module.name for summary in result.report.delegates]
+    assert names == ["lowered_0", "lowered_1", "lowered_2", "lowered_3"]
+    for part, found in zip(program.walk(), calls, strict=True):
+        verify(part, call_delegate)
+        for call in found:
+            assert isinstance(part.graph_module.get_submodule(call.args[0].target), LoweredModule)
+        # The parameter went with the delegates, out of the owner and out of the body.
+        assert not part.constants
+    assert (result.report.nodes_before, result.report.nodes_left) == (before, 1)
+    assert [r.operator for r in result.report.rejections] == ["cond"]
+    for flag, value in zip((True, False), wanted, strict=True):
+        torch.testing.assert_close(EdgeModule(program)(args[0], torch.tensor(flag)), value)
+
+
+def test_problems_in_bodies_come_with_the_others() -> None:
+    class Failing(EagerBackend):
+        def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+            raise DelegatecError([Diagnostic("DC406", f"in {view.nodes[0].name}")])
+
+    program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
+    with pytest.raises(DelegatecError) as error:
+        to_backend(program, TakeAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([Failing()]))
+    assert len(error.value.diagnostics) == 4
+
+
+def test_methods_with_one_partitioner_or_one_each() -> None:
+    registry = BackendRegistry([EagerBackend()])
+    programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
+    results = to_backend(programs, TakeAllBut(), registry=registry)
+    assert [len(result.report.delegates) for result in results.values()] == [1, 1]
+    assert all(results[name].program is program for name, program in programs.items())
+
+    programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
+    results = to_backend(programs, {"decode": [TakeAllBut(aten.sin.default)]}, registry=registry)
+    assert [len(result.report.delegates) for result in results.values()] == [0, 2]
+    assert results["encode"].report.nodes_left == results["encode"].report.nodes_before > 0
+
+
+def test_problems_of_all_methods_are_reported_at_once() -> None:
+    programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
+    partitioners = {"encode": TakeAllBut(backend_id="No"), "decode": Bad(_edit), "encod": TakeAllBut()}
+    with pytest.raises(DelegatecError) as error:
+        to_backend(programs, partitioners, registry=BackendRegistry([EagerBackend()]))
+    assert [d.code for d in error.value.diagnostics] == ["DC413", "DC401", "DC404"]
+    assert error.value.diagnostics[0].help == "did you mean 'encode'?"
+    assert error.value.diagnostics[0].expected == "encode, decode"
+
+
+def _edit_value(program: EdgeProgram, nodes: list[Node]) -> list[list[Node]]:
+    nodes[0].meta["val"] = nodes[0].meta["val"].double()
+    return []
+
+
+def _edit_signature(program: EdgeProgram, nodes: list[Node]) -> list[list[Node]]:
+    program.output_specs.reverse()
+    return []
+
+
+@pytest.mark.parametrize("decide", [_edit, _edit_value, _edit_signature])
+def test_the_check_of_partitioners_can_be_switched_off(
+    decide: Callable[[EdgeProgram, list[Node]], list[list[Node]]],
+) -> None:
+    registry = BackendRegistry([EagerBackend()])
+    with unchecked_partitioners():
+        to_backend(edge(Net(), ARGS), Bad(decide), registry=registry)
+    with pytest.raises(DelegatecError, match="edited the program"):
+        to_backend(edge(Net(), ARGS), Bad(decide), registry=registry)
+
+
+def test_what_else_reads_a_constant_keeps_it() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.b.weight = self.a.weight
+            self.lone = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return (self.b(self.a(x).sin()) * self.lone).cos(), self.lone
+
+    def taken(*left: OpOverload) -> tuple[EdgeProgram, set[Any]]:
+        program = to_edge(torch.export.export(Tied(), (ARGS[0],)), preserve=[aten.linear.default])
+        to_backend(program, TakeAllBut(*left), registry=BackendRegistry([EagerBackend()]))
+        return program, {spec.target for spec in program.input_specs if spec.target}
+
+    # What the program returns stays, whoever else reads it; the rest went with the delegate.
+    assert taken()[1] == {"lone"}
+    # A weight under two names stays once, with both readers.
+    program, names = taken(aten.linear.default)
+    assert len(names & {"a.weight", "b.weight"}) == 1 and names >= {"a.bias", "b.bias", "lone"}
+    weights = [node.args[1] for node in program.graph.nodes if node.target is aten.linear.default]
+    assert len(weights) == 2 and weights[0] is weights[1]
