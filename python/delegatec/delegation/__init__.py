@@ -23,6 +23,8 @@ from delegatec.delegation.registry import BackendRegistry as BackendRegistry
 from delegatec.delegation.report import DelegateSummary as DelegateSummary
 from delegatec.delegation.report import DelegationReport as DelegationReport
 from delegatec.delegation.report import RejectionSummary as RejectionSummary
+from delegatec.delegation.ruled_partitioner import RuledPartitioner as RuledPartitioner
+from delegatec.delegation.rules import PartitionRules as PartitionRules
 from delegatec.delegation.to_backend import Delegated as Delegated
 from delegatec.delegation.to_backend import Partitioners as Partitioners
 from delegatec.delegation.to_backend import to_backend as to_backend

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.partitioner import Partitioner, Partitioning
+from delegatec.delegation.ruled_partitioner import RuledPartitioner
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 
@@ -86,8 +87,13 @@ def checked_result(backend_id: str, result: object) -> PreprocessResult:
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:
     """The error for a partitioner that breaks its promises."""
-    name = type(partitioner).__qualname__
+    name = type(author_of(partitioner)).__qualname__
     return DelegatecError([Diagnostic(code="DC404", message=f"partitioner {name}: {message}", help=help)])
+
+
+def author_of(partitioner: Partitioner) -> Partitioner:
+    """The partitioner of a backend that one with rules asks; itself for any other."""
+    return partitioner.inner if isinstance(partitioner, RuledPartitioner) else partitioner
 
 
 def _state(program: EdgeProgram) -> list[Sequence[Any]]:

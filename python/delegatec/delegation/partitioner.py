@@ -59,7 +59,11 @@ class Partitioning:
 
 
 class Partitioner(Protocol):
-    """Decides what of a program goes to a backend. It reads the program and never edits it."""
+    """Decides what of a program goes to a backend. It reads the program and never edits it.
+
+    It may have a method `is_worthwhile(nodes: Sequence[Node]) -> bool` too: whether connected nodes that it
+    would take are worth the call of a delegate. It is asked where a user's rules split a group.
+    """
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         """Groups the nodes that the backend takes.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch.fx import Node
 
@@ -44,7 +44,7 @@ class MpsPartitioner:
             taken.append(rejection is None)
             if rejection is not None:
                 result.rejections.append(rejection)
-        groups, trivial = worthwhile_groups(nodes, predecessors, taken)
+        groups, trivial = worthwhile_groups(nodes, predecessors, taken, self.is_worthwhile)
         result.groups = [[nodes[i] for i in group] for group in groups]
         result.rejections += [
             Rejection(
@@ -59,6 +59,10 @@ class MpsPartitioner:
         result.rejections.sort(key=lambda rejection: index[rejection.node])
         return result
 
+    def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
+        """Whether any of the nodes computes something."""
+        return any(node.target in ROWS and ROWS[node.target].computes for node in nodes)
+
     def _rejection(self, node: Node) -> Rejection | None:
         row = ROWS.get(node.target)
         if row is None:
@@ -71,7 +75,10 @@ class MpsPartitioner:
 
 
 def worthwhile_groups(
-    nodes: Sequence[Node], predecessors: Sequence[Sequence[int]], taken: Sequence[bool]
+    nodes: Sequence[Node],
+    predecessors: Sequence[Sequence[int]],
+    taken: Sequence[bool],
+    is_worthwhile: Callable[[Sequence[Node]], bool],
 ) -> tuple[list[list[int]], list[int]]:
     """Convex groups without the connected parts in which nothing is computed.
 
@@ -79,6 +86,7 @@ def worthwhile_groups(
         nodes: all operator nodes, in topological order.
         predecessors: for each, indices of those it reads.
         taken: for each, whether the delegate can run it.
+        is_worthwhile: whether connected nodes are worth the call of a delegate.
 
     Returns:
         The groups, and the indices of the nodes that were left because their part computes nothing.
@@ -91,7 +99,7 @@ def worthwhile_groups(
             i
             for group in groups
             for part in connected_components(group, predecessors)
-            if not any(nodes[i].target in ROWS and ROWS[nodes[i].target].computes for i in part)
+            if not is_worthwhile([nodes[i] for i in part])
             for i in part
         ]
         if not dropped:

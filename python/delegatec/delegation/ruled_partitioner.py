@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any backend's partitioner under a user's rules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+from torch.fx import Node
+
+from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.grouping import connected_components, convex_groups, phases
+from delegatec.delegation.partitioner import Partitioner, Partitioning, Rejection
+from delegatec.delegation.report import operator_name
+from delegatec.delegation.rules import PartitionRules
+from delegatec.edge.program import EdgeProgram
+
+
+class RuledPartitioner:
+    """Takes what a partitioner takes and the rules allow.
+
+    Groups that lose nodes are split, so that every group stays convex; where the partitioner made groups as
+    large as can be, the rest is grouped anew, as large as can be.
+
+    Args:
+        inner: the partitioner.
+        rules: the rules.
+    """
+
+    def __init__(self, inner: Partitioner, rules: PartitionRules) -> None:
+        self.inner = inner
+        self.rules = rules
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        """See `Partitioner.partition`. What a rule leaves has the rule, its value, and what helps."""
+        found = self.inner.partition(program)
+        if not isinstance(found, Partitioning):
+            return found  # to_backend says what is wrong with it
+        selection = _Selection(program, found, getattr(self.inner, "is_worthwhile", None))
+        selection.leave_listed(self.rules)
+        selection.leave_small(self.rules.minimum_nodes)
+        selection.leave_beyond(self.rules.maximum_delegates)
+        if self.rules.all_or_nothing:
+            selection.leave_unless_all()
+        return selection.partitioning()
+
+
+class _Selection:
+    """Which nodes of a graph are taken, in which groups, and why not the others."""
+
+    def __init__(
+        self,
+        program: EdgeProgram,
+        found: Partitioning,
+        is_worthwhile: Callable[[Sequence[Node]], bool] | None,
+    ) -> None:
+        self._found = found
+        self._is_worthwhile = is_worthwhile
+        self._nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        self._index = {node: position for position, node in enumerate(self._nodes)}
+        self._predecessors = [
+            [self._index[source] for source in node.all_input_nodes if source in self._index]
+            for node in self._nodes
+        ]
+        self._owner = [-1] * len(self._nodes)
+        self._groups = [[self._index[node] for node in group] for group in found.groups if group]
+        for number, group in enumerate(self._groups):
+            for member in group:
+                self._owner[member] = number
+        taken = [owner >= 0 for owner in self._owner]
+        self._is_maximal = sorted(map(sorted, self._groups)) == sorted(
+            convex_groups(self._predecessors, taken)
+        )
+        self._reasons: dict[int, Rejection] = {}
+
+    def partitioning(self) -> Partitioning:
+        """What is left of what the partitioner took."""
+        if not self._reasons:
+            return self._found
+        reasons = [*self._found.rejections, *self._reasons.values()]
+        return Partitioning(
+            self._found.delegation,
+            [[self._nodes[member] for member in group] for group in self._groups],
+            sorted(reasons, key=lambda reason: self._index[reason.node]),
+        )
+
+    def leave_listed(self, rules: PartitionRules) -> None:
+        """Leaves what the lists of operators and modules forbid."""
+        for position, node in enumerate(self._nodes):
+            if self._owner[position] < 0:
+                continue
+            if node.target is operator.getitem:
+                if any(self._owner[source] < 0 for source in self._predecessors[position]):
+                    self._owner[position] = -1
+                continue
+            reason = rules.rejection(node)
+            if reason is not None:
+                self._leave([position], reason.rule, reason.message, reason.help)
+        if self._reasons:
+            self._regroup()
+            self._leave_trivial()
+
+    def leave_small(self, minimum: int) -> None:
+        """Leaves groups of fewer operators; without them, others may become one."""
+        while True:
+            small = [group for group in self._groups if self._size(group) < minimum]
+            if not small:
+                return
+            for group in small:
+                self._leave(
+                    group,
+                    "minimum-nodes",
+                    f"its delegate would have {_nodes(self._size(group))}, and minimum_nodes is {minimum}",
+                    "lower minimum_nodes, or change what keeps its neighbours out of the delegate",
+                )
+            self._regroup()
+            self._leave_trivial()
+
+    def leave_beyond(self, maximum: int | None) -> None:
+        """Leaves all but the largest groups."""
+        if maximum is None:
+            return
+        ranked = sorted(self._groups, key=lambda group: (-self._size(group), group[0]))
+        for group in ranked[maximum:]:
+            self._leave(
+                group,
+                "maximum-delegates",
+                f"its delegate would have {_nodes(self._size(group))}, "
+                f"and is not among the {maximum} largest",
+                "raise maximum_delegates",
+            )
+        self._groups = [group for group in self._groups if self._owner[group[0]] >= 0]
+
+    def leave_unless_all(self) -> None:
+        """Leaves everything if anything is left."""
+        left = [
+            node
+            for node, owner in zip(self._nodes, self._owner, strict=True)
+            if owner < 0 and node.target not in (operator.getitem, call_delegate)
+        ]
+        if not left or not self._groups:
+            return
+        message = f"{_nodes(len(left))} would be left, the first is {left[0].name} ({operator_name(left[0])})"
+        for group in self._groups:
+            self._leave(group, "all-or-nothing", message, "see the reasons for these, or drop all_or_nothing")
+        self._groups = []
+
+    def _leave(self, positions: Sequence[int], rule: str, message: str, help: str) -> None:
+        for position in positions:
+            self._owner[position] = -1
+            node = self._nodes[position]
+            if node.target is not operator.getitem:
+                self._reasons[position] = Rejection(node, rule, message, help)
+
+    def _leave_trivial(self) -> None:
+        """Leaves connected parts that the partitioner would not have taken by themselves."""
+        while self._is_worthwhile is not None:
+            parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
+            trivial = [p for p in parts if not self._is_worthwhile([self._nodes[member] for member in p])]
+            if not trivial:
+                return
+            for part in trivial:
+                self._leave(part, "trivial", "without what rules left, too little to be worth a call", "")
+            self._regroup()
+
+    def _regroup(self) -> None:
+        """Groups what is taken, each convex.
+
+        Taken nodes of one phase that were in one group can stay so: within a phase, edges between groups are
+        edges that there were between these groups before, and every path through a node that is left leads
+        to a later phase.
+        """
+        taken = [owner >= 0 for owner in self._owner]
+        if self._is_maximal:
+            self._groups = convex_groups(self._predecessors, taken)
+            return
+        groups: dict[tuple[int, int], list[int]] = {}
+        for member, phase in enumerate(phases(self._predecessors, taken)):
+            if taken[member]:
+                groups.setdefault((phase, self._owner[member]), []).append(member)
+        self._groups = [groups[key] for key in sorted(groups)]
+
+    def _size(self, group: Sequence[int]) -> int:
+        return sum(self._nodes[member].target is not operator.getitem for member in group)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"
