@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from delegatec.delegation import (
-    BackendRegistry,
-    DelegationReport,
-    Partitioner,
-    resolve_options,
-    to_backend,
-)
+from delegatec.choice import PORTABLE as PORTABLE
+from delegatec.choice import choose_backends
+from delegatec.delegation import BackendRegistry, DelegationReport, Partitioner, PartitionRules, to_backend
+from delegatec.delegation.checks import ask
+from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
@@ -25,8 +25,6 @@ from delegatec.program.kernel_check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
 from delegatec.report.etrecord import GraphRecord, graph_record
-
-PORTABLE: Final = "portable"
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -43,8 +41,9 @@ class Lowered:
         sources: method name -> what its debug handles stand for.
         texts: method name -> the edge program as text, as it was before delegation; empty unless asked for.
         records: method name -> the edge program as an ETRecord has it, before delegation; likewise.
-        backend: name of the backend, or "portable".
-        options: value of every option of the backend.
+        backend: name of the backend, or of all with commas between them, or "portable".
+        backends: method name -> names of its backends, in order of priority.
+        options: value of every option; named "BACKEND.OPTION" if there are several backends.
     """
 
     emitted: EmittedProgram
@@ -54,14 +53,17 @@ class Lowered:
     texts: dict[str, str]
     records: dict[str, GraphRecord]
     backend: str
+    backends: dict[str, tuple[str, ...]]
     options: dict[str, str]
 
 
 def lower(
     methods: Mapping[str, ExportedProgram],
-    backend: str = PORTABLE,
+    backend: str | Sequence[str] = PORTABLE,
     options: Mapping[str, str] | None = None,
     *,
+    method_backends: Mapping[str, str | Sequence[str]] | None = None,
+    rules: PartitionRules | None = None,
     require_full_delegation: bool = False,
     keep_text: bool = False,
     keep_record: bool = False,
@@ -74,9 +76,12 @@ def lower(
 
     Args:
         methods: method name -> exported program; they are taken over, and must not be used afterwards.
-        backend: name of a backend, "module:attribute" of one's own, or "portable" for none.
-        options: of the backend, by name.
-        require_full_delegation: whether an operator that the backend leaves is an error.
+        backend: name of a backend, "module:attribute" of one's own, or "portable" for none; or several, in
+            order of priority: each is offered what those before it left.
+        options: of the backend, by name; "BACKEND.NAME" if there are several.
+        method_backends: method name -> backends, as `backend` has them, for methods that have others.
+        rules: what of all that the backends take may be delegated.
+        require_full_delegation: whether an operator that all backends leave is an error.
         keep_text: whether to keep the edge program as text.
         keep_record: whether to keep it for an ETRecord, `report.etrecord.write_etrecord`.
         registry: where backends are found; those that come with the compiler by default.
@@ -92,61 +97,83 @@ def lower(
     problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
     if problems:
         raise DelegatecError(problems)
-    options = dict(options or {})
+    choice = choose_backends(methods, backend, options or {}, method_backends or {}, registry)
+    if require_full_delegation and not any(choice.of_method.values()):
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC405",
+                    "the portable kernels are no delegate",
+                    help="choose a backend, or drop the demand",
+                )
+            ]
+        )
     emitting = partial(
         emit,
         external=ExternalWeights(weights_of(methods) if external_weights else {}),
         options=program_options,
         constant_methods=constant_methods,
     )
-    if backend == PORTABLE:
-        settings = resolve_options(PORTABLE, {}, options)
-        if require_full_delegation:
-            raise DelegatecError(
-                [
-                    Diagnostic(
-                        "DC405",
-                        "the portable kernels are no delegate",
-                        help="choose a backend, or drop the demand",
-                    )
-                ]
-            )
-        programs = _each(
-            methods, lambda name, exported: to_edge(exported, method=name, preserve=KERNEL_COMPOSITES)
-        )
-        texts = _texts(programs) if keep_text else {}
-        records = _records(programs, methods) if keep_record else {}
-        sources = _sources(programs)
-        return Lowered(emitting(programs), programs, {}, sources, texts, records, backend, settings)
+    rules = rules or PartitionRules()
+    preserved = {
+        name: frozenset[OpOverload]().union(*(c.backend.preserved_operators() for c in several))
+        for name, several in choice.of_method.items()
+    }
+    partitioners = {
+        name: [chosen.partitioner(rules) for chosen in several]
+        for name, several in choice.of_method.items()
+        if several
+    }
 
-    if registry is None:
-        from delegatec.backends import builtin_backends  # The portable way needs none of them.
+    def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
+        program = to_edge(exported, method=name, preserve=preserved[name] | KERNEL_COMPOSITES)
+        if name in partitioners:
+            decompose_for(program, partitioners[name], preserved[name])
+        return program
 
-        registry = builtin_backends()
-    found = registry
-    chosen = found.resolve(backend)
-    settings = resolve_options(chosen.name, chosen.options, options)
-    specs = chosen.compile_specs(settings)
-    preserved = chosen.preserved_operators()
-    programs = _each(methods, lambda name, exported: to_edge(exported, method=name, preserve=preserved))
+    programs = _each(methods, edge)
+    problems = rules.problems(programs.values()) if partitioners else []
+    if problems:
+        raise DelegatecError(problems)
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
     records = _records(programs, methods) if keep_record else {}
-    reports = _each(programs, lambda _, program: _delegate(program, chosen.partitioner(specs), found))
+    reports = _each(partitioners, lambda name, several: _delegate(programs[name], several, choice.registry))
+    for name in reports:
+        decompose_left(programs[name], preserved[name])
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
             raise DelegatecError(left)
-    return Lowered(emitting(programs), programs, reports, sources, texts, records, chosen.name, settings)
+    return Lowered(
+        emitted=emitting(programs),
+        programs=programs,
+        reports=reports,
+        sources=sources,
+        texts=texts,
+        records=records,
+        backend=choice.name,
+        backends=choice.names,
+        options=choice.options,
+    )
 
 
-def _delegate(program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry) -> DelegationReport:
-    """Delegates; a failure also names what would have had no kernel of what the backend leaves."""
+def _delegate(
+    program: EdgeProgram, partitioners: Sequence[Partitioner], registry: BackendRegistry
+) -> DelegationReport:
+    """Delegates; a failure also names what would have had no kernel of what the backends leave."""
     try:
-        return to_backend(program, partitioner, registry=registry).report
+        return to_backend(program, partitioners, registry=registry).report
     except DelegatecError as error:
-        taken = {node.name for group in partitioner.partition(program).groups for node in group}
-        kernels = [problem for problem in check_kernels(program) if problem.node not in taken]
+        kernels = [problem for part in program.walk() for problem in _without_kernel(part, partitioners)]
         raise DelegatecError([*error.diagnostics, *kernels]) from error
+
+
+def _without_kernel(program: EdgeProgram, partitioners: Sequence[Partitioner]) -> list[Diagnostic]:
+    taken: set[str] = set()
+    for partitioner in partitioners:
+        with suppress(DelegatecError):  # It has been reported.
+            taken.update(node.name for group in ask(partitioner, program).groups for node in group)
+    return [problem for problem in check_kernels(program) if problem.node not in taken]
 
 
 def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:

@@ -7,31 +7,29 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from delegatec.cli.delegation_arguments import (
+    add_delegation_arguments,
+    backends_of,
+    method_backends_of,
+    options_of,
+    rules_of,
+    selectors,
+)
 from delegatec.cli.environment import check_environment
-from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
     from delegatec.lowering import Lowered
 
-OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord")
+OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, for messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
-    parser.add_argument(
-        "--backend", default="portable", help="portable, a backend's name, or module:attribute"
-    )
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the backend")
-    parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
-    )
-    parser.add_argument(
-        "--require-full-delegation", action="store_true", help="fail if the backend leaves a node"
-    )
+    add_delegation_arguments(parser)
     parser.add_argument(
         "--external-weights",
         action="store_true",
@@ -49,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT.etrecord",
         help="for ExecuTorch's developer tools; has the weights",
     )
+    parser.add_argument("--reasons", default="", metavar="OUT.txt", help="what was not delegated, and why")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,24 +59,28 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.frontend.files import replacing
-    from delegatec.lowering import PORTABLE, lower
+    from delegatec.lowering import lower
     from delegatec.program import write_program
     from delegatec.report.debug_map import debug_map_json
     from delegatec.report.etrecord import write_etrecord
 
     torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
     sys.path[:0] = arguments.import_path
-    options = _options(arguments.option)
+    backends, method_backends = backends_of(arguments), method_backends_of(arguments)
+    options, rules = options_of(arguments), rules_of(arguments)
     registry = None
-    if arguments.backend != PORTABLE:
+    if asked := selectors(backends, method_backends):
         # First, as a backend of one's own may register operators that the program calls.
         registry = builtin_backends()
-        registry.resolve(arguments.backend)
+        for selector in asked:
+            registry.resolve(selector)
     model = archive.load(arguments.program)
     lowered = lower(
         model.methods,
-        arguments.backend,
+        backends,
         options,
+        method_backends=method_backends,
+        rules=rules,
         require_full_delegation=arguments.require_full_delegation,
         keep_text=bool(arguments.ir),
         keep_record=bool(arguments.etrecord),
@@ -96,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_etrecord(lowered.records, lowered.emitted, file)
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
-    if arguments.manifest or arguments.report:
+    if arguments.manifest or arguments.report or arguments.reasons:
         _describe(arguments, lowered)
     return 0
 
@@ -124,12 +127,14 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
     from delegatec.report.build import build_manifest
     from delegatec.report.html import render_html
     from delegatec.report.manifest import to_json
+    from delegatec.report.reasons import format_reasons
 
     manifest = build_manifest(
         compiler=f"delegatec {VERSION}",
         label=arguments.label,
         backend=lowered.backend,
         options=lowered.options,
+        method_backends=lowered.backends,
         programs=lowered.programs,
         reports=lowered.reports,
         emitted=lowered.emitted,
@@ -139,6 +144,8 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
         _write(arguments.manifest, to_json(manifest))
     if arguments.report:
         _write(arguments.report, render_html(manifest))
+    if arguments.reasons:
+        _write(arguments.reasons, format_reasons(manifest))
 
 
 def _write(path: str, text: str) -> None:
@@ -146,15 +153,3 @@ def _write(path: str, text: str) -> None:
 
     with replacing(path) as file:
         file.write(text.encode())
-
-
-def _options(texts: list[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise CommandLineError(f"--option {text}: expected NAME=VALUE")
-        if name in options:
-            raise CommandLineError(f"--option {name} is given twice")
-        options[name] = value
-    return options

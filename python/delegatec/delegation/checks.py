@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from delegatec.delegation.backend import PreprocessResult
+from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.partitioner import Partitioner, Partitioning
 from delegatec.delegation.ruled_partitioner import RuledPartitioner
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -29,6 +30,17 @@ def unchecked_partitioners() -> Iterator[None]:
         yield
     finally:
         _CHECKED.reset(token)
+
+
+def ask(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
+    """What a partitioner decides about a program, checked; see `checked_partition`.
+
+    Raises:
+        DelegatecError: DC404; DC410 for a plug-in that raises.
+    """
+    author = author_of(partitioner)
+    with blamed_on(author, f"partitioner {type(author).__qualname__}"):
+        return checked_partition(partitioner, program)
 
 
 def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:

@@ -11,11 +11,12 @@ from types import ModuleType
 import pytest
 
 from delegatec.delegation import BackendRegistry, to_backend
-from delegatec.delegation.to_backend_test import ARGS, SPECS, EagerBackend, Net, TakeAllBut, edge
+from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut
+from delegatec.delegation.to_backend_test import ARGS, Net, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 SOURCE = """
-from delegatec.delegation.to_backend_test import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, TakeAllBut
 from delegatec.delegation.grouping import convex_groups
 
 

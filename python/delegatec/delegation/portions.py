@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torch.fx import Node
 
 from delegatec.delegation.backend import Backend
-from delegatec.delegation.checks import author_of, bad_partitioner, checked_partition, checked_result
+from delegatec.delegation.checks import ask, bad_partitioner, checked_result
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.lowered_module import LoweredModule
@@ -41,9 +41,7 @@ def lower_portions(
     Raises:
         DelegatecError: see `to_backend`.
     """
-    author = author_of(partitioner)
-    with blamed_on(author, f"partitioner {type(author).__qualname__}"):
-        partitioning = checked_partition(partitioner, program)
+    partitioning = ask(partitioner, program)
     backend = registry.by_id(partitioning.delegation.backend_id)
     rejections = [(backend.id, rejection) for rejection in partitioning.rejections]
     groups = [group for group in partitioning.groups if group]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from delegatec.delegation import BackendRegistry, OptionSpec, resolve_options
-from delegatec.delegation.to_backend_test import EagerBackend
+from delegatec.delegation.testing import EagerBackend
 from delegatec.diagnostics import DelegatecError
 
 

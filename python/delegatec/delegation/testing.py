@@ -1,16 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the work of Python code, for tests of how it grows: the count is the same on every machine."""
+"""Helpers of tests: a backend that runs its nodes in eager, and a count of the work that Python code does."""
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.delegation import (
+    CompileSpec,
+    DelegationSpec,
+    OptionSpec,
+    Partitioner,
+    Partitioning,
+    PartitionView,
+    PreprocessResult,
+    ReferenceExecutor,
+    Rejection,
+    call_delegate,
+)
+from delegatec.delegation.grouping import convex_groups
+from delegatec.edge import EdgeProgram
+
+SPECS = (CompileSpec("level", b"\x01"),)
+
+
+class TakeAllBut:
+    """Takes every node whose operator is not in `left`."""
+
+    def __init__(self, *left: Any, backend_id: str = "EagerBackend") -> None:
+        self.left = left
+        self.backend_id = backend_id
+
+    def partition(self, program: EdgeProgram) -> Partitioning:
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        index = {node: i for i, node in enumerate(nodes)}
+        outside = (*self.left, call_delegate)
+        taken = [n.target not in outside and not _of(n, outside) for n in nodes]
+        groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], taken)
+        rejections = [Rejection(n, "left", "it was left", "do not") for n in nodes if n.target in self.left]
+        spec = DelegationSpec(self.backend_id, SPECS)
+        return Partitioning(spec, [[nodes[i] for i in group] for group in groups], rejections)
+
+
+def _of(node: Node, targets: Sequence[Any]) -> bool:
+    return node.target is operator.getitem and node.all_input_nodes[0].target in targets
+
+
+class EagerBackend:
+    """Its blob is a key of its own table of programs: what a delegate computes is run by ATen."""
+
+    name = "eager"
+    options: Mapping[str, OptionSpec] = {}
+
+    def __init__(self, id: str = "EagerBackend") -> None:
+        self.id = id
+        self.views: list[PartitionView] = []
+        self._programs: list[Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]] = []
+
+    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        return list(SPECS)
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        return frozenset()
+
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
+        return TakeAllBut()
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        assert tuple(compile_specs) == SPECS
+        steps = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
+
+        def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            values: dict[Node, Any] = dict(zip(view.inputs, inputs, strict=True))
+            values.update(view.constants)
+            for node, target, args, kwargs in steps:
+                assert callable(target)
+                real = torch.fx.node.map_arg((args, kwargs), lambda n: values[n])
+                values[node] = target(*real[0], **real[1])
+            return [values[node] for node in view.outputs]
+
+        self.views.append(view)
+        self._programs.append(run)
+        handle = min(node.meta["debug_handle"] for node in view.nodes)
+        return PreprocessResult([bytes([len(self._programs) - 1])], {0: (handle,)})
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        return self._programs[blob[0]]
+
 
 def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of Python `work` runs, those of libraries included."""
+    """How many lines of Python `work` runs, those of libraries included: the same on every machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

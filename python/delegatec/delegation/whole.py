@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delegatec.delegation.checks import checked_partition
+from delegatec.delegation.checks import ask
 from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.lowered_program import LoweredProgram
 from delegatec.delegation.portions import lower_view
 from delegatec.delegation.registry import BackendRegistry
@@ -32,8 +31,7 @@ def lower_whole(
         DelegatecError: see `to_backend`.
     """
     backend = registry.by_id(backend_id)
-    with blamed_on(backend, f"the partitioner of backend {backend_id}"):
-        partitioning = checked_partition(backend.partitioner(compile_specs), program)
+    partitioning = ask(backend.partitioner(compile_specs), program)
     if partitioning.rejections:
         raise DelegatecError(
             Diagnostic(

@@ -36,7 +36,9 @@ from delegatec.edge.symbols import UnknownSizeError
 aten = torch.ops.aten
 
 
-def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> None:
+def decompose(
+    program: EdgeProgram, preserve: Collection[OpOverload] = (), kept: Collection[Node] = ()
+) -> None:
     """Replaces every operator that is not of the normal form by operators that are.
 
     An operator stays when a backend asks for it; when no rule of ours applies and the runtime has a kernel
@@ -46,6 +48,7 @@ def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> No
     Args:
         program: edited in place.
         preserve: operators to leave alone.
+        kept: nodes to leave alone.
     """
     builder = Builder(program)
     templates = _Templates()
@@ -53,7 +56,7 @@ def decompose(program: EdgeProgram, preserve: Collection[OpOverload] = ()) -> No
         node = program.graph._root.next
         while node.op != "root":
             following = node.next
-            if _is_candidate(node, preserve):
+            if _is_candidate(node, preserve) and node not in kept:
                 before = node.prev
                 if _apply(builder.at(node), node, templates):
                     # what was just made may itself have a decomposition

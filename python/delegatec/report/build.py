@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch.fx import Node
@@ -42,6 +42,7 @@ def build_manifest(
     label: str,
     backend: str,
     options: Mapping[str, str],
+    method_backends: Mapping[str, Sequence[str]],
     programs: Mapping[str, EdgeProgram],
     reports: Mapping[str, DelegationReport],
     emitted: EmittedProgram,
@@ -52,8 +53,9 @@ def build_manifest(
     Args:
         compiler: name and version of the compiler.
         label: the target that was built.
-        backend: name of the backend that was asked, or "portable".
-        options: value of each of its options.
+        backend: name of the backend that was asked, or of all with commas between them, or "portable".
+        options: value of each option.
+        method_backends: method -> names of the backends that were asked.
         programs: method -> its edge program, after delegation.
         reports: method -> what became of its nodes; a method may lack one if no backend was asked.
         emitted: what was written.
@@ -68,7 +70,8 @@ def build_manifest(
         if plan.name not in programs:
             continue
         report = reports.get(plan.name, DelegationReport())
-        methods.append(_method(program.method(plan.name), plan, programs[plan.name], report))
+        backends = tuple(method_backends[plan.name])
+        methods.append(_method(program.method(plan.name), backends, plan, programs[plan.name], report))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
@@ -90,20 +93,26 @@ def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> 
 
 
 def _method(
-    method: Method, emitted: EmittedMethod, edge: EdgeProgram, report: DelegationReport
+    method: Method,
+    backends: tuple[str, ...],
+    emitted: EmittedMethod,
+    edge: EdgeProgram,
+    report: DelegationReport,
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
-    graph = operator_graph(edge, {summary.module.name: i for i, summary in enumerate(report.delegates)})
+    delegates = tuple(_delegates(method, emitted, report))
+    graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
     return MethodInfo(
         name=method.name,
+        backends=backends,
         inputs=tuple(_arguments(method, method.inputs, (node.name for node in edge.user_inputs()))),
         outputs=tuple(_arguments(method, method.outputs, _output_names(edge, report))),
         nodes=report.nodes_before or left,
         nodes_delegated=report.nodes_delegated,
         instructions=len(instructions),
         kernels=kernel_counts(method),
-        delegates=tuple(_delegates(method, emitted, report)),
+        delegates=delegates,
         not_delegated=tuple(map(_not_delegated, report.rejections)),
         memory=_memory(emitted.memory_plan),
         graph=graph,
@@ -151,7 +160,7 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
     in_file = {made.name: read for made, read in zip(emitted.delegates, method.delegates, strict=True)}
     for summary in report.delegates:
         module = summary.module
-        read = in_file[module.name]
+        read = in_file.pop(module.name)
         yield DelegateInfo(
             name=module.name,
             backend=read.id,
@@ -163,6 +172,19 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             inputs=summary.input_names,
             outputs=summary.output_names,
             weights=_delegated_weights(summary),
+        )
+    for name, read in in_file.items():  # They were delegates in the exported program.
+        yield DelegateInfo(
+            name=name,
+            backend=read.id,
+            bytes=len(read.blob),
+            sha256=hashlib.sha256(read.blob).hexdigest(),
+            nodes=0,
+            operators=(),
+            compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
+            inputs=(),
+            outputs=(),
+            weights=(),
         )
 
 

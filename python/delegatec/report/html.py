@@ -3,27 +3,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from delegatec.report.manifest import Location, Manifest, MethodInfo
+from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.partition_picture import draw_partition, short_name
+from delegatec.report.reasons import reasons_of
 from delegatec.report.sizes import human_bytes
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Nodes that a backend left for the same reason: message, help, and where they come from."""
-
-    operator: str
-    rule: str
-    message: str
-    help: str
-    nodes: tuple[str, ...]
-    locations: tuple[Location, ...]
 
 
 def render_html(manifest: Manifest) -> str:
@@ -48,7 +34,7 @@ def render_html(manifest: Manifest) -> str:
     return environment.get_template("report.html.jinja").render(
         manifest=manifest,
         totals=_totals(manifest),
-        reasons={method.name: _reasons(method) for method in manifest.methods},
+        reasons={method.name: reasons_of(method) for method in manifest.methods},
         pictures=pictures,
         memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
@@ -70,19 +56,6 @@ def _totals(manifest: Manifest) -> dict[str, int]:
         "arena": max((method.memory.arena_bytes for method in methods), default=0),
         "bound": max((method.memory.lower_bound_bytes for method in methods), default=0),
     }
-
-
-def _reasons(method: MethodInfo) -> list[Reason]:
-    """Equal reasons together, those that hold most nodes back first."""
-    nodes: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
-    places: dict[tuple[str, str, str, str], list[Location]] = defaultdict(list)
-    for item in method.not_delegated:
-        key = item.operator, item.rule, item.message, item.help
-        nodes[key].append(item.node)
-        if item.location is not None and item.location not in places[key]:
-            places[key].append(item.location)
-    reasons = [Reason(*key, nodes=tuple(names), locations=tuple(places[key])) for key, names in nodes.items()]
-    return sorted(reasons, key=lambda reason: (-len(reason.nodes), reason.operator, reason.message))
 
 
 def _parts(manifest: Manifest) -> list[tuple[str, int]]:

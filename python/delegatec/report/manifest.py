@@ -75,6 +75,8 @@ class Weight:
 class DelegateInfo:
     """A delegate.
 
+    One that the exported program had already stands for no operator, and says nothing of what it was made of.
+
     Attributes:
         name: in the program, such as "lowered_0".
         backend: id that the runtime looks up.
@@ -189,6 +191,7 @@ class MethodInfo:
 
     Attributes:
         name: such as "forward".
+        backends: names of the backends that were asked, in order of priority; none for the portable kernels.
         inputs: what a caller passes.
         outputs: what it gets.
         nodes: operators of the edge program before delegation.
@@ -202,6 +205,7 @@ class MethodInfo:
     """
 
     name: str
+    backends: tuple[str, ...]
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     nodes: int
@@ -249,8 +253,8 @@ class Manifest:
         schema_version: `SCHEMA_VERSION`.
         compiler: name and version of the compiler.
         label: the target that was built.
-        backend: name of the backend that was asked, or "portable".
-        options: value of each of its options.
+        backend: name of the backend that was asked, or of all with commas between them, or "portable".
+        options: value of each option; named "BACKEND.OPTION" if there are several backends.
         methods: those that compute something, in the order of the file.
         constant_methods: the others.
         weights: what the runtime's kernels read, in the order of the file; what delegates read is with them.

@@ -53,6 +53,7 @@ def _manifest(folder: Path, backend: str, label: str = "//models:model") -> Mani
         label=label,
         backend=lowered.backend,
         options=lowered.options,
+        method_backends=lowered.backends,
         programs=lowered.programs,
         reports=lowered.reports,
         emitted=lowered.emitted,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import torch
 from torch._ops import OpOverload
 
 from delegatec.backends.mps.blob import read_blob
@@ -36,8 +37,8 @@ class MpsBackend:
         return specs_for(resolve_options(self.name, self.options, options))
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """None: the format knows no composite operator that decomposition would take apart."""
-        return frozenset()
+        """`linear`, which is three operations with one reading of the weight as it lies."""
+        return frozenset({torch.ops.aten.linear.default})
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> MpsPartitioner:
         """See `Backend.partitioner`."""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which backends a user asked for, in what order, with which settings, for which methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from delegatec.delegation import (
+    Backend,
+    BackendRegistry,
+    CompileSpec,
+    Partitioner,
+    PartitionRules,
+    RuledPartitioner,
+    resolve_options,
+)
+from delegatec.delegation.faults import blamed_on
+from delegatec.delegation.to_backend import unknown_methods
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+PORTABLE: Final = "portable"
+
+
+@dataclass(frozen=True)
+class ChosenBackend:
+    """A backend and its settings.
+
+    Attributes:
+        backend: the backend.
+        options: value of each of its options.
+        compile_specs: what it makes of them.
+    """
+
+    backend: Backend
+    options: dict[str, str]
+    compile_specs: tuple[CompileSpec, ...]
+
+    def partitioner(self, rules: PartitionRules) -> Partitioner:
+        """Its partitioner, under the user's rules."""
+        with blamed_on(self.backend, f"backend {self.backend.name}, asked for its partitioner,"):
+            partitioner = self.backend.partitioner(self.compile_specs)
+        return partitioner if rules == PartitionRules() else RuledPartitioner(partitioner, rules)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The backends of a model.
+
+    Attributes:
+        of_method: method name -> its backends in order of priority; none for the portable kernels.
+        registry: where they are found.
+        options: value of every option; named "BACKEND.OPTION" if there are several backends.
+    """
+
+    of_method: dict[str, tuple[ChosenBackend, ...]]
+    registry: BackendRegistry
+    options: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """Names of all backends, in order, or "portable"."""
+        backends = [name for names in self.names.values() for name in names]
+        return ", ".join(dict.fromkeys(backends)) or PORTABLE
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Method name -> names of its backends."""
+        return {
+            method: tuple(chosen.backend.name for chosen in several)
+            for method, several in self.of_method.items()
+        }
+
+
+def choose_backends(
+    methods: Iterable[str],
+    backends: str | Sequence[str],
+    options: Mapping[str, str],
+    method_backends: Mapping[str, str | Sequence[str]],
+    registry: BackendRegistry | None,
+) -> Choice:
+    """Finds the backends that a user asked for.
+
+    Args:
+        methods: names of the model's methods.
+        backends: a backend, as `BackendRegistry.resolve` takes it, or several in order of priority, or
+            "portable" for none.
+        options: option -> value; with several backends "BACKEND.OPTION", the backend as it was asked for.
+        method_backends: method -> backends, for those that have others.
+        registry: where to look; the built-in ones by default.
+
+    Raises:
+        DelegatecError: DC401 to DC403 for backends and options that there are not; DC413 for a method that
+            there is not; DC414 for an option of one of several backends that does not say which.
+    """
+    names = {name: _several(method_backends.get(name, backends)) for name in methods}
+    problems = unknown_methods(method_backends, names)
+    selectors = list(dict.fromkeys(s for several in names.values() for s in several if s != PORTABLE))
+    problems += [_misplaced(s) for s in names.values() if PORTABLE in s and len(s) > 1]
+    given, unclear = _options_of(selectors, options)
+    problems += unclear
+    if registry is None:
+        if selectors:
+            from delegatec.backends import builtin_backends  # The portable way needs none of them.
+
+            registry = builtin_backends()
+        else:
+            registry = BackendRegistry()
+    chosen: dict[str, ChosenBackend] = {}
+    for selector in selectors:
+        try:
+            chosen[selector] = _choose(registry.resolve(selector), given[selector])
+        except DelegatecError as error:
+            problems += error.diagnostics
+    if problems:
+        raise DelegatecError(dict.fromkeys(problems))
+    if len(chosen) == 1:
+        settings = next(iter(chosen.values())).options
+    else:
+        settings = {f"{s}.{key}": value for s, one in chosen.items() for key, value in one.options.items()}
+    return Choice(
+        {name: tuple(chosen[s] for s in several if s != PORTABLE) for name, several in names.items()},
+        registry,
+        settings,
+    )
+
+
+def _several(backends: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([backends] if isinstance(backends, str) else backends)) or (PORTABLE,)
+
+
+def _misplaced(backends: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "DC401",
+        f"{PORTABLE} stands among several backends: {', '.join(backends)}",
+        expected=f"{PORTABLE} by itself, or only backends",
+        help="take it out: what backends leave runs on the portable kernels anyway",
+    )
+
+
+def _options_of(
+    selectors: Sequence[str], options: Mapping[str, str]
+) -> tuple[dict[str, dict[str, str]], list[Diagnostic]]:
+    """Selector -> its options, and what is wrong with the names of options."""
+    given: dict[str, dict[str, str]] = {selector: {} for selector in selectors}
+    problems = []
+    for key, value in options.items():
+        owner = max((s for s in selectors if key.startswith(f"{s}.")), key=len, default=None)
+        if owner is not None:
+            given[owner][key.removeprefix(f"{owner}.")] = value
+        elif len(selectors) == 1:
+            given[selectors[0]][key] = value
+        elif not selectors:
+            problems.append(
+                Diagnostic("DC402", f"backend {PORTABLE} has no option {key!r}", expected="no options")
+            )
+        else:
+            problems.append(
+                Diagnostic(
+                    "DC414",
+                    f"option {key!r} does not say which of the backends it is for",
+                    expected=" or ".join(f"{selector}.{key}" for selector in selectors),
+                    help="write the backend, as it is named among the backends, in front of it",
+                )
+            )
+    return given, problems
+
+
+def _choose(backend: Backend, options: Mapping[str, str]) -> ChosenBackend:
+    settings = resolve_options(backend.name, backend.options, options)
+    with blamed_on(backend, f"backend {backend.name}, asked for its compile specs,"):
+        return ChosenBackend(backend, settings, tuple(backend.compile_specs(settings)))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments that say what goes to which backend."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from delegatec.cli.errors import CommandLineError
+
+if TYPE_CHECKING:
+    from delegatec.delegation import PartitionRules
+
+
+def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares them."""
+    group = parser.add_argument_group("delegation")
+    group.add_argument(
+        "--backend",
+        action="append",
+        default=[],
+        help="portable, a backend's name, or module:attribute; several times in order of priority "
+        "(default: portable)",
+    )
+    group.add_argument(
+        "--method-backend",
+        action="append",
+        default=[],
+        metavar="METHOD=BACKEND",
+        help="for a method that has others; several times in order of priority",
+    )
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the backend; with several backends, BACKEND.NAME=VALUE",
+    )
+    group.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
+    )
+    group.add_argument(
+        "--require-full-delegation", action="store_true", help="fail if the backends leave a node"
+    )
+    for action, kind, doc in (
+        ("allow", "operator", "delegate only this operator, such as aten.add or aten.add.Tensor"),
+        ("block", "operator", "do not delegate this operator"),
+        ("allow", "module", "delegate only what runs in this module, such as encoder.layer.0"),
+        ("block", "module", "do not delegate what runs in this module"),
+    ):
+        group.add_argument(
+            f"--{action}-{kind}",
+            action="append",
+            default=[],
+            metavar="PATTERN",
+            help=f"{doc}; wildcards * ? [ ]; may be given several times",
+        )
+    group.add_argument("--minimum-nodes", type=int, default=1, metavar="N", help="of a delegate (default: 1)")
+    group.add_argument(
+        "--maximum-delegates", type=int, default=None, metavar="N", help="of a method; the largest stay"
+    )
+    group.add_argument(
+        "--all-or-nothing", action="store_true", help="delegate nothing of a method unless all of it"
+    )
+
+
+def backends_of(arguments: argparse.Namespace) -> list[str]:
+    """The backends of all methods that have no others, in order of priority."""
+    return arguments.backend or ["portable"]
+
+
+def method_backends_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Method -> its backends, in order of priority."""
+    backends: dict[str, list[str]] = {}
+    for text in arguments.method_backend:
+        method, backend = _pair("--method-backend", text, "METHOD=BACKEND")
+        backends.setdefault(method, []).append(backend)
+    return backends
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """Option -> value."""
+    options: dict[str, str] = {}
+    for text in arguments.option:
+        name, value = _pair("--option", text, "NAME=VALUE")
+        if name in options:
+            raise CommandLineError(f"--option {name} is given twice")
+        options[name] = value
+    return options
+
+
+def rules_of(arguments: argparse.Namespace) -> PartitionRules:
+    """The user's rules for what may be delegated."""
+    from delegatec.delegation import PartitionRules
+
+    return PartitionRules(
+        allow_operators=tuple(arguments.allow_operator),
+        block_operators=tuple(arguments.block_operator),
+        allow_modules=tuple(arguments.allow_module),
+        block_modules=tuple(arguments.block_module),
+        minimum_nodes=arguments.minimum_nodes,
+        maximum_delegates=arguments.maximum_delegates,
+        all_or_nothing=arguments.all_or_nothing,
+    )
+
+
+def selectors(backends: Sequence[str], method_backends: Mapping[str, Sequence[str]]) -> list[str]:
+    """Every backend that is asked for, once; "portable" is none."""
+    named = [*backends, *(backend for several in method_backends.values() for backend in several)]
+    return [backend for backend in dict.fromkeys(named) if backend != "portable"]
+
+
+def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandLineError(f"{flag} {text}: expected {form}")
+    return name, value

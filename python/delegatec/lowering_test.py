@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way with several backends, rules, and a backend for each method; what backends leave."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import ExportedProgram
+
+import delegatec
+from delegatec.backends import builtin_backends
+from delegatec.backends.mps import MPS
+from delegatec.delegation import PartitionRules, call_delegate
+from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.module import EdgeModule
+from delegatec.lowering import Lowered, lower
+from delegatec.program import write_program
+from delegatec.program.reader import read_program
+from delegatec.report.build import build_manifest
+from delegatec.report.html import render_html
+from delegatec.report.manifest import Manifest
+from delegatec.report.reasons import format_reasons
+from delegatec.verify.interpreter import Interpreter
+
+aten = torch.ops.aten
+X = torch.randn(3, 8)
+
+
+class Net(torch.nn.Module):
+    """What MPS takes around what it does not: a sum along a dimension, and a flip."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x).relu().cumsum(1).flip(0))
+
+
+class Sums(EagerBackend):
+    """Takes cumulative sums only."""
+
+    name = "sums"
+
+    def partitioner(self, compile_specs: Sequence[Any]) -> TakeAllBut:
+        return TakeAllBut(
+            aten.linear.default,
+            aten.relu.default,
+            aten.flip.default,
+            aten.addmm.default,
+            aten.permute.default,
+        )
+
+
+def exported(module: torch.nn.Module | None = None) -> ExportedProgram:
+    torch.manual_seed(0)
+    return torch.export.export((module or Net()).eval(), (X,))
+
+
+def eager() -> torch.Tensor:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        result: torch.Tensor = Net().eval()(X)
+    return result
+
+
+def manifest_of(lowered: Lowered, path: Path) -> Manifest:
+    with open(path, "wb") as file:
+        write_program(lowered.emitted, file)
+    return build_manifest(
+        compiler="test",
+        label="//test",
+        backend=lowered.backend,
+        options=lowered.options,
+        method_backends=lowered.backends,
+        programs=lowered.programs,
+        reports=lowered.reports,
+        emitted=lowered.emitted,
+        pte=path,
+    )
+
+
+def run_file(lowered: Lowered, path: Path, registry: Any, method: str = "forward") -> torch.Tensor:
+    with open(path, "wb") as file:
+        write_program(lowered.emitted, file)
+    (result,) = Interpreter(read_program(path).method(method), registry).run([X])
+    assert isinstance(result, torch.Tensor)
+    return result
+
+
+def called(program: EdgeProgram) -> list[Any]:
+    """What a program calls, in order; `getitem` is left out."""
+    calls = (node.target for node in program.graph.nodes if node.op == "call_function")
+    return [target for target in calls if target is not operator.getitem]
+
+
+def test_several_backends_in_order_of_priority(tmp_path: Path) -> None:
+    registry = builtin_backends()
+    registry.register(Sums())
+    lowered = lower({"forward": exported()}, ["sums", "mps"], {"mps.precision": "fp16"}, registry=registry)
+    report = lowered.reports["forward"]
+    assert [d.module.backend_id for d in report.delegates] == ["EagerBackend", "MPSBackend", "MPSBackend"]
+    assert (lowered.backend, lowered.options) == ("sums, mps", {"mps.precision": "fp16"})
+    assert [(r.backend_id, r.operator) for r in report.rejections] == [
+        ("EagerBackend", "aten.flip.default"),
+        ("MPSBackend", "aten.flip.default"),
+    ]
+    torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), eager(), atol=2e-2, rtol=2e-2)
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    assert manifest.methods[0].backends == ("sums", "mps")
+    html = render_html(manifest)
+    assert '<span class="tag">MPSBackend</span>' in html and '<span class="tag">EagerBackend</span>' in html
+
+
+def test_rules_reach_the_backend_and_the_reasons(tmp_path: Path) -> None:
+    rules = PartitionRules(block_modules=("second",), block_operators=("aten.relu",))
+    lowered = lower({"forward": exported()}, "mps", rules=rules)
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    text = format_reasons(manifest)
+    assert text.startswith("method forward: 1 of 5 operators in 1 delegate, by mps\n  lowered_0: 1 operators")
+    assert (
+        "  aten.relu.default, left by MPSBackend [block-operators]: "
+        'aten.relu.default matches "aten.relu"\n    at ' in text
+    )
+    assert "lowering_test.py" in text
+    assert '    help: take "second" out of block_modules\n' in text
+    assert "[operator]: the delegate has no lowering for aten.cumsum.default" in text
+    assert "block_modules" in render_html(manifest)
+    torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends()), eager())
+
+    with pytest.raises(DelegatecError, match='block_modules names "third"') as error:
+        lower({"forward": exported()}, "mps", rules=PartitionRules(block_modules=("third",)))
+    assert [d.code for d in error.value.diagnostics] == ["DC412"]
+
+
+def test_a_backend_for_each_method(tmp_path: Path) -> None:
+    methods = {"encode": exported(), "decode": exported()}
+    lowered = lower(methods, "mps", method_backends={"decode": "portable"})
+    assert list(lowered.reports) == ["encode"]
+    assert (lowered.backend, lowered.options) == ("mps", {"precision": "fp32"})
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    assert [method.backends for method in manifest.methods] == [("mps",), ()]
+    assert [bool(method.delegates) for method in manifest.methods] == [True, False]
+    assert "method decode: no backend was asked\n" in format_reasons(manifest)
+    for method in methods:
+        torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends(), method), eager())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "codes", "message"),
+    [
+        ({"backend": ["mps", "portable"]}, ["DC401"], "portable stands among several backends"),
+        ({"backend": "mps", "method_backends": {"forwards": "mps"}}, ["DC413"], "no method 'forwards'"),
+        (
+            {"backend": ["mps", "eager"], "options": {"precision": "fp16"}},
+            ["DC414"],
+            "expected: mps.precision or eager.precision",
+        ),
+        (
+            {"backend": ["mps", "nope"], "options": {"mps.precision": "fp8", "mps.x": "1"}},
+            ["DC402", "DC402", "DC401"],
+            "no backend is named 'nope'",
+        ),
+        ({"backend": "portable", "options": {"precision": "fp16"}}, ["DC402"], "has no option 'precision'"),
+    ],
+)
+def test_wrong_choices_are_reported_together(
+    arguments: Mapping[str, Any], codes: list[str], message: str
+) -> None:
+    registry = builtin_backends()
+    registry.register(EagerBackend())
+    with pytest.raises(DelegatecError, match=message) as error:
+        lower({"forward": exported()}, registry=registry, **arguments)
+    assert [d.code for d in error.value.diagnostics] == codes
+
+
+class Odd(torch.nn.Module):
+    """Runs a function between what MPS takes."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x.exp()).sin()
+
+
+def test_composites_with_a_kernel_stay_whole_where_no_backend_takes_their_parts() -> None:
+    def variance(dtype: torch.dtype) -> EdgeProgram:
+        module = Odd(lambda x: x.to(dtype).var(1).to(torch.float32))
+        return lower({"forward": exported(module)}, "mps").programs["forward"]
+
+    assert called(variance(torch.float32)) == [call_delegate]
+    # MPS has no float64: the kernel of the runtime computes it as a whole, as in a portable program.
+    left = [target for target in called(variance(torch.float64)) if target is not call_delegate]
+    portable = lower({"forward": exported(Odd(lambda x: x.double().var(1).float()))}).programs["forward"]
+    assert aten.var.dim in left and aten.var.dim in called(portable)
+
+
+def test_a_blocked_composite_stays_whole() -> None:
+    rules = PartitionRules(block_operators=("aten.roll",))
+    module = Odd(lambda x: x.roll(2, 1))
+    program = lower({"forward": exported(module)}, "mps", rules=rules).programs["forward"]
+    assert [t for t in called(program) if t is not call_delegate] == [aten.roll.default]
+    assert lower({"forward": exported(Odd(lambda x: x.roll(2, 1)))}, "mps").reports["forward"].nodes_left == 0
+
+
+def test_linear_is_one_operator_taken_or_left() -> None:
+    lowered = lower({"forward": exported()}, "mps", rules=PartitionRules(block_modules=("second",)))
+    (delegate,) = lowered.reports["forward"].delegates
+    assert delegate.operators == {"aten.linear.default": 1, "aten.relu.default": 1}
+    assert called(lowered.programs["forward"])[-1] is aten.linear.default
+
+
+class Attentive(EagerBackend):
+    """Wants attention whole, and then takes it only in float32."""
+
+    name = "attentive"
+
+    def preserved_operators(self) -> frozenset[Any]:
+        return frozenset({aten.scaled_dot_product_attention.default, aten.layer_norm.default})
+
+    def partitioner(self, compile_specs: Sequence[Any]) -> TakeAllBut:
+        return TakeAllBut(aten.scaled_dot_product_attention.default, aten.layer_norm.default)
+
+
+def test_what_a_backend_wanted_whole_and_left_gets_kernels(tmp_path: Path) -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])
+            return torch.nn.functional.layer_norm(y.sin(), (8,))[0]
+
+    registry = builtin_backends()
+    registry.register(Attentive())
+    lowered = lower({"forward": exported(Attention())}, "attentive", registry=registry)
+    assert [r.operator for r in lowered.reports["forward"].rejections] == [
+        "aten.scaled_dot_product_attention.default",
+        "aten.layer_norm.default",
+    ]
+    assert aten.native_layer_norm.default in called(lowered.programs["forward"])
+    torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), Attention()(X))
+
+
+def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None:
+    registry = builtin_backends()
+    registry.register(EagerBackend())
+    specs = EagerBackend().compile_specs({})
+    inner = delegatec.to_backend("EagerBackend", to_edge(exported()), specs, registry=registry)
+    module = Odd(inner)
+    lowered = lower({"forward": torch.export.export(module, (X,))}, "mps", registry=registry)
+    ids = [
+        lowered.programs["forward"].graph_module.get_submodule(str(node.args[0])).backend_id
+        for node in lowered.programs["forward"].graph.nodes
+        if node.target is call_delegate
+    ]
+    assert ids == ["MPSBackend", "EagerBackend", "MPSBackend"]
+    wanted = module(X)
+    torch.testing.assert_close(EdgeModule(lowered.programs["forward"])(X), wanted)
+    torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), wanted)
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    assert [d.backend for d in manifest.methods[0].delegates] == ["MPSBackend", "MPSBackend", "EagerBackend"]
+
+
+def test_the_public_door_knows_the_built_in_backends() -> None:
+    class Simple(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.exp().sin()
+
+    lowered = delegatec.to_backend("MPSBackend", to_edge(exported(Simple())))
+    torch.testing.assert_close(lowered(X), Simple()(X))
+    with pytest.raises(DelegatecError, match=r"no backend has the id 'MPS'[\s\S]*expected: MPSBackend"):
+        delegatec.to_backend("MPS", to_edge(exported(Simple())))
+    program, report = delegatec.to_backend(to_edge(exported(Simple())), MPS.partitioner([]))
+    assert len(report.delegates) == 1
+    torch.testing.assert_close(EdgeModule(program)(X), Simple()(X))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why nodes were left by the backends that were asked: equal reasons together, and all of them as text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from delegatec.report.manifest import Location, Manifest, MethodInfo, NotDelegated
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Nodes that a backend left for the same reason: message, help, and where they come from."""
+
+    backend: str
+    operator: str
+    rule: str
+    message: str
+    help: str
+    nodes: tuple[str, ...]
+    locations: tuple[Location, ...]
+
+
+def reasons_of(method: MethodInfo) -> list[Reason]:
+    """Equal reasons together, those that hold most nodes back first."""
+    alike: dict[tuple[str, str, str, str, str], list[NotDelegated]] = defaultdict(list)
+    for item in method.not_delegated:
+        alike[item.backend, item.operator, item.rule, item.message, item.help].append(item)
+    reasons = [
+        Reason(
+            *key,
+            nodes=tuple(item.node for item in items),
+            locations=tuple(dict.fromkeys(item.location for item in items if item.location is not None)),
+        )
+        for key, items in alike.items()
+    ]
+    return sorted(
+        reasons, key=lambda reason: (-len(reason.nodes), reason.operator, reason.message, reason.backend)
+    )
+
+
+def format_reasons(manifest: Manifest) -> str:
+    """What became of each method, and why nodes were left, as text.
+
+    Args:
+        manifest: of the program.
+
+    Returns:
+        Lines, the last one ended.
+    """
+    lines: list[str] = []
+    for method in manifest.methods:
+        lines += [*([""] if lines else []), *_method(method)]
+    return "\n".join(lines) + "\n"
+
+
+def _method(method: MethodInfo) -> list[str]:
+    if not method.backends:
+        return [f"method {method.name}: no backend was asked"]
+    delegates = len(method.delegates)
+    lines = [
+        f"method {method.name}: {method.nodes_delegated} of {method.nodes} operators in {delegates} "
+        f"delegate{'s' if delegates != 1 else ''}, by {', '.join(method.backends)}"
+    ]
+    lines += [f"  {d.name}: {d.nodes} operators, {d.backend}, {d.bytes} B" for d in method.delegates]
+    for reason in reasons_of(method):
+        lines += ["", f"  {reason.operator}, left by {reason.backend} [{reason.rule}]: {reason.message}"]
+        lines += [f"    at {_place(location)}" for location in reason.locations]
+        lines.append(f"    node{'s' if len(reason.nodes) > 1 else ''}: {', '.join(reason.nodes)}")
+        lines += [f"    help: {reason.help}"] if reason.help else []
+    return lines
+
+
+def _place(location: Location) -> str:
+    text = f": {location.text}" if location.text else ""
+    return f"{location.file}:{location.line} in {location.function}{text}"
