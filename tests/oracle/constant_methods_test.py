@@ -120,6 +120,7 @@ def test_reports_show_them(built: tuple[Path, Path]) -> None:
         label="",
         backend="portable",
         options={},
+        method_backends=lowered.backends,
         programs=lowered.programs,
         reports=lowered.reports,
         emitted=lowered.emitted,

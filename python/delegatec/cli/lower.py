@@ -16,6 +16,7 @@ from delegatec.cli.delegation_arguments import (
     selectors,
 )
 from delegatec.cli.environment import check_environment
+from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.version import VERSION
 
@@ -107,8 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_outputs(arguments: argparse.Namespace) -> None:
     if not any(getattr(arguments, output) for output in OUTPUTS):
         raise CommandLineError("no output is named: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
-    if (arguments.manifest or arguments.report) and not arguments.pte:
-        raise CommandLineError("--manifest and --report describe a file: expected --pte too")
+    if (arguments.manifest or arguments.report or arguments.reasons) and not arguments.pte:
+        raise CommandLineError("--manifest, --report and --reasons describe a file: expected --pte too")
 
 
 def _ir(lowered: Lowered) -> str:
