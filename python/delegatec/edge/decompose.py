@@ -25,7 +25,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.decompositions import FUNCTIONS, RULES, Function
 from delegatec.edge.out_variants import out_variant
@@ -91,7 +91,14 @@ def _no_new_guards(builder: Builder) -> Iterator[None]:
 
 
 def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
-    return node.op == "call_function" and isinstance(node.target, OpOverload) and node.target not in preserve
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
+        return False
+    return node.target not in preserve or _is_linear_of_vector(node)
+
+
+def _is_linear_of_vector(node: Node) -> bool:
+    """Whether it is `linear` with a weight of one dimension, which neither the kernel nor a backend takes."""
+    return node.target is aten.linear.default and len(shape(bind(node)["weight"])) == 1
 
 
 def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:

@@ -212,3 +212,13 @@ def test_strides_of_a_view_are_refused() -> None:
     assert [problem.code for problem in caught.value.diagnostics] == ["DC205"] * 2
     program = edge(lambda x: (x + 1).as_strided((2, 3), (1, 2), 1), X)
     assert_computes(program, (X + 1).as_strided((2, 3), (1, 2), 1), X)
+
+
+def test_a_linear_layer_of_one_weight_vector_is_never_kept() -> None:
+    """The kernel takes a matrix only."""
+    weight = torch.arange(4.0)
+    x = torch.arange(24.0).view(2, 3, 4)
+    program = edge(lambda x: torch.nn.functional.linear(x, weight), x, preserve={aten.linear.default})
+    (call,) = program.graph.find_nodes(op="call_function", target=aten.linear.default)
+    assert len(call.args[1].meta["val"].shape) == 2
+    assert_computes(program, x @ weight, x)

@@ -20,6 +20,12 @@ def _linear(b: Builder, node: Node) -> Node:
     arguments = bind(node)
     x, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
     *outer, width = shape(x)
+    if len(shape(weight)) == 1:
+        # a dot product for each row, and a bias that is one number
+        weight = b.call(aten.unsqueeze.default, weight, 0)
+        bias = None if bias is None else b.call(aten.view.default, bias, [1])
+        product = b.call(aten.linear.default, x, weight, bias)
+        return b.call(aten.squeeze.dims, product, [len(outer)], val=node.meta["val"])
     flat = x if len(outer) == 1 else b.call(aten.view.default, x, [math.prod(outer), width])
     transposed = b.call(aten.permute.default, weight, [1, 0])
     if bias is None:
