@@ -13,6 +13,7 @@ from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernel_check import check_kernels
+from delegatec.program.legalize import legalize
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
@@ -40,6 +41,8 @@ def emit(
             dimensions without a bound; then DC301, DC302 for values and arguments that a program cannot hold,
             DC361 for named data; the problems of all methods at once.
     """
+    for program in programs.values():
+        legalize(program)
     problems = [
         problem
         for program in programs.values()

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from delegatec.edge.handles import Origin
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
+from delegatec.program.kernel_limits import LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
 
@@ -54,7 +54,8 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
             expected=_closest(node),
             help="write it with supported operators, or delegate it to a backend that takes it",
         )
-    limit = _LIMITS.get(node.target)
+    target: Any = node.target
+    limit = LIMITS.get(target)
     if limit is not None and not limit.holds(node):
         yield Diagnostic(
             "DC201",
@@ -62,7 +63,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
             location=node.meta.get("source"),
             node=node.name,
             expected=limit.expected,
-            help="write it with supported operators, or delegate it to a backend that takes it",
+            help=limit.help,
         )
     val = node.meta.get("val")
     for item in val if isinstance(val, (tuple, list)) else (val,):
@@ -74,6 +75,15 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
                 node=node.name,
                 expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
                 help="convert it, or split complex numbers into real and imaginary parts",
+            )
+        if isinstance(item, torch.Tensor) and item.dim() > MAX_RANK:
+            yield Diagnostic(
+                "DC215",
+                f"{node.name} has {item.dim()} dimensions",
+                location=node.meta.get("source"),
+                node=node.name,
+                expected=f"at most {MAX_RANK} dimensions",
+                help="reshape it to fewer",
             )
 
 
@@ -87,21 +97,6 @@ def _written(node: Node, origins: Mapping[int, Origin]) -> str:
         return str(node.target)
     return f"{origin.operator} is decomposed to {node.target}, which"
 
-
-@dataclass(frozen=True)
-class _Limit:
-    """What a kernel takes of all that its operator allows."""
-
-    holds: Callable[[Node], bool]
-    expected: str
-
-
-# Source: kernels/portable/cpu of ExecuTorch 1.4.1; the runtime says it only when the program runs.
-_LIMITS: Final[dict[Any, _Limit]] = {
-    torch.ops.aten.convolution.default: _Limit(
-        lambda node: len(node.meta["val"].shape) in (3, 4), "a convolution over one or two dimensions"
-    ),
-}
 
 # Operators without a kernel -> what computes the same with one.
 _SUBSTITUTES: Final = {

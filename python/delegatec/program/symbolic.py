@@ -34,6 +34,7 @@ PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
     operator.neg: ("executorch_prim::neg", "Scalar"),
     operator.sub: ("executorch_prim::sub", "Scalar"),
     operator.truediv: ("executorch_prim::truediv", "Scalar"),
+    torch.ops.aten._local_scalar_dense.default: ("aten::_local_scalar_dense", ""),
     torch.ops.aten.sym_size.int: ("aten::sym_size", "int"),
     torch.sym_float: ("executorch_prim::sym_float", "Scalar"),
     torch.sym_ite: ("executorch_prim::sym_ite", "Scalar"),

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime's kernels do not take, or compute otherwise than eager: one table for all who ask.
+
+`legalize` works around what it can, `kernel_check` refuses the rest, the documentation lists both, and
+`tests/oracle/grid_test.py` holds all of it against the runtime.
+
+Source: measured with the stock runtime of ExecuTorch 1.4.1 (portable kernels), every operator, dtype and form
+of arguments beside eager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+aten = torch.ops.aten
+
+# Of a tensor in a program, whatever the kernel.
+MAX_RANK: Final = 16
+
+_HALVES: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+
+# Operator -> dtype of its operands -> dtype to compute in. Most of these kernels add up in the dtype of
+# their operands, where eager adds up in float32: a layer norm of 1024 halves is off by its own size.
+# `logit` has no kernel for halves, and batch norm none for halves beside parameters in float32.
+COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.fromkeys(
+    (
+        aten._native_batch_norm_legit.default,
+        aten._native_batch_norm_legit.no_stats,
+        aten._native_batch_norm_legit_no_training.default,
+        aten.addmm.default,
+        aten.avg_pool2d.default,
+        aten.convolution.default,
+        aten.convolution_backward.default,
+        aten.cumsum.default,
+        aten.logit.default,
+        aten.native_layer_norm.default,
+        aten.scatter_add.default,
+        aten.var.correction,
+        aten.var.dim,
+        aten.var_mean.correction,
+    ),
+    _HALVES,
+)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a kernel takes of all that its operator allows.
+
+    Attributes:
+        holds: whether a call keeps to it.
+        expected: what the kernel takes.
+        help: what to do about a call that it does not take.
+    """
+
+    holds: Callable[[Node], bool]
+    expected: str
+    help: str
+
+
+def _one_or_two_dimensions(node: Node) -> bool:
+    return all(len(source.meta["val"].shape) <= 4 for source in node.all_input_nodes)
+
+
+LIMITS: Final[dict[OpOverload, Limit]] = {
+    aten.convolution.default: Limit(
+        _one_or_two_dimensions,
+        "a convolution over one or two dimensions",
+        "write it with supported operators, or delegate it to a backend that takes it",
+    ),
+}
+
+# Where a kernel computes something else than eager, and nothing is done about it.
+DEVIATIONS: Final[dict[OpOverload, str]] = {
+    aten.fmod.Scalar: "integers beyond 2^53 are rounded",
+    aten.gelu.default: "infinity gives infinity, where eager in float32 and bfloat16 gives NaN",
+    aten.native_group_norm.default: "loses digits where the mean is beyond some hundred times the deviation",
+    aten.native_layer_norm.default: "loses digits where the mean is beyond some hundred times the deviation",
+    aten._native_batch_norm_legit.no_stats: "loses digits where the mean is far beyond the deviation",
+    aten.pow.Tensor_Scalar: "integers beyond 2^53 are rounded",
+    aten.sum.dim_IntList: "sums of integers beyond 2^53 are rounded",
+}

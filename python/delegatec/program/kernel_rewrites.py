@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that a kernel refuses, or gets wrong, in terms of calls that the runtime's kernels get right.
+
+A rule applies to a call of an operator that has a kernel. What it makes of the same operator is as the kernel
+takes it, and is not looked at again. Each rule says what the kernel does without it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions import RULES
+from delegatec.edge.decompositions.rule import Rule, RuleTable, merge
+
+aten = torch.ops.aten
+
+_HALVES = frozenset({torch.float16, torch.bfloat16})
+
+
+def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
+    """`x` in another dtype."""
+    return x if dtype(x) == target else b.call(aten._to_copy.default, x, dtype=target)
+
+
+def _is_integral(of: torch.dtype) -> bool:
+    return not of.is_floating_point and not of.is_complex
+
+
+# --- dtypes
+
+
+def _operand_itself(_b: Builder, node: Node) -> Any:
+    """Integers are rounded by way of float64, which loses digits; `_conj_physical` takes complex ones."""
+    x = node.args[0]
+    assert isinstance(x, Node)
+    applies = (
+        not dtype(x).is_complex if node.target is aten._conj_physical.default else _is_integral(dtype(x))
+    )
+    return x if applies and dtype(x) == dtype(node) else None
+
+
+def _promoted_first(b: Builder, node: Node) -> Node | None:
+    """The kernel refuses a first operand whose dtype is not that of the result."""
+    x, *rest = node.args
+    assert isinstance(x, Node) and isinstance(node.target, OpOverload)
+    if dtype(x) == dtype(node):
+        return None
+    return b.call(node.target, _to(b, x, dtype(node)), *rest, val=node.meta["val"], **node.kwargs)
+
+
+def _cat(b: Builder, node: Node) -> Node | None:
+    """The kernel copies the bytes of operands whose elements are as wide as those of the result."""
+    a = bind(node)
+    if all(dtype(x) == dtype(node) for x in a["tensors"]):
+        return None
+    converted = [_to(b, x, dtype(node)) for x in a["tensors"]]
+    return b.call(aten.cat.default, converted, a["dim"], val=node.meta["val"])
+
+
+def _wrapped_numbers(*names: str) -> Rule:
+    """Eager wraps an integer that the dtype cannot hold; the kernels refuse it."""
+
+    def rule(b: Builder, node: Node) -> Node | None:
+        if not _is_integral(dtype(node)) or dtype(node) is torch.bool:
+            return None
+        a = bind(node)
+        wrapped = {name: _wrap(a[name], dtype(node)) for name in names}
+        if all(wrapped[name] == a[name] for name in names):
+            return None
+        changed = {**a, **wrapped}
+        assert isinstance(node.target, OpOverload)
+        arguments = node.target._schema.arguments
+        args = [changed[x.name] for x in arguments if not x.kwarg_only]
+        kwargs = {x.name: changed[x.name] for x in arguments if x.kwarg_only and changed[x.name] is not None}
+        return b.call(node.target, *args, val=node.meta["val"], **kwargs)
+
+    return rule
+
+
+def _wrap(number: Any, to: torch.dtype) -> Any:
+    info = torch.iinfo(to)
+    if not isinstance(number, int) or isinstance(number, bool) or info.min <= number <= info.max:
+        return number
+    return (number - info.min) % (info.max - info.min + 1) + info.min
+
+
+def _log_softmax(b: Builder, node: Node) -> Node | None:
+    """There is no kernel for float64."""
+    a = bind(node)
+    x, dim = a["self"], a["dim"]
+    if dtype(x) is not torch.float64 or dtype(node) is not torch.float64:
+        return None
+    shifted = b.call(aten.sub.Tensor, x, b.call(aten.amax.default, x, [dim], True))
+    total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
+    return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])
+
+
+def _sum(b: Builder, node: Node) -> Node | None:
+    """Of int64 the kernel adds up in float32; and it aborts at a dimension of a tensor that has none."""
+    a = bind(node)
+    x, dims, to = a["self"], a["dim"], a["dtype"]
+    wide = dtype(x) is torch.int64 and dtype(node) is torch.int64
+    if not wide and not (dims and not shape(x)):
+        return None
+    dims = dims if shape(x) else []
+    if not wide:
+        return b.call(aten.sum.dim_IntList, x, dims, a["keepdim"], dtype=to, val=node.meta["val"])
+    total = b.call(aten.sum.dim_IntList, x, dims, a["keepdim"], dtype=torch.float64)
+    return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
+
+
+def _integer_remainder(b: Builder, node: Node) -> Any:
+    """The kernel gives the remainder of integers the sign that C gives it."""
+    assert isinstance(node.target, OpOverload)
+    return RULES[node.target](b, node)
+
+
+def _decomposed_float64(b: Builder, node: Node) -> Any:
+    """Of float64 the kernel computes the moments in float32."""
+    assert isinstance(node.target, OpOverload)
+    return RULES[node.target](b, node) if dtype(node.args[0]) is torch.float64 else None  # type: ignore[arg-type]
+
+
+def _resized_bytes(b: Builder, node: Node) -> Node | None:
+    """Of bytes the kernel cuts off fractions; eager rounds."""
+    x, *rest = node.args
+    assert isinstance(x, Node) and isinstance(node.target, OpOverload)
+    if dtype(x) is not torch.uint8:
+        return None
+    fractions = b.call(node.target, _to(b, x, torch.float32), *rest, **node.kwargs)
+    rounded = b.call(aten.clamp.default, b.call(aten.round.default, fractions), 0, 255)
+    return b.call(aten._to_copy.default, rounded, dtype=torch.uint8, val=node.meta["val"])
+
+
+# --- values
+
+
+def _sign(b: Builder, node: Node) -> Node | None:
+    """The sign of NaN is 0 in eager; the kernel hands NaN on."""
+    x = node.args[0]
+    assert isinstance(x, Node)
+    if not dtype(x).is_floating_point or any(_masks_nan(user, x) for user in node.users):
+        return None
+    sign = b.call(aten.sign.default, x, val=node.meta["val"])
+    return b.call(aten.masked_fill.Scalar, sign, b.call(aten.isnan.default, x), 0, val=node.meta["val"])
+
+
+def _masks_nan(node: Node, x: Node) -> bool:
+    mask = node.args[1] if node.target is aten.masked_fill.Scalar else None
+    return isinstance(mask, Node) and mask.target is aten.isnan.default and mask.args[0] is x
+
+
+def _truncated_quotient(b: Builder, node: Node) -> Node | None:
+    """Of halves, eager rounds the quotient before it cuts off the fraction; the kernel does not."""
+    a = bind(node)
+    x, y = a["self"], a["other"]
+    if a["rounding_mode"] != "trunc" or not all(isinstance(z, Node) and dtype(z) in _HALVES for z in (x, y)):
+        return None
+    return b.call(aten.trunc.default, b.call(aten.div.Tensor, x, y), val=node.meta["val"])
+
+
+def _scaled_sum(b: Builder, node: Node) -> Node | None:
+    """Where the first operand has one element and the second has more, the kernel scales the wrong one."""
+    a = bind(node)
+    x, y, alpha = a["self"], a["other"], a["alpha"]
+    is_one = all(isinstance(size, int) and size == 1 for size in shape(x))
+    if alpha == 1 or not is_one or not isinstance(y, Node):
+        return None
+    if dtype(node) is torch.bool:
+        return b.call(aten.add.Tensor, x, y, val=node.meta["val"]) if alpha else None
+    scaled = b.call(aten.mul.Scalar, _to(b, y, dtype(node)), alpha)
+    return b.call(aten.add.Tensor, x, scaled, val=node.meta["val"])
+
+
+# --- shapes
+
+
+def _cumsum(b: Builder, node: Node) -> Any:
+    """The kernel refuses a tensor without dimensions."""
+    x = node.args[0]
+    assert isinstance(x, Node)
+    return None if shape(x) else _to(b, x, dtype(node))
+
+
+def _linear(b: Builder, node: Node) -> Node | None:
+    """The kernel refuses a vector."""
+    a = bind(node)
+    x = a["input"]
+    if len(shape(x)) != 1:
+        return None
+    row = b.call(aten.unsqueeze.default, x, 0)
+    result = b.call(aten.linear.default, row, a["weight"], a["bias"])
+    return b.call(aten.squeeze.dims, result, [0], val=node.meta["val"])
+
+
+def _pad(b: Builder, node: Node) -> Node | None:
+    """The kernel refuses to cut off, which is what a negative amount asks for."""
+    a = bind(node)
+    x, amounts = a["self"], a["pad"]
+    if not any(isinstance(amount, int) and amount < 0 for amount in amounts):
+        return None
+    for i in range(len(amounts) // 2):
+        before, after = (max(-amount, 0) for amount in amounts[2 * i : 2 * i + 2])
+        if before or after:
+            dim = len(shape(x)) - 1 - i
+            x = b.call(aten.slice.Tensor, x, dim, before, shape(x)[dim] - after)
+    kept = [max(amount, 0) for amount in amounts]
+    return b.call(aten.constant_pad_nd.default, x, kept, a["value"], val=node.meta["val"])
+
+
+def _narrow(b: Builder, node: Node) -> Node:
+    """The kernel aborts at negative positions, which `slice` takes."""
+    a = bind(node)
+    x, dim, start = a["self"], a["dim"] % len(shape(a["self"])), a["start"]
+    if isinstance(start, int) and start < 0:
+        start = shape(x)[dim] + start
+    return b.call(aten.slice.Tensor, x, dim, start, start + a["length"], val=node.meta["val"])
+
+
+def _roll(b: Builder, node: Node) -> Node | None:
+    """The kernel wants dimensions; without, eager rolls the tensor as it lies in memory."""
+    a = bind(node)
+    sizes = list(shape(node))
+    if a["dims"]:
+        return None
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    flat = b.call(aten.view.default, a["self"], [math.prod(sizes)])
+    rolled = b.call(aten.roll.default, flat, a["shifts"], [0])
+    return b.call(aten.view.default, rolled, sizes, val=node.meta["val"])
+
+
+REWRITES: RuleTable = merge(
+    dict.fromkeys(
+        (
+            aten._conj_physical.default,
+            aten.ceil.default,
+            aten.floor.default,
+            aten.round.default,
+            aten.trunc.default,
+        ),
+        _operand_itself,
+    ),
+    dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _integer_remainder),
+    dict.fromkeys(
+        (aten._native_batch_norm_legit.no_stats, aten.native_group_norm.default), _decomposed_float64
+    ),
+    dict.fromkeys((aten._upsample_bilinear2d_aa.default, aten.upsample_bilinear2d.vec), _resized_bytes),
+    {
+        aten._log_softmax.default: _log_softmax,
+        aten.add.Scalar: _promoted_first,
+        aten.add.Tensor: _scaled_sum,
+        aten.cat.default: _cat,
+        aten.clamp.default: _wrapped_numbers("min", "max"),
+        aten.constant_pad_nd.default: _pad,
+        aten.cumsum.default: _cumsum,
+        aten.div.Tensor_mode: _truncated_quotient,
+        aten.fmod.Scalar: _wrapped_numbers("other"),
+        aten.full.default: _wrapped_numbers("fill_value"),
+        aten.linear.default: _linear,
+        aten.narrow_copy.default: _narrow,
+        aten.roll.default: _roll,
+        aten.sign.default: _sign,
+        aten.sum.dim_IntList: _sum,
+    },
+)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings what is left for the runtime's kernels to the form in which they compute what eager computes."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.decompose import replace
+from delegatec.edge.out_variants import out_variant
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.kernel_limits import COMPUTED_IN
+from delegatec.program.kernel_rewrites import REWRITES
+
+aten = torch.ops.aten
+
+
+def legalize(program: EdgeProgram) -> None:
+    """Rewrites the calls of a program that their kernels would refuse, or compute otherwise than eager.
+
+    What a delegate has taken is none of its business, so it runs after delegation. A call that is in the form
+    that its kernel takes stays as it is.
+
+    Args:
+        program: edited in place, with the bodies of its control flow.
+    """
+    for each in program.walk():
+        _legalize(each)
+
+
+def _legalize(program: EdgeProgram) -> None:
+    builder = Builder(program)
+    # calls that a rewrite has made of the operator that it rewrote
+    done: set[Node] = set()
+    node = program.graph._root.next
+    while node.op != "root":
+        following = node.next
+        if node.op == "call_function" and out_variant(node.target) is not None and node not in done:
+            before = node.prev
+            target = node.target
+            results = _rewritten(builder.at(node), node)
+            if results is not None:
+                done.update(item for item in _between(before, node) if item.target is target)
+                # the call, and what takes the elements of its result, go
+                replace(node, results)
+                following = before.next
+        node = following
+
+
+def _rewritten(b: Builder, node: Node) -> Any:
+    target: Any = node.target
+    if _is_empty(node):
+        val = node.meta["val"]
+        return b.call(aten.full.default, list(val.shape), 0, dtype=val.dtype, val=val)
+    rewrite = REWRITES.get(target)
+    results: Any = rewrite(b, node) if rewrite is not None else None
+    return results if results is not None else _computed_wider(b, node)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether the result of a call has no elements. Some kernels abort when there is nothing to reduce."""
+    val = node.meta["val"]
+    if not isinstance(val, torch.Tensor) or node.target is aten.full.default:
+        return False
+    return all(isinstance(size, int) for size in val.shape) and bool(val.numel() == 0)
+
+
+def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
+    """Converts operands to the dtype that the operator is to be computed in, and results back."""
+    target: Any = node.target
+    wider = COMPUTED_IN.get(target, {})
+    if not any(_dtype(source) in wider for source in node.all_input_nodes):
+        return None
+
+    def widen(source: Node) -> Node:
+        dtype = wider.get(_dtype(source))
+        return source if dtype is None else b.call(aten._to_copy.default, source, dtype=dtype)
+
+    # one operand may be given twice
+    operands = {source: widen(source) for source in node.all_input_nodes}
+    args: Any
+    kwargs: Any
+    args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
+    if kwargs.get("dtype") in wider:
+        kwargs = {**kwargs, "dtype": wider[kwargs["dtype"]]}
+    result = b.call(target, *args, **kwargs)
+    val = node.meta["val"]
+    if isinstance(val, torch.Tensor):
+        return _narrowed(b, result, val)
+    pieces = zip(val, result.meta["val"], strict=True)
+    return [
+        _narrowed(b, b.call(operator.getitem, result, i, val=wide), narrow)
+        for i, (narrow, wide) in enumerate(pieces)
+    ]
+
+
+def _narrowed(b: Builder, node: Node, val: torch.Tensor) -> Node:
+    if _dtype(node) == val.dtype:
+        return node
+    return b.call(aten._to_copy.default, node, dtype=val.dtype, val=val)
+
+
+def _dtype(node: Node) -> Any:
+    """The dtype of a tensor; None for a number."""
+    return getattr(node.meta.get("val"), "dtype", None)
+
+
+def _between(before: Node, after: Node) -> list[Node]:
+    made, node = [], before.next
+    while node is not after:
+        made.append(node)
+        node = node.next
+    return made

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels refuse or get wrong is rewritten; everything else stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from delegatec.edge import KERNEL_COMPOSITES
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.testing import assert_computes, called, edge
+from delegatec.program.kernel_check import check_kernels
+from delegatec.program.legalize import legalize
+
+aten = torch.ops.aten
+X = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+
+
+def _legal(function: Any, *inputs: Any) -> EdgeProgram:
+    program = edge(function, *inputs, passes=(), preserve=KERNEL_COMPOSITES)
+    legalize(program)
+    return program
+
+
+CASES = {
+    "sum_of_int64": (lambda x: x.sum(1), torch.tensor([[16777217, 1, 1]]), "_to_copy"),
+    "cat_of_two_dtypes": (lambda x: torch.cat([x, x.to(torch.int32)]), X, "_to_copy"),
+    "scaled_sum": (lambda x: torch.add(x[:1, :1], x, alpha=2), X, "mul"),
+    "sign_of_nan": (torch.sign, torch.tensor([float("nan"), -2.0, 0.0]), "masked_fill"),
+    "cumsum_of_no_dimension": (lambda x: x.cumsum(0), torch.tensor(2), None),
+    "linear_of_a_vector": (lambda x: torch.nn.functional.linear(x, x[None]), X[0], "unsqueeze"),
+    "negative_pad": (lambda x: torch.nn.functional.pad(x, (-1, 2, 1, -2), value=3.0), X, "slice"),
+    "narrow": (lambda x: aten.narrow_copy.default(x, -1, -2, 2), X, "slice"),
+    "roll_of_all": (lambda x: x.roll(5), X, "view"),
+    "wrapped_number": (lambda x: torch.clamp(x, -1, 2), torch.tensor([0, 7], dtype=torch.uint8), None),
+    "no_elements": (lambda x: x.amax(0), torch.zeros(2, 0, 3), "full"),
+    "integers_rounded": (torch.ceil, torch.tensor([2**62 + 1]), None),
+    "log_softmax_of_float64": (lambda x: x.log_softmax(1), X.double(), "log"),
+    "group_norm_of_float64": (
+        lambda x: torch.nn.functional.group_norm(x, 2),
+        X.double().view(1, 4, 3),
+        "native_layer_norm",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rewrites_compute_the_same(name: str) -> None:
+    function, x, made = CASES[name]
+    program = _legal(function, x)
+    assert_computes(program, function(x), x)
+    assert check_kernels(program) == []
+    names = [operator._opname for operator in called(program)]
+    assert made is None or made in names
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_legal_stays(name: str) -> None:
+    function, x, _ = CASES[name]
+    program = _legal(function, x)
+    before = called(program)
+    legalize(program)
+    assert called(program) == before
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_adds_up_in_halves_is_computed_in_float32(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.nn.functional.layer_norm(x, [4]), x.cumsum(0), torch.var_mean(x, 1)
+
+    x = X.to(dtype)
+    program = _legal(function, x)
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target in (
+            aten.native_layer_norm.default,
+            aten.cumsum.default,
+        ):
+            assert node.args[0].meta["val"].dtype is torch.float32
+    assert_computes(program, function(x), x, atol=1e-2, rtol=1e-2)
+    results: Any = program.output_node().args[0]
+    assert {result.meta["val"].dtype for result in results} == {dtype}
+
+
+def test_float32_and_what_has_no_need_stays() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.nn.functional.layer_norm(x, [4]), x + 1, torch.cat([x, x]), x.sum(1), x @ x.T
+
+    program = edge(function, X)
+    before = called(program)
+    legalize(program)
+    assert called(program) == before
+
+
+def test_rewrites_have_the_line_and_the_handle_of_what_they_rewrite() -> None:
+    program = edge(lambda x: torch.cat([x, x.to(torch.float64)]), X, passes=())
+    (cat,) = (node for node in program.graph.nodes if node.target is aten.cat.default)
+    legalize(program)
+    made = [node for node in program.graph.nodes if node.meta["debug_handle"] == cat.meta["debug_handle"]]
+    assert len(made) == 2 and all(node.meta["source"] == cat.meta["source"] for node in made)
+
+
+def test_too_many_dimensions_are_refused() -> None:
+    (problem, *_) = check_kernels(edge(lambda x: x.view([1] * 17) + 1, torch.ones(1)))
+    assert problem.code == "DC215" and "17 dimensions" in problem.message and "16" in problem.expected
+    assert problem.node == "view" and problem.location is not None
