@@ -43,7 +43,8 @@ def test_backend_of_the_consumer(consumer: NestedBazel) -> None:
     consumer.run("build", "//model:net_clamp")
     program = (consumer.workspace / "bazel-bin" / "model" / "net_clamp.pte").read_bytes()
     assert b"ClampBackend" in program
-    assert program.count(b"CLMP2") == 2  # One rectifier in each residual layer.
+    # One rectifier in each residual layer; what they are compiled to is the same, and stored once.
+    assert program.count(b"CLMP2") == 1
 
 
 def test_debug_map_of_the_consumers_backend(consumer: NestedBazel) -> None:

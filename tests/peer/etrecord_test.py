@@ -174,6 +174,53 @@ def test_two_methods(tmp_path: Path) -> None:
     assert set(record._debug_handle_map) == set(record._delegate_map) == {"forward", "halve"}
 
 
+class Branches(torch.nn.Module):
+    """A branch inside of a loop, with weights that only bodies read, and one that all do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = torch.nn.Linear(8, 8)
+        self.right = torch.nn.Linear(8, 8)
+        self.scale = torch.nn.Parameter(torch.full((8,), 0.5))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def step(carry: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            (value,) = torch.cond(
+                row.sum() > 0,
+                lambda r: (self.left(r) * self.scale,),
+                lambda r: (torch.sin(self.right(r)),),
+                (row,),
+            )
+            return carry + value, carry * self.scale
+
+        total, rows = torch._higher_order_ops.scan(step, torch.zeros(8), x)
+        return total * self.scale, rows
+
+
+def test_control_flow(tmp_path: Path) -> None:
+    """Bodies have the handles of their nodes, and constants that nothing else reads."""
+    torch.manual_seed(0)
+    model = Branches().eval()
+    lowered = lower({"forward": export(model, (INPUT,))}, keep_record=True)
+    program = parse_etrecord(_written(lowered, tmp_path)).edge_dialect_program
+    expected, got = model(INPUT), program.module()(INPUT)
+    assert expected[0].abs().max() > 0.1 and expected[1].abs().max() > 0.1
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    assert len(graphs) == 4  # the method, the loop, and two branches
+    found = {
+        node.meta["debug_handle"]: str(node.target)
+        for graph in graphs
+        for node in graph.nodes
+        if "debug_handle" in node.meta and "getitem" not in str(node.target)
+    }
+    handles = _debug_map(lowered)["handles"]
+    assert any("sin" in operator for operator in found.values())
+    for handle, entry in handles.items():
+        if set(entry["operators"]) != {"getitem"}:
+            assert found[int(handle)] in entry["operators"] or "higher_order" in found[int(handle)]
+
+
 def test_the_inspector_shows_our_nodes(tmp_path: Path) -> None:
     """A made-up run: each instruction once, and each instruction of each delegate."""
     lowered = _lowered("mps")

@@ -72,7 +72,8 @@ def graph_record(program: EdgeProgram, example_inputs: ExampleInputs | None = No
         else:
             stored = spec.kind is InputKind.BUFFER and spec.persistent is not False
             (state if stored else constants)[spec.target] = value
-    return GraphRecord(graph_json(program), state, constants, example_inputs)
+    graph, lifted = graph_json(program)
+    return GraphRecord(graph, state, constants | lifted, example_inputs)
 
 
 def write_etrecord(records: Mapping[str, GraphRecord], emitted: EmittedProgram, file: IO[bytes]) -> None:

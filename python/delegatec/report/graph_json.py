@@ -33,6 +33,7 @@ from torch.utils._sympy import functions
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
+from delegatec.report.body_constants import as_input, lift_constants
 
 SCHEMA_VERSION: Final = {"major": 5, "minor": 4}
 
@@ -67,22 +68,26 @@ _METADATA: Final = ("nn_module_stack", "stack_trace")
 _FUNCTIONS: Final = {name: value for name, value in vars(functions).items() if isinstance(value, type)}
 
 
-class _NotInSchemaError(Exception):
+class _NotInSchemaError(ValueError):
     """The program has something that schema 5.4 cannot say."""
 
 
-def graph_json(program: EdgeProgram) -> bytes:
+def graph_json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
     """An edge program as a serialized exported program, with the debug handle of each node in its metadata.
 
     Args:
         program: the program; without delegates.
+
+    Returns:
+        The JSON; and name -> tensor of the constants that only bodies of its control flow read, which there
+        are constants of the whole program.
 
     Raises:
         DelegatecError: DC422, it has something that the peer's schema cannot say.
     """
     try:
         return _json(program)
-    except (SerializeError, NotImplementedError, _NotInSchemaError) as error:
+    except (SerializeError, NotImplementedError, ValueError) as error:
         raise DelegatecError(
             [
                 Diagnostic(
@@ -95,20 +100,14 @@ def graph_json(program: EdgeProgram) -> bytes:
         ) from error
 
 
-def _json(program: EdgeProgram) -> bytes:
-    if program.bodies:
-        raise _NotInSchemaError("control flow whose bodies have constants of their own")
+def _json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
     signature = ExportGraphSignature(program.input_specs, list(_output_specs(program)))
     calls = ModuleCallSignature([], [], program.in_spec, program.out_spec)
     serializer = GraphModuleSerializer(signature, [ModuleCallEntry("", calls)])
     serialized = serializer.serialize(program.graph_module)
-    nodes = {node.name: node for node in program.graph.nodes}
-    for call in serialized.graph.nodes:
-        call.metadata = {key: call.metadata[key] for key in _METADATA if key in call.metadata}
-        node = nodes.get(call.name or "")
-        if node is not None and "debug_handle" in node.meta:
-            call.metadata["debug_handle"] = str(node.meta["debug_handle"])
-    return json.dumps(
+    _annotate(program, serialized.graph)
+    lifted = _lift(program, serialized)
+    content = json.dumps(
         {
             "graph_module": _plain(serialized),
             "opset_version": {"aten": torch._C._get_max_operator_version()},
@@ -119,6 +118,53 @@ def _json(program: EdgeProgram) -> bytes:
         },
         separators=(",", ":"),
     ).encode()
+    return content, lifted
+
+
+def _annotate(program: EdgeProgram, graph: schema.Graph) -> None:
+    """Leaves the metadata that the tools read, and adds debug handles; of bodies, too."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    bodies = {str(nodes[name].target): body for name, body in program.bodies.items()}
+    for call in graph.nodes:
+        call.metadata = {key: call.metadata[key] for key in _METADATA if key in call.metadata}
+        node = nodes.get(call.name or "")
+        if node is not None and "debug_handle" in node.meta:
+            call.metadata["debug_handle"] = str(node.meta["debug_handle"])
+        for argument in call.inputs:
+            if argument.arg.type == "as_graph":
+                _annotate(bodies[argument.arg.as_graph.name], argument.arg.as_graph.graph)
+                call.outputs = _several(call.outputs)
+
+
+def _several(outputs: list[schema.Argument]) -> list[schema.Argument]:
+    """What a call of control flow gives: a tuple always, where 5.4 takes one tensor for the tensor itself."""
+    if len(outputs) != 1 or outputs[0].type != "as_tensor":
+        return outputs
+    return [schema.Argument.create(as_tensors=[outputs[0].as_tensor])]  # type: ignore[no-untyped-call]
+
+
+def _lift(program: EdgeProgram, serialized: schema.GraphModule) -> dict[str, torch.Tensor]:
+    """Makes what only bodies read inputs of the program."""
+    if not program.bodies:
+        return {}
+    known = {node.name for node in program.placeholders()}
+    targets = {spec.target for spec in program.input_specs}
+    lifted: dict[str, torch.Tensor] = {}
+    for constant in lift_constants(program, serialized.graph).values():
+        if constant.name in known:
+            continue
+        target = constant.target
+        while target in targets:  # another tensor of the same name
+            target += "_"
+        targets.add(target)
+        lifted[target] = constant.value
+        spec = schema.InputToTensorConstantSpec(schema.TensorArgument(constant.name), target)
+        serialized.graph.inputs.insert(0, as_input(constant))
+        serialized.signature.input_specs.insert(
+            0,
+            schema.InputSpec.create(tensor_constant=spec),  # type: ignore[no-untyped-call]
+        )
+    return lifted
 
 
 def _ranges(program: EdgeProgram) -> dict[Any, Any]:

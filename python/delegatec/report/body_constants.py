@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of control flow as torch's schema has them: all that they read is an operand of the call.
+
+In an edge program a body has constants of its own. Here each becomes an operand of the call, behind the
+others, and of all bodies of the call, as they take the same ones; and an input of the graph around the call,
+up to the method's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._export.serde import schema
+
+from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant in one graph.
+
+    Attributes:
+        name: what it is called there.
+        target: its name in the model.
+        value: the tensor.
+        meta: the tensor, as the schema describes it.
+    """
+
+    name: str
+    target: str
+    value: torch.Tensor
+    meta: schema.TensorMeta
+
+
+def lift_constants(program: EdgeProgram, graph: schema.Graph) -> dict[int, Constant]:
+    """Makes the constants of all bodies operands of the calls, in place.
+
+    Args:
+        program: the program whose graph it is.
+        graph: the serialized graph; its inputs stay as they are.
+
+    Returns:
+        `id` of each tensor that the graph reads, by itself or for its calls -> what it is called in it. Those
+        that are no input yet have to become one.
+
+    Raises:
+        ValueError: the call has other operands than tensors.
+    """
+    own = dict(_own(program, graph))
+    bodies = {str(node.target): program.bodies[node.name] for node in _body_nodes(program)}
+    for call in graph.nodes:
+        graphs = [argument.arg.as_graph for argument in call.inputs if argument.arg.type == "as_graph"]
+        if not graphs:
+            continue
+        lifted = [lift_constants(bodies[found.name], found.graph) for found in graphs]
+        needed = {key: constant for constants in lifted for key, constant in constants.items()}
+        for key, constant in needed.items():
+            if key not in own:
+                own[key] = _declare(graph, constant)
+        for found, constants in zip(graphs, lifted, strict=True):
+            _take(found.graph, constants, needed)
+        free: Any = call.inputs[-1].arg
+        if free.type != "as_tensors":
+            raise ValueError(f"control flow whose operands are not tensors only ({call.name})")
+        free.value.extend(schema.TensorArgument(own[key].name) for key in needed)
+    return own
+
+
+def _own(program: EdgeProgram, graph: schema.Graph) -> Iterator[tuple[int, Constant]]:
+    for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
+        if spec.kind in CONSTANT_KINDS and node.name in program.constants:
+            value = program.constants[node.name]
+            target = spec.target or node.name
+            yield id(value), Constant(node.name, target, value, graph.tensor_values[node.name])
+
+
+def _body_nodes(program: EdgeProgram) -> Iterator[Any]:
+    return (node for node in program.graph.find_nodes(op="get_attr") if node.name in program.bodies)
+
+
+def _declare(graph: schema.Graph, constant: Constant) -> Constant:
+    """Makes a constant of a body known to a graph, under a name that is free there."""
+    name = constant.name
+    while name in graph.tensor_values:
+        name += "_"
+    graph.tensor_values[name] = constant.meta
+    return Constant(name, constant.target, constant.value, constant.meta)
+
+
+def _take(graph: schema.Graph, constants: dict[int, Constant], needed: dict[int, Constant]) -> None:
+    """Gives a body its operands, then what any body of the call needs."""
+    names = {constant.name for constant in constants.values()}
+    operands = [
+        argument
+        for argument in graph.inputs
+        if argument.type != "as_tensor" or argument.as_tensor.name not in names
+    ]
+    last = [constants.get(key) or _declare(graph, constant) for key, constant in needed.items()]
+    graph.inputs = [*operands, *map(as_input, last)]
+
+
+def as_input(constant: Constant) -> schema.Argument:
+    """The input of a graph that a constant is."""
+    argument: schema.Argument = schema.Argument.create(as_tensor=schema.TensorArgument(constant.name))  # type: ignore[no-untyped-call]
+    return argument
