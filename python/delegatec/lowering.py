@@ -20,6 +20,7 @@ from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
+from delegatec.edge.state import written_buffers
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernel_check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -125,8 +126,11 @@ def lower(
         if several
     }
 
+    state = written_buffers(methods.values())
+
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
-        program = to_edge(exported, method=name, preserve=preserved[name] | KERNEL_COMPOSITES)
+        keep = preserved[name] | KERNEL_COMPOSITES
+        program = to_edge(exported, method=name, preserve=keep, state=state)
         if name in partitioners:
             decompose_for(program, partitioners[name], preserved[name])
         return program

@@ -18,6 +18,14 @@ Whether the runtime's kernels find the model's weights in the `.ptd` of the `exp
 with the program, and which programs of other backends share. A delegate has what it consumed in its blob.
 """,
     ),
+    "plan_inputs": attr.bool(
+        default = True,
+        doc = "Whether inputs are copied into planned memory. Without, the program reads them where the caller has them.",
+    ),
+    "plan_outputs": attr.bool(
+        default = True,
+        doc = "Whether outputs are in planned memory. Without, the caller gives memory for each.",
+    ),
     "segment_alignment": attr.int(
         default = 128,
         doc = "Bytes that each segment of the file is aligned to: a power of two, such as the size of a page.",
@@ -66,6 +74,9 @@ def add_layout_arguments(ctx, args):
         if value != None:
             check_alignment(ctx.label, name, value, least)
             args.add(value, format = "--" + name.replace("_", "-") + "=%s")
+    for name in ["plan_inputs", "plan_outputs"]:
+        if not getattr(ctx.attr, name):
+            args.add("--no-" + name.replace("_", "-"))
     for name in ["external_weights", "inline_delegates"]:
         if getattr(ctx.attr, name, False):
             args.add("--" + name.replace("_", "-"))

@@ -28,6 +28,13 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="store the blobs of delegates inside the FlatBuffer, not in segments of their own",
     )
+    for what in ("inputs", "outputs"):
+        parser.add_argument(
+            f"--no-plan-{what}",
+            dest=f"plan_{what}",
+            action="store_false",
+            help=f"leave the memory of {what} to the caller, so that they are not copied",
+        )
 
 
 def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
@@ -42,4 +49,6 @@ def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
     return ProgramOptions(
         **{name: value for name, value in given.items() if value is not None},
         inline_delegates=arguments.inline_delegates,
+        plan_inputs=arguments.plan_inputs,
+        plan_outputs=arguments.plan_outputs,
     )

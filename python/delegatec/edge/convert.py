@@ -30,6 +30,7 @@ from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.source import location_of
+from delegatec.edge.state import keep_state
 from delegatec.edge.verifier import verify
 
 # What comes before operators are replaced: fewer of them, and weights where they are read.
@@ -73,6 +74,7 @@ def to_edge(
     method: str = "forward",
     preserve: Collection[OpOverload] = (),
     passes: Sequence[Pass] = SIMPLIFY,
+    state: Collection[str] = (),
 ) -> EdgeProgram:
     """Takes over an exported program and brings it to normal form.
 
@@ -82,6 +84,7 @@ def to_edge(
         method: the name that the method has in the program file.
         preserve: composite operators to leave whole, because a backend or a kernel takes them so.
         passes: what simplifies the program once its operators are those of the normal form.
+        state: fully qualified names of buffers that other methods of the model write to.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.
@@ -96,6 +99,7 @@ def to_edge(
     if not all(functional):
         program = _retrace(exported, program, len(origins))
     program.origins = origins
+    keep_state(program, state)
     normalize_bodies(program)
     run_passes(program, _CLEAN, rounds=1)
     for each in program.walk():

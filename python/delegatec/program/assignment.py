@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.memory_plan import Storage
+from delegatec.program.memory_plan import CALLERS, PLANNED, Storage
 from delegatec.program.steps import Slot, Source, Step, results_of, slot_of
 from delegatec.program.symbolic import bounded_sizes
 
@@ -52,6 +52,13 @@ class Storages:
     def all(self) -> list[Storage]:
         """Every storage once, in order of definition."""
         return list({id(p.storage): p.storage for p in self.placements.values()}.values())
+
+    def shares_memory(self, slot: Slot) -> bool:
+        """Whether a slot has no memory of its own: it is a constant, an input, or a view, or has views."""
+        own = self.placements.get(slot)
+        if own is None or own.storage.first < 0:
+            return True
+        return sum(placement.storage is own.storage for placement in self.placements.values()) > 1
 
     def resolve(self, source: Source) -> Source:
         """The slot that a slot stands for in the end, or the number."""
@@ -106,11 +113,11 @@ class Assignment:
         """Position of the next step."""
         return len(self.result.steps)
 
-    def place(self, slot: Slot, *, first: int | None = None) -> None:
+    def place(self, slot: Slot, *, first: int | None = None, arena: int = PLANNED) -> None:
         """Gives a tensor memory of its own, which the next step writes to, or the one at `first`."""
         position = self.position if first is None else first
         last = -1 if first == -1 else position
-        storage = Storage(slot[0].name, self.byte_size(slot), position, last)
+        storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena)
         self.result.placements[slot] = Placement(storage)
 
     def place_results(self, node: Node) -> None:
@@ -174,9 +181,12 @@ class Assignment:
         placement = self.result.placements[found]
         return Placement(self.root(placement.storage), placement.offset)
 
-    def is_state(self, slot: Slot) -> bool:
-        """Whether a slot is a mutable buffer."""
-        return self.result.resolve(slot) in self._state
+    def is_fixed(self, slot: Slot) -> bool:
+        """Whether a slot can have no views: it is a mutable buffer, or lies in the caller's memory."""
+        found = self.placement(slot)
+        return self.result.resolve(slot) in self._state or (
+            found is not None and found.storage.arena == CALLERS
+        )
 
     def merge(self, storage: Storage, into: Storage) -> None:
         """Makes the tensors of one storage tensors of another one, which is as large."""

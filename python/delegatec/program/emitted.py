@@ -18,7 +18,8 @@ class TensorValue:
         scalar_type: c10::ScalarType.
         sizes: upper bounds where `is_dynamic`.
         constant_index: index into the constants (or, if `is_mutable`, into the mutable data); 0 for none.
-        offset: offset in bytes into the arena of planned memory; None for a tensor that is not planned.
+        offset: offset in bytes into its arena; None for a tensor that is in none.
+        arena: `memory_plan.PLANNED`, or `memory_plan.STATE`.
         is_dynamic: whether a size may be smaller at run time.
         is_mutable: whether its planned memory starts from bytes in the file.
         name: fully qualified name of a buffer that is mutable, or of a weight that is external; empty
@@ -34,6 +35,7 @@ class TensorValue:
     is_mutable: bool = False
     name: str = ""
     is_external: bool = False
+    arena: int = 1
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class EmittedMethod:
         debug_handles: debug handles of each instruction; of the call of a delegate, those of all its nodes.
         delegates: what delegate calls refer to.
         memory_plan: the arena of planned memory.
+        state_bytes: size of the arena of the state that methods share; 0 for none.
         in_spec: the pytree of arguments, as text.
         out_spec: the pytree of results, as text.
     """
@@ -139,6 +142,7 @@ class EmittedMethod:
     debug_handles: list[tuple[int, ...]]
     delegates: list[Delegate]
     memory_plan: MemoryPlan
+    state_bytes: int = 0
     in_spec: str = ""
     out_spec: str = ""
 

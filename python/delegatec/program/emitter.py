@@ -18,6 +18,8 @@ from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
 from delegatec.program.own_outputs import own_outputs
+from delegatec.program.state import State
+from delegatec.program.storages import Placing
 from delegatec.program.symbolic import check_bounds
 
 
@@ -53,13 +55,23 @@ def emit(
     pool = ConstantPool()
     external = external or ExternalWeights({})
     emitted = EmittedProgram(methods=[], options=options or ProgramOptions())
+    state = State()
+    placing = Placing(
+        share_state=len(programs) > 1,
+        plan_inputs=emitted.options.plan_inputs,
+        plan_outputs=emitted.options.plan_outputs,
+    )
     for name, program in programs.items():
-        own_outputs(program)
-        emitter = MethodEmitter(name, program, pool, external, emitted.mutable_data)
+        own_outputs(program, placing)
+        emitter = MethodEmitter(name, program, pool, external, state, placing)
         emitted.methods.append(emitter.emit())
         problems += emitter.problems
     if problems:
         raise DelegatecError(problems)
+    for method in emitted.methods:
+        # as methods share the arena, it has the same size for all of them
+        method.state_bytes = state.size
+    emitted.mutable_data = state.initial.data
     for name, value in (constant_methods or {}).items():
         emitted.methods.append(emit_constant_method(name, value, pool))
     emitted.constants, emitted.constant_names = pool.data, pool.names

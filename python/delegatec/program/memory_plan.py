@@ -20,6 +20,12 @@ from delegatec.program.free_list import FreeList
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
 ALIGNMENT: Final = 16
 
+# Where storages lie: memory that the caller brings, the arena of the method, which is what is planned here,
+# and the arena of the state that methods share. The last two are the memory ids of a program.
+CALLERS: Final = 0
+PLANNED: Final = 1
+STATE: Final = 2
+
 
 @dataclass
 class Storage:
@@ -31,6 +37,7 @@ class Storage:
         first: position of the instruction that writes it; -1 for an input.
         last: position of the last instruction that reads it.
         offset: into the arena; -1 before planning.
+        arena: where it lies, one of the constants above.
     """
 
     name: str
@@ -38,6 +45,7 @@ class Storage:
     first: int
     last: int
     offset: int = -1
+    arena: int = PLANNED
 
 
 @dataclass

@@ -14,7 +14,7 @@ from delegatec.diagnostics import Diagnostic
 from delegatec.edge.arguments import bind
 from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.constants import ConstantPool, tensor_bytes
+from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import (
     Delegate,
     DelegateCall,
@@ -28,10 +28,11 @@ from delegatec.program.emitted import (
 )
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
-from delegatec.program.memory_plan import plan_memory
+from delegatec.program.memory_plan import CALLERS, PLANNED, STATE, plan_memory
 from delegatec.program.method_values import MethodValues
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
+from delegatec.program.state import State
 from delegatec.program.steps import (
     JumpStep,
     KernelStep,
@@ -44,7 +45,7 @@ from delegatec.program.steps import (
     slot_of,
     source_of,
 )
-from delegatec.program.storages import assign_storages
+from delegatec.program.storages import Placing, assign_storages
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
 
 
@@ -57,14 +58,15 @@ class MethodEmitter:
         program: EdgeProgram,
         pool: ConstantPool,
         external: ExternalWeights,
-        mutable_data: list[memoryview],
+        state: State,
+        placing: Placing,
     ) -> None:
         self.problems: list[Diagnostic] = []
         self._name = name
         self._program = program
         self._pool = pool
         self._external = external
-        self._mutable_data = mutable_data
+        self._state = state
         # placeholder of a constant, of the program or of a body -> the constant, and its name in the model
         self._constants = {
             node: (each.constants[node.name], spec.target or node.name)
@@ -79,8 +81,8 @@ class MethodEmitter:
         self._delegates: dict[LoweredModule, int] = {}
         self._delegate_list: list[Delegate] = []
         self._arguments = ArgumentLowering(self._values, self._node, self._scalar_tensor)
-        self._storages = assign_storages(program)
-        self._plan = plan_memory(self._storages.all())
+        self._storages = assign_storages(program, placing)
+        self._plan = plan_memory([s for s in self._storages.all() if s.arena == PLANNED])
 
     def emit(self) -> EmittedMethod:
         """The method; what is wrong with it is in `problems`."""
@@ -137,6 +139,8 @@ class MethodEmitter:
         placeholders = {node.name: node for node in self._program.placeholders()}
         writes: list[Instruction] = []
         for target, value in self._storages.mutable.items():
+            if value is placeholders[target]:  # another method writes to it
+                continue
             buffer = self._node(placeholders[target])
             args = (buffer, self._node(value), self._values.share(False), buffer)
             writes.append(KernelCall(self._operator("aten::copy_", ""), args))
@@ -168,18 +172,17 @@ class MethodEmitter:
                 return TensorValue(scalar_type, sizes, name=key, is_external=True)
             return TensorValue(scalar_type, sizes, constant_index=self._pool.add(constant, name))
         placement = self._storages.placements[slot]
-        offset = placement.storage.offset + placement.offset
+        arena = placement.storage.arena
+        offset = None if arena == CALLERS else placement.storage.offset + placement.offset
         if slot[0] in self._constants:
-            # a constant with memory of its own is a buffer that the program writes to
+            # a constant with memory of its own is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
+            if arena == STATE:
+                offset = self._state.offset(name, placement.storage.size)
             key = self._external.key(buffer, sizes)
-            if key is not None:
-                return TensorValue(
-                    scalar_type, sizes, offset=offset, is_mutable=True, name=key, is_external=True
-                )
-            self._mutable_data.append(tensor_bytes(buffer))
+            index = 0 if key is not None else self._state.initial.add(buffer, name)
             return TensorValue(
-                scalar_type, sizes, len(self._mutable_data), offset, is_mutable=True, name=name
+                scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
             )
         return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic)
 

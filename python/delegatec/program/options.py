@@ -27,6 +27,10 @@ class ProgramOptions:
         delegate_alignment: of each delegate's blob, where it needs more than a segment.
         inline_delegates: whether blobs lie inside the FlatBuffer. A reader then has them as soon as it has
             the program, but cannot free them by themselves, and building them takes a copy.
+        plan_inputs: whether tensors that a caller passes are copied into planned memory. Without, the program
+            reads them where they are, and they must stay there while it runs. An input that the program
+            writes to is always used where it is.
+        plan_outputs: whether outputs are in planned memory. Without, the caller gives memory for each.
 
     Raises:
         DelegatecError: DC310, one diagnostic for each option with a value that it cannot have.
@@ -36,6 +40,8 @@ class ProgramOptions:
     constant_alignment: int = 16
     delegate_alignment: int = 16
     inline_delegates: bool = False
+    plan_inputs: bool = True
+    plan_outputs: bool = True
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

@@ -13,27 +13,33 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.assignment import Storages, byte_size
 from delegatec.program.steps import slot_of
-from delegatec.program.storages import assign_storages
+from delegatec.program.storages import PLAN_ALL, Placing, assign_storages
 
 aten = torch.ops.aten
 
 
-def own_outputs(program: EdgeProgram) -> None:
+def own_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     """Copies outputs that lie in the memory of an input, of a constant or of another output.
 
     A caller may write to the memory of an output, or hand in memory for it; that must not be the memory of an
     input, of a constant in a read-only file, or of another output. The new value of a buffer must not lie in
     the memory of another one, which may be written to first.
+
+    Args:
+        program: the method, which is edited.
+        placing: where outputs that lie in the caller's memory share it with nothing, not even with views.
     """
     output = program.output_node()
     results: Any = output.args[0]
     builder = Builder(program).at(output)
-    memory = _Memory(program)
+    memory = _Memory(program, placing)
+    mutated = program.mutated_inputs()
+    kept = {value for name, value in mutated.items() if value.name == name}
     owned = []
     for result, spec in zip(results, program.output_specs, strict=True):
         if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor):
             is_user_output = spec.kind is OutputKind.USER_OUTPUT
-            if memory.is_taken(result) if is_user_output else memory.is_state(result):
+            if memory.is_taken(result) if is_user_output else memory.is_state(result) and result not in kept:
                 source, result = result, builder.call(aten.clone.default, result)
                 for key in ("source", "debug_handle"):
                     result.meta[key] = source.meta.get(key)
@@ -46,9 +52,10 @@ def own_outputs(program: EdgeProgram) -> None:
 class _Memory:
     """Which memory outputs may not have."""
 
-    def __init__(self, program: EdgeProgram) -> None:
+    def __init__(self, program: EdgeProgram, placing: Placing) -> None:
         self._program = program
-        self._storages: Storages = assign_storages(program)
+        self._placing = placing
+        self._storages: Storages = assign_storages(program, placing)
         self._taken: dict[int, list[range]] = {}
 
     def is_state(self, node: Node) -> bool:
@@ -61,6 +68,8 @@ class _Memory:
         if placement is None:
             return slot_of(node) in self._storages.constants
         if placement.storage.first < 0:
+            return True
+        if not self._placing.plan_outputs and self._storages.shares_memory(slot_of(node)):
             return True
         own = self._range(node)
         return any(

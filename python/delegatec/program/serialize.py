@@ -109,7 +109,8 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout, location: int) -> int:
         ],
     )
     # arena 0 is reserved
-    arenas = numbers(b, [0, method.memory_plan.arena_size], 8, b.PrependInt64)
+    sizes = [0, method.memory_plan.arena_size, *([method.state_bytes] if method.state_bytes else [])]
+    arenas = numbers(b, sizes, 8, b.PrependInt64)
     schema.ExecutionPlanStart(b)
     schema.ExecutionPlanAddName(b, name)
     schema.ExecutionPlanAddContainerMetaType(b, container)

@@ -74,7 +74,7 @@ def _tensor(b: Any, tensor: TensorValue) -> int:
     allocation = extra = None
     if tensor.offset is not None:
         schema.AllocationDetailsStart(b)
-        schema.AllocationDetailsAddMemoryId(b, 1)
+        schema.AllocationDetailsAddMemoryId(b, tensor.arena)
         schema.AllocationDetailsAddMemoryOffsetLow(b, tensor.offset & 0xFFFFFFFF)
         schema.AllocationDetailsAddMemoryOffsetHigh(b, tensor.offset >> 32)
         allocation = schema.AllocationDetailsEnd(b)

@@ -9,30 +9,65 @@ control flow stand in line with what calls them; `control_flow` says how.
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
 
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.program.assignment import Assignment, Storages
 from delegatec.program.control_flow import place_call
+from delegatec.program.memory_plan import CALLERS, PLANNED, STATE
 from delegatec.program.steps import KernelStep, NodeStep, slot_of, source_of
 from delegatec.program.symbolic import EQUAL, NOT
 from delegatec.program.views import place_view
 
 
-def assign_storages(program: EdgeProgram) -> Storages:
+@dataclass(frozen=True)
+class Placing:
+    """Which tensors are not in the planned memory of their method.
+
+    Attributes:
+        share_state: whether mutable buffers lie in the arena that methods share.
+        plan_inputs: whether inputs are copied into planned memory; those that a program writes to never are.
+        plan_outputs: whether outputs are in planned memory.
+    """
+
+    share_state: bool = False
+    plan_inputs: bool = True
+    plan_outputs: bool = True
+
+
+# Everything is in planned memory but inputs that a program writes to.
+PLAN_ALL: Final = Placing()
+
+
+def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storages:
     """Decides for every tensor of a program where it lives, and for how long.
 
     Mutable buffers live from before the first instruction to after the last: their memory is the model's
     state.
+
+    Args:
+        program: the method.
+        placing: what is not in planned memory. An output that shares its memory stays there all the same:
+            `own_outputs` leaves none.
     """
     assignment = Assignment(program)
     result = assignment.result
     for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
         is_state = node.name in result.mutable or spec.kind not in CONSTANT_KINDS
         if is_state and isinstance(node.meta["val"], torch.Tensor):
-            assignment.place(slot_of(node), first=-1)
+            arena = PLANNED
+            if spec.kind is InputKind.USER_INPUT:
+                if node.name in result.mutable or not placing.plan_inputs:
+                    arena = CALLERS
+            elif placing.share_state:
+                arena = STATE
+            assignment.place(slot_of(node), first=-1, arena=arena)
     _run(assignment, program)
     end = len(result.steps) + 1
     for node in program.output_node().all_input_nodes:
@@ -41,7 +76,23 @@ def assign_storages(program: EdgeProgram) -> Storages:
         if node.name in result.mutable:
             assignment.read(slot_of(node), end)
     assignment.finish()
+    if not placing.plan_outputs:
+        for node in user_outputs(program):
+            if not result.shares_memory(slot_of(node)):
+                result.placements[slot_of(node)].storage.arena = CALLERS
     return result
+
+
+def user_outputs(program: EdgeProgram) -> list[Node]:
+    """The tensors that a caller gets, in order."""
+    results: Any = program.output_node().args[0]
+    return [
+        result
+        for result, spec in zip(results, program.output_specs, strict=True)
+        if spec.kind is OutputKind.USER_OUTPUT
+        and isinstance(result, Node)
+        and isinstance(result.meta["val"], torch.Tensor)
+    ]
 
 
 def _run(assignment: Assignment, program: EdgeProgram) -> None:

@@ -29,12 +29,13 @@ _RESHAPES: Final = frozenset(
 def place_view(assignment: Assignment, node: Node) -> bool:
     """Places `node` inside its argument's memory if it is a view that needs no copy.
 
-    A mutable buffer has no views: what is read of it before it is written to must not change with it.
+    A mutable buffer has no views: what is read of it before it is written to must not change with it. Nor has
+    an input in the caller's memory, whose address no plan knows.
     """
     source = node.args[0] if node.args else None
     if not isinstance(source, Node) or node.target is call_delegate or source.op == "get_attr":
         return False
-    if not all(isinstance(size, int) for size in _sizes(node, source)) or assignment.is_state(
+    if not all(isinstance(size, int) for size in _sizes(node, source)) or assignment.is_fixed(
         slot_of(source)
     ):
         return False

@@ -231,20 +231,22 @@ def _memory(plan: MemoryPlan) -> MemoryInfo:
 def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
     """Names come from the compiler, the rest from the file."""
     constants: dict[int, Tensor] = {}
-    mutable: dict[int, Tensor] = {}
+    mutable: dict[str, Tensor] = {}
     external: dict[str, Tensor] = {}
     for method in program.methods:
         for value in method.values:
             if isinstance(value, Tensor) and value.external_key is not None:
                 external.setdefault(value.external_key, value)
             elif isinstance(value, Tensor) and value.data is not None:
-                (constants if value.is_constant else mutable).setdefault(value.data_index, value)
+                if value.is_constant:
+                    constants.setdefault(value.data_index, value)
+                else:
+                    mutable.setdefault(value.name, value)
     for index, names in enumerate(emitted.constant_names, start=1):
         if index in constants:
             tensor = constants[index]
             yield Weight(names, tensor.kind.name, tensor.sizes, tensor.nbytes, mutable=False)
-    for index in sorted(mutable):
-        tensor = mutable[index]
+    for tensor in mutable.values():
         yield Weight((tensor.name,), tensor.kind.name, tensor.sizes, tensor.nbytes, mutable=True)
     for key, tensor in external.items():
         is_state = tensor.allocation is not None

@@ -60,6 +60,8 @@ class Interpreter:
         backends: who runs the delegates; without it, a program with delegates cannot be run.
         data: what the program has outside of it: the entries of a `.ptd`.
         named_data: what delegates look up by name, as `Program.named_bytes` of the program gives it.
+        shared: memory id -> arena, of those behind the first, which methods share; each method that is loaded
+            writes the initial state of its own buffers there.
         fill: the byte that planned memory holds at first. The runtime promises nothing; zero is what a
             program needs whose mutable buffers have no initial state and count on it.
 
@@ -75,11 +77,16 @@ class Interpreter:
         *,
         data: Mapping[str, NamedData] | None = None,
         named_data: Mapping[str, memoryview] | None = None,
+        shared: dict[int, bytearray] | None = None,
         fill: int = POISON,
     ) -> None:
         method = with_external_data(method, data or {})
         self._method = method
         self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
+        for index in range(2, len(self._arenas)):
+            arena = (shared if shared is not None else {}).setdefault(index, self._arenas[index])
+            # a bytearray with views cannot grow; all methods of a program give the same size
+            self._arenas[index] = arena if len(arena) >= len(self._arenas[index]) else self._arenas[index]
         self._values: list[Any] = [self._load(value) for value in method.values]
         problems: list[Diagnostic] = []
         named = {key: entry.data for key, entry in (data or {}).items()} | dict(named_data or {})
@@ -98,7 +105,8 @@ class Interpreter:
         """Runs the method once.
 
         Args:
-            inputs: one for each input of the method: tensors, or the numbers it was compiled with.
+            inputs: one for each input of the method: tensors, or the numbers it was compiled with. Those that
+                are not in planned memory are used where they are, and the program may write to them.
 
         Returns:
             One for each output; tensors are copies.
@@ -171,7 +179,10 @@ class Interpreter:
         if slot.spec.dynamism is Dynamism.STATIC and tuple(value.shape) != slot.spec.sizes:
             _fail("DC504", f"input {position} is {list(value.shape)}; it takes {list(slot.spec.sizes)}")
         try:
-            slot.write(value)
+            if slot.spec.allocation is None and slot.spec.data is None:
+                slot.bind(value)
+            else:
+                slot.write(value)
         except DelegatecError as error:
             _fail("DC504", f"input {position}: {error.diagnostics[0].message}")
 

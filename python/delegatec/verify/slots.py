@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader.model import Dynamism, Tensor, strides_of
 
 # What fresh memory is filled with. As a float of any width it is NaN, so that an instruction which reads what
@@ -87,6 +88,11 @@ class TensorSlot:
             self._memory = bytearray([POISON]) * max(1, value.numel() * value.element_size())
             self._offset = 0
         self.read().copy_(value)
+
+    def bind(self, value: torch.Tensor) -> None:
+        """Makes it a tensor of the caller's, with its shape, in the caller's memory if that is dense."""
+        self.resize(tuple(value.shape))
+        self._memory, self._offset, self._view = tensor_bytes(value.contiguous()), 0, None
 
     def alias(self, other: TensorSlot, sizes: tuple[int, ...]) -> None:
         """Makes it a view of another tensor's memory, with a shape of its own."""

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
+from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial, trials
@@ -29,7 +30,8 @@ class OutputResult:
     Attributes:
         method: the method.
         trial: which inputs: "example" or the seed.
-        output: number of the output, counted from 0 in the flattened result.
+        output: number of the output, counted from 0 in the flattened result; inputs that the model writes to
+            are counted behind the outputs.
         kind: its dtype and shape.
         comparison: how far it is from eager; None if shape or dtype differ.
     """
@@ -136,13 +138,18 @@ def verify_program(
         _mismatch(f"the program lacks the method {missing[0]!r} of the model")
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
+    shared: dict[int, bytearray] = {}
+    named = program.named_bytes()
+    interpreters = {
+        name: Interpreter(program.method(name), backends, data=data, named_data=named, shared=shared)
+        for name in (*exported, *constants)
+    }
+    buffers: dict[str, torch.Tensor] = {}
     for name, model in exported.items():
-        interpreter = Interpreter(program.method(name), backends, data=data, named_data=program.named_bytes())
-        _verify_method(name, model, interpreter, (atol, rtol), seeds, results, diagnostics)
+        _verify_method(name, model, interpreters[name], buffers, (atol, rtol), seeds, results, diagnostics)
     diagnostics += _vacuous(results, atol)
     for name, value in constants.items():
-        interpreter = Interpreter(program.method(name), backends, data=data, named_data=program.named_bytes())
-        _verify_constants(name, flatten(value)[0], interpreter, results, diagnostics)
+        _verify_constants(name, flatten(value)[0], interpreters[name], results, diagnostics)
     return Verification(tuple(results), tuple(diagnostics))
 
 
@@ -150,6 +157,7 @@ def _verify_method(
     name: str,
     exported: ExportedProgram,
     interpreter: Interpreter,
+    buffers: dict[str, torch.Tensor],
     tolerance: tuple[float, float],
     seeds: int,
     results: list[OutputResult],
@@ -159,9 +167,10 @@ def _verify_method(
         _mismatch(f"method {name!r} of the model has no example inputs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch.export's own modules, nothing of the user's
-        eager = _own_buffers(exported.module())
+        eager = _own_buffers(exported.module(), buffers)
     for trial in trials(exported, seeds):
-        inputs = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
+        before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
+        inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
         try:
             actual = interpreter.run(inputs)
         except DelegatecError as error:
@@ -172,6 +181,16 @@ def _verify_method(
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
         for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
             _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+        after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(inputs), "inputs")
+        for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True), start=len(expected)):
+            # what the program, or the model, wrote to an input
+            if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
+                _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+
+
+def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same bits."""
+    return bytes(tensor_bytes(first.contiguous())) == bytes(tensor_bytes(second.contiguous()))
 
 
 def _verify_constants(
@@ -258,13 +277,19 @@ def _matching(values: Sequence[Any], count: int, what: str) -> list[Any]:
     return tensors
 
 
-def _own_buffers(module: torch.nn.Module) -> torch.nn.Module:
-    """Gives a module buffers that it may write to: those of an archive are mapped read-only."""
+def _own_buffers(module: torch.nn.Module, known: dict[str, torch.Tensor]) -> torch.nn.Module:
+    """Gives a module buffers that it may write to: those of an archive are mapped read-only.
+
+    Args:
+        module: one method of a model.
+        known: name -> buffer of the methods so far, which share them as they do in the model.
+    """
     copies: dict[int, torch.Tensor] = {}
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
         parent, _, attribute = name.rpartition(".")
         owner = module.get_submodule(parent)
-        owner._buffers[attribute] = copies.setdefault(id(buffer), buffer.clone())
+        own = copies.setdefault(id(buffer), known.get(name, buffer.clone()))
+        owner._buffers[attribute] = known.setdefault(name, own)
     return module
 
 

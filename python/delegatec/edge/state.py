@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of a model: buffers that one of its methods writes to, and that others then find changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.functionalize import storage_roots
+from delegatec.edge.program import EdgeProgram
+
+
+def written_buffers(programs: Iterable[ExportedProgram]) -> frozenset[str]:
+    """Fully qualified names of the buffers that some of a model's methods write to.
+
+    A write through what only may be a view counts as one.
+    """
+    written: set[str] = set()
+    for exported in programs:
+        signature = exported.graph_signature
+        written.update(signature.buffers_to_mutate.values())
+        roots = storage_roots(exported.graph)
+        buffers = {
+            spec.arg.name: spec.target
+            for spec in signature.input_specs
+            if spec.kind is InputKind.BUFFER and spec.target is not None
+        }
+        for node in exported.graph.nodes:
+            for operand in _written(node):
+                root = roots[operand]
+                if root.op == "placeholder" and root.name in buffers:
+                    written.add(buffers[root.name])
+    return frozenset(written)
+
+
+def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
+    """Makes a program return buffers that other methods write to as it found them.
+
+    They are then no constants of it, for no pass and no backend, and have memory, as every buffer has that a
+    program writes to.
+
+    Args:
+        program: of one method, functional.
+        state: fully qualified names; those that the program does not have count for nothing.
+    """
+    mutated = program.mutated_inputs()
+    kept = [
+        (node, spec.target)
+        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
+        if spec.kind is InputKind.BUFFER and spec.target in state and node.name not in mutated and node.users
+    ]
+    if not kept:
+        return
+    output = program.output_node()
+    results: Any = output.args[0]
+    output.args = ((*(node for node, _ in kept), *results),)
+    program.output_specs[:0] = [
+        OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), target) for node, target in kept
+    ]
+
+
+def _written(node: Node) -> Iterable[Node]:
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
+        return ()
+    if not node.target._schema.is_mutable:
+        return ()
+    bound = bind(node)
+    values = [
+        bound.get(argument.name)
+        for argument in node.target._schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    items = [item for value in values for item in (value if isinstance(value, (list, tuple)) else (value,))]
+    return [item for item in items if isinstance(item, Node)]

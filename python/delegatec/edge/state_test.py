@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What counts as state, and what a method that only reads it does with it."""
+
+from __future__ import annotations
+
+import torch
+
+from delegatec.edge import to_edge
+from delegatec.edge.state import written_buffers
+from delegatec.edge.testing import export
+
+
+class Counter(torch.nn.Module):
+    """One buffer that is written through a view, one by an operator, one that is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(2, 3))
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("scale", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.get_buffer("rows")[0].copy_(x)
+        self.get_buffer("count").add_(1)
+        return torch.relu(x * self.get_buffer("scale")).add_(1)
+
+
+class Reader(Counter):
+    """Reads all three."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.get_buffer("rows") * 2 + self.get_buffer("count") * (self.get_buffer("scale") + 1)
+
+
+X = torch.rand(3)
+
+
+def test_buffers_that_are_written_to_are_state() -> None:
+    assert written_buffers([export(Counter(), X)]) == {"rows", "count"}
+    assert written_buffers([export(Counter(), X).run_decompositions({})]) == {"rows", "count"}
+    assert written_buffers([export(Reader(), X)]) == frozenset()
+
+
+def test_who_reads_state_keeps_it_and_folds_nothing_of_it() -> None:
+    program = to_edge(export(Reader(), X), state={"rows", "count", "other"})
+    names = program.names_in_model()
+    assert {names[node] for node in program.mutated_inputs()} == {"rows", "count"}
+    for node, value in program.mutated_inputs().items():
+        assert value.name == node
+    # what is made of the scale is a constant still
+    assert sorted(names[node] for node in program.fixed_constants()) == ["scale.add"]
+
+
+def test_who_writes_it_stays_as_it_was() -> None:
+    plain = to_edge(export(Counter(), X))
+    program = to_edge(export(Counter(), X), state={"rows", "count"})
+    assert str(program.graph) == str(plain.graph) and program.output_specs == plain.output_specs
