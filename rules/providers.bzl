@@ -14,7 +14,8 @@ ExportedProgramInfo = provider(
 DelegateProgramInfo = provider(
     doc = "A model lowered to a program that the runtime loads.",
     fields = {
-        "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in.",
+        "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in; several have commas between them.",
+        "backends": "list of string: each of them; empty for the portable kernels.",
         "debug": "File: from instructions, and those of delegates, to nodes of the exported program and lines of the model, as JSON.",
         "etrecord": "File: the program with its weights and debug handles, for ExecuTorch's developer tools. It is made by an action of its own.",
         "exported": "ExportedProgramInfo: the model that was lowered.",
@@ -24,6 +25,7 @@ DelegateProgramInfo = provider(
         "plugin_files": "depset of File: sources and run files of a plug-in; empty for a built-in backend.",
         "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
         "program": "File: the `.pte` program.",
+        "reasons": "File: for each operator that was not delegated why, and what would help, as text.",
         "report": "File: what became of each node, and why, as one HTML file.",
         "weights": "File: the `.ptd` of the exported program, if the program has weights there; None otherwise.",
     },

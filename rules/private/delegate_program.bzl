@@ -6,27 +6,29 @@ load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _delegate_program_impl(ctx):
-    return lower_program(ctx, backend = ctx.attr.backend, options = ctx.attr.options, plugin = ctx.attr.deps)
+    return lower_program(ctx, backends = ctx.attr.backends, options = ctx.attr.options, plugin = ctx.attr.deps)
 
 delegate_program = rule(
     implementation = _delegate_program_impl,
     doc = """\
-Lowers an exported program for a backend to `NAME.pte`.
+Lowers an exported program for a backend, or for several, to `NAME.pte`.
 
-The output groups `manifest`, `report`, `debug`, `etrecord` and `ir` have what else there is to know about it.
+Each backend is offered what those before it left; the runtime's portable kernels run what all have left. The output
+groups `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` have what else there is to know about it.
 """,
     attrs = dict(
         DELEGATE_ATTRS,
-        backend = attr.string(
+        backends = attr.string_list(
+            allow_empty = False,
             mandatory = True,
-            doc = "A built-in backend (`mps`, `portable`), or `module:attribute`: a `delegatec.delegation.Backend` in `deps`.",
+            doc = "In order of priority: a built-in backend (`mps`, `portable`), or `module:attribute`, a `delegatec.delegation.Backend` in `deps`.",
         ),
         deps = attr.label_list(
             doc = "Libraries that a plug-in is imported from.",
             providers = [PyInfo],
         ),
         options = attr.string_dict(
-            doc = "The backend's options.",
+            doc = "The backend's options; with several backends each is named `BACKEND.OPTION`, the backend as it is in `backends`.",
         ),
     ),
     provides = [DelegateProgramInfo],

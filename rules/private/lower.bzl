@@ -2,8 +2,9 @@
 """What `delegate_program` and the rules of the built-in backends have in common."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
-load(":backends.bzl", "check_backend")
+load(":backends.bzl", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegation_options.bzl", "DELEGATION_ATTRS", "add_delegation_arguments")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "add_layout_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
 
@@ -16,27 +17,23 @@ LOWER_ATTRS = dict(
     ),
 )
 
-DELEGATE_ATTRS = dict(
-    dict(LOWER_ATTRS, **DELEGATE_LAYOUT_ATTRS),
-    require_full_delegation = attr.bool(
-        default = False,
-        doc = "Whether an operator that the backend does not take is an error, instead of running on the CPU.",
-    ),
-)
+DELEGATE_ATTRS = dict(dict(LOWER_ATTRS, **DELEGATE_LAYOUT_ATTRS), **DELEGATION_ATTRS)
 
-def lower_program(ctx, backend, options = {}, plugin = []):
+def lower_program(ctx, backends, options = {}, plugin = []):
     """Declares the action that lowers `ctx.attr.program`.
 
     Args:
         ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
-        backend: a backend's name, or `module:attribute` of a plug-in.
-        options: dict of the backend's options.
+        backends: in order of priority, a backend's name, or `module:attribute` of a plug-in.
+        options: dict of the backend's options; named "BACKEND.OPTION" if there are several.
         plugin: targets with PyInfo, what a plug-in is imported from.
 
     Returns:
         The providers of the rule.
     """
-    check_backend(ctx.label, backend, options)
+    method_backends = getattr(ctx.attr, "method_backends", {})
+    asked = check_backends(ctx.label, [backends] + method_backends.values(), options)
+    backend = ", ".join(asked) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
     outputs = {
@@ -46,6 +43,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
             "ir": ".ir.txt",
             "manifest": ".manifest.json",
             "pte": ".pte",
+            "reasons": ".reasons.txt",
             "report": ".report.html",
         }.items()
     }
@@ -58,14 +56,13 @@ def lower_program(ctx, backend, options = {}, plugin = []):
     ]:
         args = delegatec_arguments(ctx, "lower")
         args.add(exported.program, format = "--program=%s")
-        args.add(backend, format = "--backend=%s")
+        args.add_all(backends, format_each = "--backend=%s")
         args.add_all(
             ["%s=%s" % (option, options[option]) for option in sorted(options)],
             format_each = "--option=%s",
         )
         args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
-        if getattr(ctx.attr, "require_full_delegation", False):
-            args.add("--require-full-delegation")
+        add_delegation_arguments(ctx, args)
         add_layout_arguments(ctx, args)
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
@@ -86,6 +83,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
         ),
         DelegateProgramInfo(
             backend = backend,
+            backends = asked,
             debug = outputs["debug"],
             etrecord = etrecord,
             exported = exported,
@@ -95,6 +93,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
             plugin_files = python.files,
             plugin_imports = python.imports,
             program = outputs["pte"],
+            reasons = outputs["reasons"],
             report = outputs["report"],
             weights = weights,
         ),
@@ -103,6 +102,7 @@ def lower_program(ctx, backend, options = {}, plugin = []):
             etrecord = depset([etrecord]),
             ir = depset([outputs["ir"]]),
             manifest = depset([outputs["manifest"]]),
+            reasons = depset([outputs["reasons"]]),
             report = depset([outputs["report"]]),
         ),
     ]

@@ -7,7 +7,7 @@ load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _mps_program_impl(ctx):
-    return lower_program(ctx, backend = "mps", options = {"precision": ctx.attr.precision})
+    return lower_program(ctx, backends = ["mps"], options = {"precision": ctx.attr.precision})
 
 mps_program = rule(
     implementation = _mps_program_impl,

@@ -6,7 +6,7 @@ load(":lower.bzl", "LOWER_ATTRS", "lower_program")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _portable_program_impl(ctx):
-    return lower_program(ctx, backend = "portable")
+    return lower_program(ctx, backends = ["portable"])
 
 portable_program = rule(
     implementation = _portable_program_impl,

@@ -18,8 +18,7 @@ def _program_inspect_impl(ctx):
         )]
     info = target[DelegateProgramInfo]
     arguments = [runfiles_path(ctx, info.program), "--debug-map=" + runfiles_path(ctx, info.debug)]
-    if is_plugin(info.backend):
-        arguments.append("'--backend=%s'" % info.backend)
+    arguments += ["'--backend=%s'" % backend for backend in info.backends if is_plugin(backend)]
     return [delegatec_launcher(
         ctx,
         arguments = arguments,

@@ -20,8 +20,7 @@ def _program_test_impl(ctx):
     if info.weights:
         arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
         files.append(info.weights)
-    if is_plugin(info.backend):
-        arguments.append("'--backend=%s'" % info.backend)
+    arguments += ["'--backend=%s'" % backend for backend in info.backends if is_plugin(backend)]
     return [delegatec_launcher(
         ctx,
         arguments = arguments,

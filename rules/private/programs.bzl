@@ -2,6 +2,7 @@
 """What a BUILD file calls: each program rule, with the target that shows what is in the program."""
 
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
+load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
 load(":mps_program.bzl", _mps_program = "mps_program")
 load(":portable_program.bzl", _portable_program = "portable_program")
@@ -29,17 +30,32 @@ def exported_program(name, srcs, entry, **kwargs):
     _exported_program(name = name, srcs = srcs, entry = entry, **kwargs)
     _inspect(name, kwargs)
 
-def delegate_program(name, program, backend, **kwargs):
-    """Lowers an exported program for a backend, a user's own included.
+def delegate_program(name, program, backend = None, backends = None, **kwargs):
+    """Lowers an exported program for a backend, a user's own included, or for several.
 
     Args:
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
         backend: a built-in backend, or `module:attribute` of a plug-in in `deps`.
-        **kwargs: `options`, `deps`, `require_full_delegation`, `external_weights`, those of the file's layout
-            (`segment_alignment` and the like), and the attributes of every rule.
+        backends: instead of `backend`, several in order of priority: each is offered what those before it left.
+        **kwargs: `options` (of one of several backends: `"BACKEND.OPTION"`), `deps`, `require_full_delegation`,
+            the rules of what is delegated (`allow_operators`, `block_operators`, `allow_modules`,
+            `block_modules`, `minimum_nodes`, `maximum_delegates`, `all_or_nothing`, `method_backends`),
+            `external_weights`, those of the file's layout (`segment_alignment` and the like), and the attributes
+            of every rule.
     """
-    _delegate_program(name = name, program = program, backend = backend, **kwargs)
+    if (backend == None) == (not backends):
+        fail("\n".join([
+            "",
+            "//%s:%s: error DC401: %s" % (
+                native.package_name(),
+                name,
+                "neither backend nor backends is given" if backend == None else "both backend and backends are given",
+            ),
+            "  expected: backend = \"mps\", or backends = [\"module:attribute\", \"mps\"] in order of priority",
+            "",
+        ]))
+    _delegate_program(name = name, program = program, backends = backends or [backend], **kwargs)
     _inspect(name, kwargs)
 
 def mps_program(name, program, **kwargs):
@@ -48,7 +64,9 @@ def mps_program(name, program, **kwargs):
     Args:
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
-        **kwargs: `precision`, `require_full_delegation`, `external_weights`, those of the file's layout
+        **kwargs: `precision`, `require_full_delegation`, the rules of what is delegated (`allow_operators`,
+            `block_operators`, `allow_modules`, `block_modules`, `minimum_nodes`, `maximum_delegates`,
+            `all_or_nothing`, `method_backends`), `external_weights`, those of the file's layout
             (`segment_alignment` and the like), and the attributes of every rule.
     """
     _mps_program(name = name, program = program, **kwargs)
@@ -79,11 +97,15 @@ def delegate_programs(name, program, backends, **kwargs):
         name: prefix of the targets' names.
         program: the `exported_program`.
         backends: names of built-in backends.
-        **kwargs: the attributes of every rule.
+        **kwargs: the attributes of every rule; and the rules of what is delegated, for those that delegate.
     """
     for backend in backends:
         if backend in _RULES:
-            _RULES[backend](name = "%s_%s" % (name, backend), program = program, **kwargs)
+            attributes = dict(kwargs)
+            if backend == "portable":
+                for attribute in DELEGATION_ATTRS:
+                    attributes.pop(attribute, None)
+            _RULES[backend](name = "%s_%s" % (name, backend), program = program, **attributes)
         else:
             fail("\n".join([
                 "",

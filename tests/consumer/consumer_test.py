@@ -74,6 +74,17 @@ def test_built_in_backends_come_through_the_same_door(consumer: NestedBazel) -> 
     assert (folder / "net_mps.pte").read_bytes() == (folder / "net_mps_by_name.pte").read_bytes()
 
 
+def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:net_several", "--output_groups=+reasons")
+    folder = consumer.workspace / "bazel-bin" / "model"
+    program = (folder / "net_several.pte").read_bytes()
+    assert b"ClampBackend" in program and b"MPSBackend" in program
+    reasons = (folder / "net_several.reasons.txt").read_text()
+    assert "by clamp, mps\n" in reasons
+    assert "left by MPSBackend [block-operators]" in reasons
+    assert 'help: take "aten.add" out of block_operators' in reasons
+
+
 def test_query_by_kind(consumer: NestedBazel) -> None:
     mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]

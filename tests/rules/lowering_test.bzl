@@ -5,6 +5,17 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "DelegateProgramInfo", "delegate_program", "mps_program")
 load(":actions.bzl", "action_of", "flags_of", "names_of")
 
+_DELEGATION_FLAGS = [
+    "all-or-nothing",
+    "allow-module",
+    "allow-operator",
+    "block-module",
+    "block-operator",
+    "maximum-delegates",
+    "method-backend",
+    "minimum-nodes",
+]
+
 def _lowering_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
@@ -13,7 +24,13 @@ def _lowering_test_impl(ctx):
     action = action_of(env, "DelegateLower")
 
     # One program, and what else there is to know about it in groups that only who asks for them gets.
-    groups = {"debug": ".debug.json", "ir": ".ir.txt", "manifest": ".manifest.json", "report": ".report.html"}
+    groups = {
+        "debug": ".debug.json",
+        "ir": ".ir.txt",
+        "manifest": ".manifest.json",
+        "reasons": ".reasons.txt",
+        "report": ".report.html",
+    }
     asserts.equals(env, sorted([name + ".pte"] + [name + suffix for suffix in groups.values()]), names_of(action.outputs))
     weights = [info.weights] if ctx.attr.external_weights else []
     asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
@@ -25,18 +42,28 @@ def _lowering_test_impl(ctx):
         asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
         asserts.equals(env, name + suffix, getattr(info, group).basename)
 
+    backends = ctx.attr.backends or [ctx.attr.backend]
     asserts.equals(env, ctx.attr.backend, info.backend)
+    asserts.equals(env, [backend for backend in backends if backend != "portable"], info.backends)
     asserts.equals(env, ctx.attr.options, info.options)
     asserts.equals(env, "mlp.pt2", info.exported.program.basename)
 
     flags = flags_of(action)
-    asserts.equals(env, [ctx.attr.backend], flags["backend"])
+    asserts.equals(env, backends, flags["backend"])
     asserts.equals(
         env,
         ["%s=%s" % (option, value) for option, value in ctx.attr.options.items()],
         flags.get("option", []),
     )
     asserts.equals(env, ctx.attr.require_full_delegation, "require-full-delegation" in flags)
+
+    # What is delegated: the flags of the rules that are set, and no others.
+    delegation = {
+        flag: flags[flag]
+        for flag in _DELEGATION_FLAGS
+        if flag in flags
+    }
+    asserts.equals(env, ctx.attr.delegation, delegation)
     asserts.equals(env, ctx.attr.external_weights, "external-weights" in flags)
     for flag, value in dict({"constant-alignment": "16", "segment-alignment": "128"}, **ctx.attr.layout).items():
         asserts.equals(env, [value], flags[flag])
@@ -53,6 +80,8 @@ _lowering_test = analysistest.make(
     _lowering_test_impl,
     attrs = {
         "backend": attr.string(),
+        "backends": attr.string_list(),
+        "delegation": attr.string_list_dict(),
         "expected_inputs": attr.string_list(),
         "external_weights": attr.bool(),
         "layout": attr.string_dict(),
@@ -81,6 +110,58 @@ def lowering_tests(name):
         program = "//tests/rules/models:mlp",
         tags = ["manual"],
         deps = ["//tests/rules/models:activation"],
+    )
+    delegate_program(
+        name = "mlp_several",
+        backends = ["tests.rules.models.activation:backend", "mps"],
+        options = {
+            "mps.precision": "fp16",
+            "tests.rules.models.activation:backend.level": "2",
+        },
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+        deps = ["//tests/rules/models:activation"],
+    )
+    mps_program(
+        name = "mlp_ruled",
+        all_or_nothing = True,
+        allow_modules = ["layers.*"],
+        allow_operators = ["aten.*"],
+        block_modules = ["layers.1", "layers.2"],
+        block_operators = ["aten.relu"],
+        maximum_delegates = 2,
+        method_backends = {"forward": ["mps"]},
+        minimum_nodes = 3,
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+    )
+    _lowering_test(
+        name = name + "_several",
+        size = "small",
+        backend = "tests.rules.models.activation:backend, mps",
+        backends = ["tests.rules.models.activation:backend", "mps"],
+        options = {
+            "mps.precision": "fp16",
+            "tests.rules.models.activation:backend.level": "2",
+        },
+        target_under_test = ":mlp_several",
+    )
+    _lowering_test(
+        name = name + "_ruled",
+        size = "small",
+        backend = "mps",
+        delegation = {
+            "all-or-nothing": [""],
+            "allow-module": ["layers.*"],
+            "allow-operator": ["aten.*"],
+            "block-module": ["layers.1", "layers.2"],
+            "block-operator": ["aten.relu"],
+            "maximum-delegates": ["2"],
+            "method-backend": ["forward=mps"],
+            "minimum-nodes": ["3"],
+        },
+        options = {"precision": "fp32"},
+        target_under_test = ":mlp_ruled",
     )
     _lowering_test(
         name = name + "_mps",
@@ -121,5 +202,16 @@ def lowering_tests(name):
     )
     native.test_suite(
         name = name,
-        tests = [name + suffix for suffix in ["_mps", "_mps_fp16", "_plugin", "_portable", "_portable_external"]],
+        tests = [
+            name + suffix
+            for suffix in [
+                "_mps",
+                "_mps_fp16",
+                "_plugin",
+                "_portable",
+                "_portable_external",
+                "_ruled",
+                "_several",
+            ]
+        ],
     )

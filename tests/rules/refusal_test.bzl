@@ -27,6 +27,10 @@ def refusal_tests(name):
     delegate_program(name = "unknown_backend", backend = "mpz", program = program, tags = ["manual"])
     delegate_program(name = "unknown_option", backend = "portable", options = {"precision": "fp16"}, program = program, tags = ["manual"])
     mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
+    mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
+    mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
+    delegate_program(name = "unclear_option", backends = ["a:B", "mps"], options = {"precision": "fp16"}, program = program, tags = ["manual"])
+    delegate_program(name = "misplaced_portable", backends = ["portable", "mps"], program = program, tags = ["manual"])
     exported_program(name = "entry_without_function", srcs = sources, entry = "mlp", tags = ["manual"])
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
@@ -36,7 +40,11 @@ def refusal_tests(name):
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
+        "misplaced_portable": ["error DC401", "portable stands among several backends: portable, mps"],
+        "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
+        "unclear_option": ["error DC414", "option \"precision\" does not say", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],
+        "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16"],
     }

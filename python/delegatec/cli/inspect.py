@@ -37,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what `lower --debug` wrote with the .pte, for --lines",
     )
     parser.add_argument(
-        "--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own, for its blobs"
+        "--backend",
+        action="append",
+        default=[],
+        metavar="MODULE:ATTRIBUTE",
+        help="a backend of one's own, for its blobs",
     )
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
@@ -103,13 +107,13 @@ def _lines(path: str) -> str:
 
 
 def _backends(arguments: argparse.Namespace) -> BackendRegistry:
-    """The backends that come with the compiler, and the one of `--backend`."""
+    """The backends that come with the compiler, and those of `--backend`."""
     from delegatec.backends import builtin_backends
 
     registry = builtin_backends()
-    if arguments.backend:
-        sys.path[:0] = arguments.import_path
-        registry.resolve(arguments.backend)
+    sys.path[:0] = arguments.import_path
+    for backend in arguments.backend:
+        registry.resolve(backend)
     return registry
 
 

@@ -16,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program")
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that was made of it")
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the weights that it has outside of it")
-    parser.add_argument("--backend", default="", metavar="MODULE:ATTRIBUTE", help="a backend of one's own")
+    parser.add_argument(
+        "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="a backend of one's own"
+    )
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="where it is imported from"
     )
@@ -41,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     sys.path[:0] = arguments.import_path
     registry = builtin_backends()
-    if arguments.backend:
-        registry.resolve(arguments.backend)
+    for backend in arguments.backend:
+        registry.resolve(backend)
     model = archive.load(arguments.program)
     result = verify_program(
         arguments.pte,

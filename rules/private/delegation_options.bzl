@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes that say what of a program is delegated, and to whom.
+
+`delegatec.delegation.rules` is the authority; what can be known is checked before anything is built.
+"""
+
+DELEGATION_ATTRS = {
+    "all_or_nothing": attr.bool(
+        default = False,
+        doc = "Whether nothing of a method is delegated unless all of it is.",
+    ),
+    "allow_modules": attr.string_list(
+        doc = "Delegates only what runs in these modules of the model, such as `encoder.layer.0`; wildcards `* ? [ ]`. All if empty.",
+    ),
+    "allow_operators": attr.string_list(
+        doc = "Delegates only these operators of the edge program, such as `aten.add` or `aten.add.Tensor`; wildcards `* ? [ ]`. All if empty.",
+    ),
+    "block_modules": attr.string_list(
+        doc = "Does not delegate what runs in these modules.",
+    ),
+    "block_operators": attr.string_list(
+        doc = "Does not delegate these operators.",
+    ),
+    "maximum_delegates": attr.int(
+        default = -1,
+        doc = "How many delegates a method may have; the largest stay. -1 for as many as there are.",
+    ),
+    "method_backends": attr.string_list_dict(
+        doc = "Method -> its backends, in order of priority, for methods that have others than the rest; `[\"portable\"]` for none.",
+    ),
+    "minimum_nodes": attr.int(
+        default = 1,
+        doc = "How many operators a delegate has at least; smaller ones are not made.",
+    ),
+    "require_full_delegation": attr.bool(
+        default = False,
+        doc = "Whether an operator that no backend takes is an error, instead of running on the CPU.",
+    ),
+}
+
+_LISTS = ["allow_modules", "allow_operators", "block_modules", "block_operators"]
+
+def add_delegation_arguments(ctx, args):
+    """Adds the flags for these attributes, as far as the rule has them.
+
+    Args:
+        ctx: the rule's context.
+        args: Args of the compiler.
+    """
+    if not hasattr(ctx.attr, "minimum_nodes"):
+        return
+    for name, least in {"maximum_delegates": -1, "minimum_nodes": 1}.items():
+        if getattr(ctx.attr, name) < least:
+            fail("\n".join([
+                "",
+                "%s: error DC412: %s cannot be %d" % (ctx.label, name, getattr(ctx.attr, name)),
+                "  expected: %d or more" % least,
+                "",
+            ]))
+    for method in sorted(ctx.attr.method_backends):
+        args.add_all(
+            ["%s=%s" % (method, backend) for backend in ctx.attr.method_backends[method]],
+            format_each = "--method-backend=%s",
+        )
+    for name in _LISTS:
+        args.add_all(getattr(ctx.attr, name), format_each = "--%s=%%s" % name[:-1].replace("_", "-"))
+    if ctx.attr.minimum_nodes != 1:
+        args.add(ctx.attr.minimum_nodes, format = "--minimum-nodes=%s")
+    if ctx.attr.maximum_delegates != -1:
+        args.add(ctx.attr.maximum_delegates, format = "--maximum-delegates=%s")
+    if ctx.attr.all_or_nothing:
+        args.add("--all-or-nothing")
+    if ctx.attr.require_full_delegation:
+        args.add("--require-full-delegation")
