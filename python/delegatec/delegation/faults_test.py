@@ -101,6 +101,8 @@ def test_a_partitioner_that_returns_something_else(plugin: ModuleType) -> None:
 
 def test_a_built_in_backend_that_raises_is_a_bug_of_ours() -> None:
     class Broken(EagerBackend):
+        __module__ = "delegatec.backends.broken"
+
         def preprocess(self, view: object, compile_specs: object) -> None:  # type: ignore[override]
             raise KeyError("ours")
 
