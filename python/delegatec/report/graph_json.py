@@ -32,6 +32,7 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy import functions
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.out_variants import VIEW_COPIES
 from delegatec.edge.program import EdgeProgram
 from delegatec.report.body_constants import as_input, lift_constants
 
@@ -64,6 +65,8 @@ MOVED_DTYPES: Final = {"UINT16": 14, "FLOAT8E5M2": 15, "FLOAT8E4M3FN": 16}
 LAST_COMMON_DTYPE: Final = 13
 # What is kept of a node's metadata. The rest names Python objects of the process that exported.
 _METADATA: Final = ("nn_module_stack", "stack_trace")
+# The tools run the program in eager, where a view of a view would see strides, which edge programs have not.
+_COPYING: Final = {f"torch.ops.{view}": f"torch.ops.{copy}" for view, copy in VIEW_COPIES.items()}
 # torch's own functions in expressions, such as FloorDiv.
 _FUNCTIONS: Final = {name: value for name, value in vars(functions).items() if isinstance(value, type)}
 
@@ -122,11 +125,12 @@ def _json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
 
 
 def _annotate(program: EdgeProgram, graph: schema.Graph) -> None:
-    """Leaves the metadata that the tools read, and adds debug handles; of bodies, too."""
+    """Leaves the metadata that the tools read, adds debug handles, makes views copies; in bodies, too."""
     nodes = {node.name: node for node in program.graph.nodes}
     bodies = {str(nodes[name].target): body for name, body in program.bodies.items()}
     for call in graph.nodes:
         call.metadata = {key: call.metadata[key] for key in _METADATA if key in call.metadata}
+        call.target = _COPYING.get(call.target, call.target)
         node = nodes.get(call.name or "")
         if node is not None and "debug_handle" in node.meta:
             call.metadata["debug_handle"] = str(node.meta["debug_handle"])
