@@ -12,6 +12,7 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.delegation.report import operator_name
 from delegatec.diagnostics import SourceLocation
+from delegatec.edge.control_flow import FORMS, operands
 from delegatec.edge.program import EdgeProgram
 from delegatec.report.manifest import GraphNode, Location
 
@@ -19,45 +20,82 @@ from delegatec.report.manifest import GraphNode, Location
 def operator_graph(program: EdgeProgram, delegates: Mapping[str, int]) -> tuple[GraphNode, ...]:
     """The operators and delegates of a program, in order; `getitem` and constants are left out.
 
+    Those in bodies of control flow stand in front of the call, which reads what its bodies return; what a
+    body takes is what the call is given. Their names have that of the body in front.
+
     Args:
         program: after delegation.
         delegates: name of the `get_attr` node -> number of the delegate.
     """
-    inputs = {
-        node
-        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
-        if spec.kind is InputKind.USER_INPUT
-    }
-    returned = {_origin(node) for node in program.output_node().all_input_nodes}
-    numbers: dict[Node, int] = {}
-    nodes: list[GraphNode] = []
-    for node in program.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
-        sources = list(dict.fromkeys(map(_origin, node.all_input_nodes)))
-        delegate = _delegate_of(node, delegates)
-        numbers[node] = len(nodes)
-        nodes.append(
-            GraphNode(
-                name=node.name,
-                operator=_name(node, delegate, program),
-                delegate=delegate,
-                inputs=tuple(numbers[source] for source in sources if source in numbers),
-                reads_input=any(source in inputs for source in sources),
-                is_output=node in returned,
-                location=_location(node),
+    graph = _OperatorGraph(program, delegates)
+    graph.add(program, "")
+    return tuple(graph.nodes)
+
+
+class _OperatorGraph:
+    """The nodes so far."""
+
+    def __init__(self, program: EdgeProgram, delegates: Mapping[str, int]) -> None:
+        self.nodes: list[GraphNode] = []
+        self._delegates = delegates
+        self._numbers: dict[Node, int] = {}
+        # input of a body -> what its call is given for it
+        self._operands: dict[Node, Node] = {}
+        self._inputs = {
+            node
+            for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
+            if spec.kind is InputKind.USER_INPUT
+        }
+        self._returned = {self._origin(node) for node in program.output_node().all_input_nodes}
+
+    def add(self, program: EdgeProgram, prefix: str) -> None:
+        """Adds the nodes of a program, or of a body whose operands are known."""
+        for node in program.graph.nodes:
+            if node.op != "call_function" or node.target is operator.getitem:
+                continue
+            read = list(node.all_input_nodes)
+            if node.target in FORMS:
+                read += self._add_bodies(program, node, prefix)
+            sources = list(dict.fromkeys(map(self._origin, read)))
+            delegate = _delegate_of(node, self._delegates)
+            self._numbers[node] = len(self.nodes)
+            self.nodes.append(
+                GraphNode(
+                    name=prefix + node.name,
+                    operator=_name(node, delegate, program),
+                    delegate=delegate,
+                    inputs=tuple(self._numbers[source] for source in sources if source in self._numbers),
+                    reads_input=any(source in self._inputs for source in sources),
+                    is_output=node in self._returned,
+                    location=_location(node),
+                )
             )
-        )
-    return tuple(nodes)
 
+    def _add_bodies(self, program: EdgeProgram, call: Node, prefix: str) -> list[Node]:
+        """Adds what a call runs; gives the nodes that its bodies return."""
+        returned: list[Node] = []
+        for attribute in call.all_input_nodes:
+            if attribute.name not in program.bodies:
+                continue
+            body = program.bodies[attribute.name]
+            for node, operand in zip(body.user_inputs(), operands(call), strict=True):
+                if isinstance(operand, Node):
+                    self._operands[node] = operand
+            self.add(body, f"{prefix}{attribute.name}.")
+            returned += body.output_node().all_input_nodes
+        return returned
 
-def _origin(node: Node) -> Node:
-    """The node whose result a `getitem` takes apart."""
-    while node.op == "call_function" and node.target is operator.getitem:
-        source = node.args[0]
-        assert isinstance(source, Node)
-        node = source
-    return node
+    def _origin(self, node: Node) -> Node:
+        """The node that a `getitem` takes apart, or that an input of a body stands for."""
+        while True:
+            if node in self._operands:
+                node = self._operands[node]
+            elif node.op == "call_function" and node.target is operator.getitem:
+                source = node.args[0]
+                assert isinstance(source, Node)
+                node = source
+            else:
+                return node
 
 
 def _delegate_of(node: Node, delegates: Mapping[str, int]) -> int | None:
