@@ -19,6 +19,7 @@ from delegatec.program import write_program
 from tests.oracle.core_case import Case, Function
 from tests.oracle.core_dynamic import DYNAMIC
 from tests.oracle.core_elementwise import ELEMENTWISE
+from tests.oracle.core_sizes import SIZES
 from tests.oracle.core_state import STATEFUL
 from tests.oracle.core_static import STATIC
 from tests.oracle.oracle import OracleProgram
@@ -32,6 +33,7 @@ CASES = {
         ("static", STATIC),
         ("stateful", STATEFUL),
         ("dynamic", DYNAMIC),
+        ("sizes", SIZES),
     )
     for name, case in cases.items()
 }

@@ -46,6 +46,7 @@ CODES: Final[dict[str, str]] = {
     "DC203": "A dimension is dynamic without an upper bound.",
     "DC205": "The program has a construct that cannot be lowered yet.",
     "DC206": "A higher order operator of torch is none of the control flow that a program has.",
+    "DC210": "An input is a number that is not the same in every call.",
     "DC215": "A tensor has more dimensions than the runtime takes.",
     "DC301": "A value has a type that a .pte program cannot hold.",
     "DC302": "An argument of an operator has a form that its kernel does not take.",

@@ -58,12 +58,20 @@ class Builder:
         return node
 
     def _materialise(self, value: Any) -> Any:
-        """The same arguments with nodes for symbolic sizes."""
-        if isinstance(value, torch.SymInt):
-            return self._sizes.node_of(value)
+        """The same arguments with nodes for symbolic numbers."""
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.number(value)
         if isinstance(value, (tuple, list)):
             return type(value)(self._materialise(item) for item in value)
         return value
+
+    def number(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+        """The node that computes a symbolic number, or a number where it is one.
+
+        Raises:
+            UnknownSizeError: if it does not follow from values of the program.
+        """
+        return self._sizes.node_of(value)
 
     def adopt(self, node: Node, val: Any) -> None:
         """Gives a fresh node its value and what it inherits from the anchor."""
@@ -91,6 +99,7 @@ class Builder:
         """The same value with row-major strides."""
         if isinstance(val, (tuple, list)):
             return type(val)(self.dense(item) for item in val)
+        # of a size that depends on data torch cannot say whether its strides are row-major
         if not isinstance(val, torch.Tensor) or is_contiguous_or_false(val):
             return val
         with self.fake_mode:

@@ -20,7 +20,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import _ShapeEnvGuardError
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -31,7 +31,7 @@ from delegatec.edge.decompositions import FUNCTIONS, RULES, Function
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
-from delegatec.edge.symbols import UnknownSizeError
+from delegatec.edge.symbols import COMPUTED, UnknownSizeError
 
 aten = torch.ops.aten
 
@@ -61,6 +61,8 @@ def decompose(
                 if _apply(builder.at(node), node, templates):
                     # what was just made may itself have a decomposition
                     following = before.next
+            elif _is_other_number(node):
+                _recompute(builder.at(node), node)
             node = following
 
 
@@ -101,6 +103,26 @@ def _is_linear_of_vector(node: Node) -> bool:
     return node.target is aten.linear.default and len(shape(bind(node)["weight"])) == 1
 
 
+def _is_other_number(node: Node) -> bool:
+    """Whether a node computes a number by a function that the runtime does not have as such."""
+    return (
+        node.op == "call_function"
+        and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+        and not isinstance(node.target, OpOverload)
+        and node.target is not operator.getitem
+        and node.target not in COMPUTED
+    )
+
+
+def _recompute(builder: Builder, node: Node) -> None:
+    try:
+        number = builder.number(node.meta["val"])
+    except UnknownSizeError as error:
+        raise DelegatecError([_unknown_size(node, error)]) from None
+    node.replace_all_uses_with(number)
+    node.graph.erase_node(node)
+
+
 def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
     assert isinstance(node.target, OpOverload)
     if _is_empty(node):
@@ -118,6 +140,8 @@ def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
         raise DelegatecError([_unknown_size(node, error)]) from None
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None
+    except GuardOnDataDependentSymNode as error:
+        raise DelegatecError([_data_dependent(node, error)]) from None
     if results is None:
         return False
     replace(node, results)
@@ -141,6 +165,17 @@ def _fixed_size(node: Node) -> Diagnostic:
         node=node.name,
         expected="an operator that has the same decomposition for all sizes",
         help="make the dimension static, or write the operator with others",
+    )
+
+
+def _data_dependent(node: Node, error: GuardOnDataDependentSymNode) -> Diagnostic:
+    return Diagnostic(
+        "DC205",
+        f"whether {error.cond} holds decides how {node.target} is computed, and it depends on data",
+        location=node.meta.get("source"),
+        node=node.name,
+        expected="sizes that follow from the sizes of the inputs",
+        help="avoid operators whose output shape depends on data, such as nonzero and masked_select",
     )
 
 

@@ -3,32 +3,61 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, Final
 
 import sympy
 import torch
 from torch.fx import Node
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
+from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-_BINARY: Final[dict[Any, Any]] = {
+# Functions on numbers that the runtime computes; `program/symbolic.py` has their primitives.
+COMPUTED: Final = frozenset(
+    {
+        *(operator.add, operator.sub, operator.mul, operator.neg, operator.truediv),
+        *(operator.floordiv, operator.mod, torch.sym_max, torch.sym_min),
+        *(operator.eq, operator.ge, operator.gt, operator.le, operator.lt, operator.ne),
+        *(torch.sym_float, torch.sym_ite, torch.sym_not, math.ceil, math.trunc, round),
+    }
+)
+
+_FOLDED: Final[dict[Any, Any]] = {
     sympy.Add: operator.add,
     sympy.Mul: operator.mul,
-    FloorDiv: operator.floordiv,
-    Mod: operator.mod,
-    PythonMod: operator.mod,
-    Max: torch.sym_max,
-    Min: torch.sym_min,
+    symbolic.Max: torch.sym_max,
+    symbolic.Min: torch.sym_min,
+    sympy.Max: torch.sym_max,
+    sympy.Min: torch.sym_min,
+}
+
+_DIRECT: Final[dict[Any, Any]] = {
+    symbolic.FloorDiv: operator.floordiv,
+    symbolic.CleanDiv: operator.floordiv,
+    symbolic.Mod: operator.mod,
+    symbolic.PythonMod: operator.mod,
+    symbolic.IntTrueDiv: operator.truediv,
+    symbolic.FloatTrueDiv: operator.truediv,
+    symbolic.ToFloat: torch.sym_float,
+    symbolic.CeilToInt: math.ceil,
+    symbolic.TruncToInt: math.trunc,
+    symbolic.RoundToInt: round,
+    sympy.Eq: operator.eq,
+    sympy.Ge: operator.ge,
+    sympy.Gt: operator.gt,
+    sympy.Le: operator.le,
+    sympy.Lt: operator.lt,
+    sympy.Not: torch.sym_not,
 }
 
 
 class UnknownSizeError(Exception):
-    """A symbolic size that no input has, such as one that depends on data."""
+    """A symbolic size that no value of the program has, or by a function that the runtime does not have."""
 
 
 def sizes_key(value: Any) -> tuple[int | str, ...]:
@@ -50,71 +79,96 @@ def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
 
 
 class SizeNodes:
-    """Creates, once each, the nodes that compute symbolic sizes, in front of everything else."""
+    """Creates, once each, the nodes that compute symbolic numbers, as far to the front as they can be."""
 
     def __init__(self, program: EdgeProgram) -> None:
         self._program = program
         self._nodes: dict[str, Any] = {}
 
-    def node_of(self, size: torch.SymInt) -> Any:
-        """The node that computes `size`, or a number where it is one.
+    def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+        """The node that computes a symbolic number, or a number where it is one.
 
         Raises:
-            UnknownSizeError: if it does not follow from the shapes of the inputs.
+            UnknownSizeError: if it does not follow from values of the program.
         """
-        return self._of(size.node.expr, size)
+        return self._of(size.node.expr)
 
-    def _of(self, expression: Any, like: torch.SymInt) -> Any:
+    def _of(self, expression: Any) -> Any:
         if expression.is_Integer:
             return int(expression)
+        if expression.is_Float or expression.is_Rational:
+            return float(expression)
+        if expression in (sympy.true, sympy.false):
+            return bool(expression)
         key = str(expression)
         if key not in self._nodes:
-            self._nodes[key] = self._create(expression, like)
+            self._nodes[key] = self._create(expression)
         return self._nodes[key]
 
-    def _create(self, expression: Any, like: torch.SymInt) -> Node:
+    def _create(self, expression: Any) -> Any:
+        function, operands = expression.func, expression.args
         if expression.is_Symbol:
             return self._create_symbol(expression)
-        function, operands = _BINARY.get(expression.func), expression.args
-        if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
-            function, operands = operator.mul, (expression.base,) * int(expression.exp)
-        if function is None:
-            raise UnknownSizeError(str(expression))
-        result, *rest = (self._of(operand, like) for operand in operands)
-        for operand in rest:
-            result = self._apply(function, result, operand)
-        assert isinstance(result, Node)
-        return result
+        if function in (sympy.Pow, symbolic.PowByNatural) and operands[1].is_Integer and operands[1] > 0:
+            function, operands = sympy.Mul, (operands[0],) * int(operands[1])
+        if function in _FOLDED:
+            result, *rest = (self._of(operand) for operand in operands)
+            for operand in rest:
+                result = self._apply(_FOLDED[function], result, operand)
+            return result
+        if function in _DIRECT:
+            return self._apply(_DIRECT[function], *(self._of(operand) for operand in operands))
+        if function is sympy.Ne:
+            return self._apply(torch.sym_not, self._of(sympy.Eq(*operands)))
+        if function is symbolic.FloorToInt:
+            # the runtime rounds up only
+            negative = self._apply(operator.neg, self._of(operands[0]))
+            return self._apply(operator.neg, self._apply(math.ceil, negative))
+        if function is symbolic.Where:
+            return self._apply(torch.sym_ite, *(self._of(operand) for operand in operands))
+        if function is sympy.Piecewise and len(operands) == 2 and operands[1].args[1] == sympy.true:
+            (yes, condition), (no, _) = (operand.args for operand in operands)
+            return self._apply(torch.sym_ite, *(self._of(each) for each in (condition, yes, no)))
+        raise UnknownSizeError(str(expression))
 
     def _create_symbol(self, symbol: Any) -> Node:
-        """Reads a symbol off an input: a size that is the symbol, a multiple of it, or that plus a number."""
-        for placeholder in self._program.user_inputs():
-            val = placeholder.meta["val"]
-            if isinstance(val, torch.SymInt) and val.node.expr == symbol:
-                return placeholder
+        """Reads a symbol off a number that is it, or a size that is a multiple of it, plus a number perhaps.
+
+        Inputs first; a symbol that depends on data is that of another node.
+        """
+        later = (node for node in self._program.graph.nodes if node.op == "call_function")
+        for source in (*self._program.user_inputs(), *later):
+            val = source.meta.get("val")
+            if isinstance(val, (torch.SymInt, torch.SymFloat)) and val.node.expr == symbol:
+                return source
             for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
                 if not isinstance(size, torch.SymInt):
                     continue
                 factor = size.node.expr.coeff(symbol)
                 rest = size.node.expr - factor * symbol
-                if factor.is_Integer and factor > 0 and rest.is_Integer:
-                    node = self._insert(aten.sym_size.int, (placeholder, dim), size)
+                if factor.is_Integer and factor > 0 and rest.is_Integer and self._makes(source, symbol):
+                    node = self._insert(aten.sym_size.int, (source, dim), size)
                     if rest != 0:
                         node = self._apply(operator.sub, node, int(rest))
                     return node if factor == 1 else self._apply(operator.floordiv, node, int(factor))
         raise UnknownSizeError(str(symbol))
 
-    def _apply(self, function: Any, *operands: Any) -> Node:
+    @staticmethod
+    def _makes(source: Node, symbol: Any) -> bool:
+        """Whether a node is an input, or the first one with a symbol, which then depends on its data."""
+        return source.op == "placeholder" or symbol in (source.meta.get("unbacked_bindings") or {})
+
+    def _apply(self, function: Any, *operands: Any) -> Any:
         values = [item.meta["val"] if isinstance(item, Node) else item for item in operands]
+        if not any(isinstance(item, Node) for item in operands):
+            return function(*values)
         return self._insert(function, operands, function(*values))
 
     def _insert(self, target: Any, args: tuple[Any, ...], val: Any) -> Node:
         graph = self._program.graph
-        known = [node for node in self._nodes.values() if isinstance(node, Node)]
-        anchor = known[-1] if known else self._program.placeholders()[-1]
         made = [node for node in args if isinstance(node, Node) and node.op == "call_function"]
-        order = {node: position for position, node in enumerate(graph.nodes)}
-        anchor = max([anchor, *made], key=order.__getitem__)
+        order = {node: position for position, node in enumerate(graph.nodes)} if len(made) > 1 else {}
+        anchor = max(made, key=order.__getitem__) if order else [*self._program.placeholders(), *made][-1]
         with graph.inserting_after(anchor):
             node = graph.call_function(target, args)
         node.meta["val"] = val

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,8 @@ from torch.export import Dim
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram
-from delegatec.edge.symbols import SizeNodes, UnknownSizeError, sizes_key, upper_bound
-from delegatec.edge.testing import assert_computes, edge
+from delegatec.edge.symbols import COMPUTED, SizeNodes, UnknownSizeError, sizes_key, upper_bound
+from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten
 ROWS, COLUMNS = Dim("rows", min=2, max=8), Dim("columns", min=3, max=9)
@@ -73,11 +74,55 @@ def test_one_node_for_equal_expressions() -> None:
     program.graph.lint()
 
 
-def test_sizes_of_data_are_unknown() -> None:
-    program = edge(lambda x: (x > 0).nonzero(), torch.ones(4))
-    (node,) = program.graph.find_nodes(op="call_function", target=aten.nonzero.default)
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda n: (n + 1) // 3 * 2 - n % 4, id="division"),
+        pytest.param(lambda n: (n / 3, n * 0.5, 2.5 - n), id="fractions"),
+        pytest.param(
+            lambda n: (math.ceil(n / 3), math.floor(n * 0.7), int(n * 0.7), round(n * 0.7)), id="whole"
+        ),
+        pytest.param(lambda n: (n > 4, n >= 4, n == 5, n != 5, n < 7), id="comparisons"),
+        pytest.param(lambda n: torch.sym_ite(n > 4, n, 3 * n), id="choice"),
+        pytest.param(lambda n: (max(n, 6), min(n, 6), n**3, -n), id="more"),
+    ],
+)
+def test_numbers_are_computed_by_what_the_runtime_has(function: Callable[[Any], Any]) -> None:
+    program = edge(lambda x: function(x.shape[0]), torch.ones(5), dynamic_shapes=({0: ROWS},))
+    targets = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    assert targets - {aten.sym_size.int} <= COMPUTED
+    for rows in (2, 5, 8):
+        assert_computes(program, function(rows), torch.ones(rows))
+
+
+def test_a_number_of_a_tensor_is_a_symbol() -> None:
+    def function(x: torch.Tensor, count: torch.Tensor) -> Any:
+        n: Any = count.item()
+        torch._check(n >= 0)
+        torch._check(n <= 4)
+        return x[:n].reshape(-1), n * 2
+
+    program = edge(function, torch.ones(4, 3), torch.tensor(2))
+    assert aten._local_scalar_dense.default in called(program) and aten.item.default not in called(program)
+    for n in (0, 3, 4):
+        assert_computes(program, (torch.ones(3 * n), 2 * n), torch.ones(4, 3), torch.tensor(n))
+
+
+def test_sizes_of_data_are_read_off_the_tensor_that_has_them() -> None:
+    def function(x: torch.Tensor) -> Any:
+        found = (x > 0).nonzero()
+        return found.reshape(-1) + 1
+
+    program = edge(function, torch.ones(4, 3))
+    x = torch.eye(4, 3)
+    assert_computes(program, function(x), x)
+
+
+def test_a_symbol_of_another_program_is_unknown() -> None:
+    program = edge(torch.relu, torch.ones(4))
+    other = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS},))
     with pytest.raises(UnknownSizeError):
-        SizeNodes(program).node_of(node.meta["val"].shape[0])
+        SizeNodes(program).node_of(other.placeholders()[0].meta["val"].shape[0])
 
 
 def test_upper_bounds() -> None:

@@ -58,6 +58,6 @@ def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
             target is operator.getitem
             or target is delegate_call
             or isinstance(target, HigherOrderOperator)
-            or getattr(target, "__module__", "") in ("_operator", "math", "torch")
+            or getattr(target, "__module__", "") in ("_operator", "builtins", "math", "torch")
         )
         assert known, f"{node.name} calls {target}, which is no operator"

@@ -34,6 +34,7 @@ PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
     operator.neg: ("executorch_prim::neg", "Scalar"),
     operator.sub: ("executorch_prim::sub", "Scalar"),
     operator.truediv: ("executorch_prim::truediv", "Scalar"),
+    round: ("executorch_prim::round", "Scalar"),
     torch.ops.aten._local_scalar_dense.default: ("aten::_local_scalar_dense", ""),
     torch.ops.aten.sym_size.int: ("aten::sym_size", "int"),
     torch.sym_float: ("executorch_prim::sym_float", "Scalar"),
@@ -61,7 +62,8 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
     """Finds dimensions, in a program and in its bodies, that memory cannot be planned for.
 
     Returns:
-        DC203 for each symbol without an upper bound, at the first node that has it.
+        DC203 for each symbol without an upper bound, at the first node that has it; DC210 for each input that
+        is a number and changes: the runtime (1.4.1, method.cpp) takes only the one that is in the program.
     """
     found: dict[str, Node] = {}
     known: set[Any] = set()
@@ -75,7 +77,17 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
                     if not symbols <= known:
                         known |= symbols
                         found[str(size)] = node
+    numbers = [node for node in program.user_inputs() if is_symbolic(node.meta["val"])]
     return [
+        Diagnostic(
+            "DC210",
+            f"input {node.name} is a number that is dynamic",
+            node=node.name,
+            expected="numbers that are the same in every call, and tensors",
+            help=f"pass a tensor of 0 dims, and call {node.name}.item() where its number is wanted",
+        )
+        for node in numbers
+    ] + [
         Diagnostic(
             "DC203",
             f"dimension {symbol} of {node.name} has no upper bound",

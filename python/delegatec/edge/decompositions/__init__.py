@@ -10,6 +10,7 @@ from delegatec.edge.decompositions import (
     convolution_3d,
     cumulative,
     elementwise,
+    interpolation,
     linear,
     lookup,
     matrices,
@@ -32,6 +33,7 @@ RULES: Final[RuleTable] = merge(
     convolution.RULES,
     convolution_3d.RULES,
     elementwise.RULES,
+    interpolation.RULES,
     linear.RULES,
     normalization.RULES,
     pooling.RULES,
@@ -42,6 +44,7 @@ RULES: Final[RuleTable] = merge(
 FUNCTIONS: Final[FunctionTable] = merge(
     arithmetic.FUNCTIONS,
     cumulative.FUNCTIONS,
+    interpolation.FUNCTIONS,
     lookup.FUNCTIONS,
     matrices.FUNCTIONS,
     pooling_nd.FUNCTIONS,

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import shape
 from delegatec.edge.builder import Builder
+from delegatec.edge.decompositions.dynamic import padded
 from delegatec.edge.decompositions.rule import Function, RuleTable
 
 aten = torch.ops.aten
@@ -39,15 +40,18 @@ def _convolution(
         x = _spread(x, stride[0])
         before, after, step = reach - padding[0], reach - padding[0] + output_padding[0], 1
         weight = weight.flip(2)
-    x = torch.constant_pad_nd(x, [0, 0, 0, 0, before, after])
+    # a negative amount takes elements away
+    x = padded(x, 2, max(before, 0), max(after, 0))
+    x = x.narrow(2, max(-before, 0), x.shape[2] - max(-before, 0) - max(-after, 0))
     batch, channels, depth, height, width = x.shape
+    # torch cannot tell that strided slices of a dynamic size are of one size: all outputs, then some of them
+    skipped = 1 if isinstance(depth, int) else step
+    step = step // skipped
     outputs = (depth - reach - 1) // step + 1
     # [N, C, taps, outputs, H, W]
+    starts = [tap * dilation[0] for tap in range(taps)]
     windows = torch.stack(
-        [
-            x[:, :, tap * dilation[0] : tap * dilation[0] + (outputs - 1) * step + 1 : step]
-            for tap in range(taps)
-        ],
+        [x[:, :, start : start + (outputs - 1) * step + 1 : step] for start in starts],
         2,
     )
     images = windows.permute(0, 3, 1, 2, 4, 5).reshape(batch * outputs, channels * taps, height, width)
@@ -59,7 +63,7 @@ def _convolution(
     result = aten.convolution.default(
         *(images, kernel, bias, stride[1:], padding[1:], dilation[1:], transposed, output_padding[1:], groups)
     )
-    planes = result.reshape(batch, outputs, *result.shape[1:])
+    planes = result.reshape(batch, outputs, *result.shape[1:])[:, ::skipped]
     return planes.permute(0, 2, 1, 3, 4)  # type: ignore[no-any-return]
 
 
@@ -68,7 +72,7 @@ def _spread(x: Tensor, step: int) -> Tensor:
     if step == 1:
         return x
     size = x.shape[2]
-    apart = torch.constant_pad_nd(x.unsqueeze(3), [0, 0, 0, 0, 0, step - 1])
+    apart = padded(x.unsqueeze(3), 3, 0, step - 1)
     return apart.reshape(*x.shape[:2], size * step, *x.shape[3:]).narrow(2, 0, (size - 1) * step + 1)
 
 

@@ -15,17 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from delegatec.edge.decompositions.dynamic import largest, padded
 from delegatec.edge.decompositions.rule import FunctionTable
 
 aten = torch.ops.aten
-
-
-def largest(size: Any) -> int | None:
-    """The largest value of a size; None where it has none."""
-    if isinstance(size, int):
-        return size
-    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
-    return int(upper) if upper.is_finite and upper < 2**31 else None
 
 
 def _scan(
@@ -45,9 +38,8 @@ def _scan(
         return NotImplemented
     step = 1
     while step < most:
-        padding = [0, 0] * (values[0].dim() - 1 - dim) + [step, 0]
         before = [
-            torch.constant_pad_nd(value, padding, fill).narrow(dim, 0, size)
+            padded(value, dim, step, 0, fill).narrow(dim, 0, size)
             for value, fill in zip(values, neutral, strict=True)
         ]
         values = combine(before, values)

@@ -47,6 +47,11 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
     return rule
 
 
+def _item(b: Builder, node: Node) -> Node:
+    """The number of a tensor; traced, it would be another symbol."""
+    return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
+
+
 def _relu6(b: Builder, node: Node) -> Node:
     return b.call(aten.hardtanh.default, node.args[0], 0, 6, val=node.meta["val"])
 
@@ -110,6 +115,7 @@ RULES: RuleTable = {
     aten.clamp_max.default: _clamp,
     aten.hardsigmoid.default: _hard_gate,
     aten.hardswish.default: _hard_gate,
+    aten.item.default: _item,
     aten.relu6.default: _relu6,
     aten.remainder.Scalar: _integer_remainder,
     aten.remainder.Tensor: _integer_remainder,

@@ -83,6 +83,18 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     },
     aten.cumprod.default: [(X, 1), (ODD, -1), (NUMBERS.int(), 1), (X, 0, {"dtype": torch.float64})],
     aten.logcumsumexp.default: [(X * 50, -1), (ODD, 1), (torch.full((4,), -INF), 0)],
+    # interpolation
+    aten.cosine_similarity.default: [
+        (X, X.flip(1)),
+        (X, _noise(3, 1), 2),
+        (X.double(), X, -1, 2.0),
+        (X, X * 0),
+    ],
+    aten.upsample_bicubic2d.vec: [
+        (VOLUME[0], size, corners, scales)
+        for size, scales in (([9, 4], None), ([6, 7], None), (None, [1.5, 2.0]), (None, [0.6, 1.0]))
+        for corners in (True, False)
+    ],
     # lookup
     **{
         operator: [

@@ -14,7 +14,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from delegatec.edge.decompositions.dynamic import at_most
 from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -39,9 +41,7 @@ def _scatter_reduce(
     if x.dim() == 0:
         x, index, src = x.reshape(1), index.reshape(-1), src.reshape(-1)
         return _scatter_reduce(x, 0, index, src, reduce, include_self=include_self).reshape([])
-    if not all(isinstance(size, int) for size in (*x.shape, *index.shape)):
-        return NotImplemented
-    if index.numel() == 0:
+    if any(isinstance(size, int) and size == 0 for size in index.shape):
         return x.clone()
     dim = dim % x.dim()
     src = src[tuple(slice(size) for size in index.shape)]
@@ -53,7 +53,7 @@ def _scatter_reduce(
         own = torch.ones_like(x) if include_self else torch.ones_like(x).scatter(dim, index, 0)
         count = own.scatter_add(dim, index, torch.ones_like(src)).clamp(min=1)
         return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
-    if x.shape[dim] * index.numel() > _MOST_PAIRS:
+    if not at_most([x.shape[dim], *index.shape], _MOST_PAIRS):
         return NotImplemented
     return _dense(x, dim, index, src, reduce, include_self)
 
@@ -76,7 +76,7 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
         found = torch.where(hit.any(dim + 1), found, inner)
     result = found.to(x.dtype)
     for d in range(x.dim()):
-        if reached[d] != x.shape[d]:
+        if sizes_key([reached[d]]) != sizes_key([x.shape[d]]):
             rest = x[tuple(slice(size) for size in reached[:d])].narrow(
                 d, reached[d], x.shape[d] - reached[d]
             )
@@ -143,9 +143,9 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
 def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements are in each of `bins` ranges of one width; others count nowhere."""
     flat = x.reshape(-1)
-    if not isinstance(flat.shape[0], int) or flat.shape[0] * bins > _MOST_PAIRS:
+    if not at_most([flat.shape[0], bins], _MOST_PAIRS):
         return NotImplemented
-    if not flat.shape[0]:
+    if isinstance(flat.shape[0], int) and not flat.shape[0]:
         return torch.zeros([bins], dtype=x.dtype)
     low, high = torch.full([], min, dtype=x.dtype), torch.full([], max, dtype=x.dtype)
     if min == max == 0:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from delegatec.edge.decompositions.dynamic import padded
 from delegatec.edge.decompositions.rule import FunctionTable
 
 aten = torch.ops.aten
@@ -50,8 +51,7 @@ def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
     differs = later != earlier
     if x.is_floating_point():
         differs = differs & ~(torch.isnan(later) & torch.isnan(earlier))
-    padding = [0, 0] * (x.dim() - 1 - dim) + [1, 0]
-    group = torch.cumsum(torch.constant_pad_nd(differs.to(torch.int64), padding), dim) * size
+    group = torch.cumsum(padded(differs.to(torch.int64), dim, 1, 0), dim) * size
     return torch.topk(group + order, size, dim, largest=False).values - group
 
 
@@ -67,7 +67,9 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 def _pick(x: Tensor, at: int, dim: int, keepdim: bool) -> Tensor:
     if x.dim() == 0:
         return x
-    return x.narrow(dim, at, 1) if keepdim else x.select(dim, at)
+    # a size may be dynamic, and `select` then asks torch whether the position is within it
+    chosen = x.index_select(dim, torch.arange(at, at + 1))
+    return chosen if keepdim else chosen.squeeze(dim)
 
 
 def _median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:

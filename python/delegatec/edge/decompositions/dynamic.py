@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What functions of this package do with sizes that are known only at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def largest(size: Any) -> int | None:
+    """The largest value of a size; None where it has none."""
+    if isinstance(size, int):
+        return size
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(upper) if upper.is_finite and upper < 2**31 else None
+
+
+def at_most(sizes: Sequence[Any], limit: int) -> bool:
+    """Whether the product of sizes is never more than `limit`."""
+    product = 1
+    for size in sizes:
+        bound = largest(size)
+        if bound is None:
+            return False
+        product *= bound
+    return product <= limit
+
+
+def padded(x: Tensor, dim: int, before: Any, after: Any, fill: Any = 0) -> Tensor:
+    """More elements at the ends of one dimension; torch infers the shape of constant_pad_nd for one size."""
+    parts = [x]
+    for count, position in ((before, 0), (after, 2)):
+        if not isinstance(count, int) or count:
+            shape = [*x.shape[:dim], count, *x.shape[dim + 1 :]]
+            parts.insert(position, torch.full(shape, fill, dtype=x.dtype))
+    return torch.cat(parts, dim) if len(parts) > 1 else x
