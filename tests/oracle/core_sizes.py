@@ -122,6 +122,13 @@ def _case(function: Callable[[Tensor], Any]) -> Case:
 
 SIZES: dict[str, Case] = {
     **{name: _case(function) for name, function in (_ARITHMETIC | _OPERATORS).items()},
+    "found": Case(
+        lambda: Function(
+            lambda x: (x.nonzero(), x[x > 0] * 2, x[x > 0].sum(), x[(x[:, 0] > 0).nonzero().squeeze(1)])
+        ),
+        [(noise(4, 3, seed=seed).round(),) for seed in range(3)]
+        + [(torch.ones(4, 3),), (torch.zeros(4, 3),)],
+    ),
     "derived": Case(
         lambda: Function(lambda x, y: (x[1:] + y, x.view(-1), y.view(-1))),
         [(noise(n + 1, 3), noise(n, 3)) for n in (4, 2, 8)],

@@ -74,7 +74,10 @@ def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
     """The largest value of a size; None where it has none."""
     if not isinstance(size, torch.SymInt):
         return size
-    bound = bound_sympy(size.node.expr, program.range_constraints).upper
+    # of what depends on data, torch may know more: nonzero finds no more than there is
+    known = size.node.shape_env.var_to_range
+    ranges = {symbol: known[symbol] for symbol in size.node.expr.free_symbols if symbol in known}
+    bound = bound_sympy(size.node.expr, {**ranges, **program.range_constraints}).upper
     return int(bound) if bound.is_finite and bound < 2**31 else None
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch.export import Dim
 
-from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram
 from delegatec.edge.symbols import COMPUTED, SizeNodes, UnknownSizeError, sizes_key, upper_bound
 from delegatec.edge.testing import assert_computes, called, edge
@@ -79,9 +78,7 @@ def test_one_node_for_equal_expressions() -> None:
     [
         pytest.param(lambda n: (n + 1) // 3 * 2 - n % 4, id="division"),
         pytest.param(lambda n: (n / 3, n * 0.5, 2.5 - n), id="fractions"),
-        pytest.param(
-            lambda n: (math.ceil(n / 3), math.floor(n * 0.7), int(n * 0.7), round(n * 0.7)), id="whole"
-        ),
+        pytest.param(lambda n: (math.ceil(n / 3), math.floor(n * 0.7), round(n * 0.7)), id="whole"),
         pytest.param(lambda n: (n > 4, n >= 4, n == 5, n != 5, n < 7), id="comparisons"),
         pytest.param(lambda n: torch.sym_ite(n > 4, n, 3 * n), id="choice"),
         pytest.param(lambda n: (max(n, 6), min(n, 6), n**3, -n), id="more"),
@@ -146,6 +143,5 @@ def test_strides_of_a_shape_that_depends_on_data_are_not_asked_for() -> None:
         count: Any = x.sum().item()
         return torch.ones(4, count).T.reshape(-1)
 
-    with pytest.raises(DelegatecError) as caught:
-        edge(ones, torch.tensor([3]))
-    assert {problem.code for problem in caught.value.diagnostics} == {"DC205"}
+    program = edge(ones, torch.tensor([3]))
+    assert_computes(program, torch.ones(20), torch.tensor([5]))

@@ -87,7 +87,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.cosine_similarity.default: [
         (X, X.flip(1)),
         (X, _noise(3, 1), 2),
-        (X.double(), X, -1, 2.0),
+        (X.double(), X.double(), -1, 2.0),
         (X, X * 0),
     ],
     aten.upsample_bicubic2d.vec: [

@@ -84,7 +84,8 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
 
 def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     dtype = torch.result_type(x, y)
-    x, y = x.to(dtype), y.to(dtype)
+    # a vector of one element stands for one of equal elements, in its norm too
+    x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))
     norms = [torch.sqrt((each * each).sum(dim, keepdim=True)).clamp(min=eps) for each in (x, y)]
     return ((x / norms[0]) * (y / norms[1])).sum(dim)
 
