@@ -63,7 +63,9 @@ def _convolution(
     result = aten.convolution.default(
         *(images, kernel, bias, stride[1:], padding[1:], dilation[1:], transposed, output_padding[1:], groups)
     )
-    planes = result.reshape(batch, outputs, *result.shape[1:])[:, ::skipped]
+    planes = result.reshape(batch, outputs, *result.shape[1:])
+    if skipped > 1:
+        planes = planes.index_select(1, torch.arange(0, outputs, skipped))
     return planes.permute(0, 2, 1, 3, 4)  # type: ignore[no-any-return]
 
 
