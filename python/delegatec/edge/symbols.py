@@ -143,7 +143,7 @@ class SizeNodes:
         for source in (*self._program.user_inputs(), *later):
             val = source.meta.get("val")
             if isinstance(val, (torch.SymInt, torch.SymFloat)) and val.node.expr == symbol:
-                return source
+                return source  # type: ignore[no-any-return]
             for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
                 if not isinstance(size, torch.SymInt):
                     continue

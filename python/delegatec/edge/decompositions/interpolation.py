@@ -53,7 +53,7 @@ def _cubic(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: float 
     size = x.shape[dim]
     place = torch.arange(outputs, dtype=torch.float32)
     if align_corners:
-        place = place * ((size - 1) / torch.sym_max(outputs - 1, 1))
+        place = place * ((size - 1) / torch.sym_max(outputs - 1, 1))  # type: ignore[no-untyped-call]
     else:
         place = (place + 0.5) * (size / outputs if scale is None else 1 / scale) - 0.5
     start = torch.floor(place)
@@ -85,7 +85,7 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
 def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     dtype = torch.result_type(x, y)
     # a vector of one element stands for one of equal elements, in its norm too
-    x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))
+    x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))  # type: ignore[no-untyped-call]
     norms = [torch.sqrt((each * each).sum(dim, keepdim=True)).clamp(min=eps) for each in (x, y)]
     return ((x / norms[0]) * (y / norms[1])).sum(dim)
 
