@@ -107,6 +107,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         *((x, _noise(5, 4), bias) for x in (X, MATRIX, MATRIX[0], X[None]) for bias in (None, _noise(5))),
         (X[:, :1].permute(0, 2, 1).contiguous().permute(0, 2, 1), _noise(5, 4)),
         (X, _noise(4)),
+        (X, _noise(4), torch.tensor(0.5)),
     ],
     aten.matmul.default: [
         (MATRIX, MATRIX.T.contiguous()),
