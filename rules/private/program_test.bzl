@@ -54,8 +54,9 @@ output may differ from eager's by `atol + rtol * |eager|`, element by element.
             doc = "Relative tolerance.",
         ),
         seeds = attr.int(
-            default = 1,
-            doc = "How many random inputs are tried besides the model's example inputs.",
+            default = 3,
+            doc = "How many random inputs are tried besides the model's example inputs. Dynamic dimensions take " +
+                  "their least size in the first, their largest in the second, and any in those that follow.",
         ),
     ),
     test = True,

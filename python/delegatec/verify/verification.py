@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch.export import ExportedProgram
@@ -22,6 +22,8 @@ from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial, trials
 from delegatec.verify.interpreter import Backends, Interpreter
 
+_Value = TypeVar("_Value")
+
 
 @dataclass(frozen=True)
 class OutputResult:
@@ -32,6 +34,7 @@ class OutputResult:
         trial: which inputs: "example" or the seed.
         output: number of the output, counted from 0 in the flattened result; inputs that the model writes to
             are counted behind the outputs.
+        path: where it is in the result, such as "['logits']"; "" for a result that is one tensor.
         kind: its dtype and shape.
         comparison: how far it is from eager; None if shape or dtype differ.
     """
@@ -39,6 +42,7 @@ class OutputResult:
     method: str
     trial: str
     output: int
+    path: str
     kind: str
     comparison: Comparison | None
 
@@ -76,7 +80,16 @@ class Verification:
             verdict = "ok" if result.passed else "FAILED"
             if c is not None and c.passed and c.vacuous:
                 verdict = "ok, as zeros would be"
-            rows.append((result.method, str(result.output), result.kind, result.trial, *numbers, verdict))
+            rows.append(
+                (
+                    result.method,
+                    f"{result.output} {result.path}".strip(),
+                    result.kind,
+                    result.trial,
+                    *numbers,
+                    verdict,
+                )
+            )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join(lines)
@@ -177,20 +190,26 @@ def _verify_method(
             diagnostics += error.diagnostics
             return
         with torch.no_grad():
-            wanted = pytree.tree_leaves(eager(*trial.args, **trial.kwargs))
+            wanted = _named(eager(*trial.args, **trial.kwargs))
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
-        for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
-            _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+        for index, (a, (path, e)) in enumerate(zip(actual, expected, strict=True)):
+            _compare_output(name, trial, (index, path), a, e, tolerance, results, diagnostics)
         after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(inputs), "inputs")
-        for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True), start=len(expected)):
+        for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True)):
             # what the program, or the model, wrote to an input
             if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
-                _compare_output(name, trial, index, a, e, tolerance, results, diagnostics)
+                output = len(expected) + index, f"(input {index})"
+                _compare_output(name, trial, output, a, e, tolerance, results, diagnostics)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two tensors have the same bits."""
     return bytes(tensor_bytes(first.contiguous())) == bytes(tensor_bytes(second.contiguous()))
+
+
+def _named(result: Any) -> list[tuple[str, Any]]:
+    """The leaves of a result, each with where it is."""
+    return [(pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0]]
 
 
 def _verify_constants(
@@ -204,7 +223,7 @@ def _verify_constants(
     actual = interpreter.run([])
     for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
-            _compare_output(name, trial, index, a, e, (0.0, 0.0), results, diagnostics)
+            _compare_output(name, trial, (index, ""), a, e, (0.0, 0.0), results, diagnostics)
         elif repr(a) != repr(e):  # which tells 1 from 1.0 and True, and makes nan equal to itself
             message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
             diagnostics.append(Diagnostic(code="DC502", message=message))
@@ -212,9 +231,10 @@ def _verify_constants(
 
 def _vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
     """A diagnostic for each output whose comparison could not have failed, whatever the inputs."""
-    by_output: dict[tuple[str, int], list[OutputResult]] = {}
+    by_output: dict[tuple[str, str], list[OutputResult]] = {}
     for result in results:
-        by_output.setdefault((result.method, result.output), []).append(result)
+        output = f"{result.output} {result.path}".rstrip()
+        by_output.setdefault((result.method, output), []).append(result)
     return [
         Diagnostic(
             code="DC508",
@@ -229,24 +249,30 @@ def _vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
 def _compare_output(
     name: str,
     trial: Trial,
-    index: int,
+    output: tuple[int, str],
     actual: Any,
     expected: Any,
     tolerance: tuple[float, float],
     results: list[OutputResult],
     diagnostics: list[Diagnostic],
 ) -> None:
-    where = f"method {name!r}, {trial.name}, output {index}"
+    index, path = output
+    where = f"method {name!r}, {trial.name}, output {index} {path}".rstrip()
     if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
+        if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
+            if actual != expected:  # None, or text
+                message = f"{where} is {actual!r}; eager gives {expected!r}"
+                diagnostics.append(Diagnostic(code="DC502", message=message))
+            return
         actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
         actual = actual.to(expected.dtype)
     if _kind(actual) != _kind(expected):
-        results.append(OutputResult(name, trial.name, index, _kind(actual), None))
+        results.append(OutputResult(name, trial.name, index, path, _kind(actual), None))
         message = f"{where} is {_kind(actual)}; eager gives {_kind(expected)}"
         diagnostics.append(Diagnostic(code="DC503", message=message))
         return
     result = compare(actual, expected, atol=tolerance[0], rtol=tolerance[1])
-    results.append(OutputResult(name, trial.name, index, _kind(actual), result))
+    results.append(OutputResult(name, trial.name, index, path, _kind(actual), result))
     if not result.passed:
         diagnostics.append(
             Diagnostic(
@@ -267,11 +293,14 @@ def _kind(value: Any) -> str:
     return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
 
 
-def _matching(values: Sequence[Any], count: int, what: str) -> list[Any]:
-    """The values that a program takes or gives: all, or (where it leaves out constants) the tensors."""
+def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
+    """The values that a program takes or gives: all, or (where it leaves out constants) the tensors.
+
+    A value may have its name in front of it.
+    """
     if len(values) == count:
         return list(values)
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    tensors = [v for v in values if isinstance(v[1] if isinstance(v, tuple) else v, torch.Tensor)]
     if len(tensors) != count:
         _mismatch(f"{what}: the program has {count}, the model {len(values)}")
     return tensors

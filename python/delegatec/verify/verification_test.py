@@ -52,9 +52,36 @@ def test_a_wrong_program_names_the_worst_element(tmp_path: Path) -> None:
     assert not result.passed
     first = result.diagnostics[0]
     assert first.code == "DC502"
-    assert "example, output 0 (float32[4]): 4 of 4 elements" in first.message
+    assert "example, output 0 ['scaled'] (float32[4]): 4 of 4 elements" in first.message
     assert "element [3] is 12, eager gives 14" in first.message
     assert "FAILED" in result.table()
+
+
+class Nested(torch.nn.Module):
+    """Results in containers, of which some are nothing."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"hidden": [x + 1, (None, x * self.factor)], "none": None, "length": x.shape[0]}
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(2.0, False), (3.0, True)])
+def test_nested_outputs_go_by_their_paths(tmp_path: Path, factor: float, wrong: bool) -> None:
+    def exported(factor: float) -> ExportedProgram:
+        shapes = ({0: Dim("n", min=2, max=8)},)
+        return export(Nested(factor), (torch.tensor([1.0, 2.0, 3.0]),), dynamic_shapes=shapes)
+
+    path = tmp_path / "program.pte"
+    with open(path, "wb") as file:
+        write_program(lower({"forward": exported(2.0)}).emitted, file)
+    result = verify_program(path, {"forward": exported(factor)}, builtin_backends(), atol=1e-6, rtol=1e-6)
+    assert {r.path for r in result.results} == {"['hidden'][0]", "['hidden'][1][1]", "['length']"}
+    messages = [problem.message for problem in result.diagnostics]
+    assert bool(messages) == wrong
+    assert all("['hidden'][1][1]" in message for message in messages)
 
 
 def test_a_tolerance_that_anything_would_meet(tmp_path: Path) -> None:
