@@ -126,6 +126,7 @@ def _ir(lowered: Lowered) -> str:
 
 def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
     from delegatec.report.build import build_manifest
+    from delegatec.report.debug_map import debug_map
     from delegatec.report.html import render_html
     from delegatec.report.manifest import to_json
     from delegatec.report.reasons import format_reasons
@@ -144,7 +145,7 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
     if arguments.manifest:
         _write(arguments.manifest, to_json(manifest))
     if arguments.report:
-        _write(arguments.report, render_html(manifest))
+        _write(arguments.report, render_html(manifest, debug_map(lowered.sources, lowered.emitted)))
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))
 

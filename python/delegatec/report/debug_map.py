@@ -49,6 +49,11 @@ def sources_of(program: EdgeProgram) -> Sources:
 
 
 def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> str:
+    """The debug map of a program as JSON: what `debug_map` gives."""
+    return json.dumps(debug_map(sources, emitted), indent=1) + "\n"
+
+
+def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[str, Any]:
     """The debug map of a program.
 
     Args:
@@ -56,23 +61,26 @@ def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> s
         emitted: the program.
 
     Returns:
-        JSON, `{"methods": {name: {"handles", "instructions", "delegates"}}}`:
+        `{"methods": {name: {"handles", "instructions", "delegates"}}}`:
 
-        - handles: debug handle -> `{"node", "operator", "operators", "module", "source", "via"}`: node and
-          operator of the exported program; operators of the edge program that came of it; the module's path;
-          the user's line, and the line of a library below it.
+        - handles: debug handle, as text -> `{"node", "operator", "operators", "module", "source", "via"}`:
+          node and operator of the exported program; operators of the edge program that came of it; the
+          module's path; the user's line, and the line of a library below it.
         - instructions: in the order of the program, whose runtime reports the index:
           `{"calls", "handles", "outputs"}`: a kernel, or the name of a delegate; debug handles; how many
           values it computes.
         - delegates: `{"name", "backend", "instructions", "map"}`: indices of the instructions that call it;
-          the backend's identifier of each of its own instructions -> debug handles.
+          the backend's identifier of each of its own instructions, as text -> debug handles.
     """
-    methods = {
+    return {"methods": _methods(sources, emitted)}
+
+
+def _methods(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[str, Any]:
+    return {
         method.name: _method(method, sources[method.name])
         for method in emitted.methods
         if method.name in sources  # a constant method has none
     }
-    return json.dumps({"methods": methods}, indent=1) + "\n"
 
 
 def delegate_calls(method: EmittedMethod) -> dict[int, DelegateCall]:
@@ -87,7 +95,7 @@ def delegate_calls(method: EmittedMethod) -> dict[int, DelegateCall]:
 def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
     calls = delegate_calls(method)
     return {
-        "handles": sources,
+        "handles": {str(handle): source for handle, source in sources.items()},
         "instructions": [
             {
                 "calls": _calls(method, instruction),
@@ -101,7 +109,7 @@ def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
                 "name": delegate.name,
                 "backend": delegate.backend_id,
                 "instructions": [index for index, call in calls.items() if call.delegate == position],
-                "map": delegate.debug_handle_map,
+                "map": {str(identifier): h for identifier, h in delegate.debug_handle_map.items()},
             }
             for position, delegate in enumerate(method.delegates)
         ],

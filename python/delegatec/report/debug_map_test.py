@@ -131,3 +131,24 @@ def test_text_counts_what_would_be_too_much() -> None:
     step = {"calls": "aten::a", "handles": list(range(7)), "outputs": 1}
     document = {"methods": {"f": {"handles": handles, "instructions": [step], "delegates": []}}}
     assert "n0, n1, n2, n3, and 3 more  m.py:1" in format_debug_map(document)
+
+
+class Branch(torch.nn.Module):
+    """A branch: its instructions stand in line with those around it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        (y,) = torch.cond(x.sum() > 0, lambda x: (torch.sin(x),), lambda x: (torch.cumsum(x, 0),), (x,))
+        return torch.exp(y)
+
+
+@pytest.mark.parametrize("backend", ["portable", "mps"])
+def test_instructions_of_bodies_have_handles(backend: str) -> None:
+    exported = torch.export.export(Branch(), (torch.rand(3),))
+    document = _map(lower({"forward": exported}, backend))
+    handles = document["handles"]
+    nodes = [[handles[str(h)]["node"] for h in step["handles"]] for step in document["instructions"]]
+    for name in ("sin", "cumsum", "exp"):
+        assert [name] in nodes
+    assert all(nodes), "every instruction comes of something"
+    calls = {step["calls"] for step in document["instructions"]}
+    assert ("aten::sin.out" in calls) == (backend == "portable")

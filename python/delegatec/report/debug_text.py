@@ -10,13 +10,14 @@ from typing import Any, Final
 _SHOWN: Final = 4
 
 Row = tuple[str, str, str, str]
+"""Index of an instruction, what it calls, nodes of the exported program, lines of the model."""
 
 
 def format_debug_map(document: Mapping[str, Any]) -> str:
     """A debug map as text, the last line ended.
 
     Args:
-        document: what `debug_map_json` gave, parsed.
+        document: what `debug_map` gave, or `debug_map_json`, parsed.
 
     Raises:
         KeyError, TypeError, ValueError: it is something else.
@@ -24,14 +25,18 @@ def format_debug_map(document: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for name, method in document["methods"].items():
         lines += ([""] if lines else []) + [f"lines of method {name}:"]
-        rows = [("", "calls", "for", "at"), *_rows(method)]
+        rows = [("", "calls", "for", "at"), *debug_rows(method)]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines += ["  " + "  ".join((*map(str.ljust, row, widths), row[3])).rstrip() for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _rows(method: Mapping[str, Any]) -> list[Row]:
-    """A row for each instruction; below the call of a delegate, one for each instruction of its own."""
+def debug_rows(method: Mapping[str, Any]) -> list[Row]:
+    """A row for each instruction; below the call of a delegate, one for each instruction of its own.
+
+    Args:
+        method: of a debug map.
+    """
     delegates = {index: found for found in method["delegates"] for index in found["instructions"]}
     rows: list[Row] = []
     for index, step in enumerate(method["instructions"]):

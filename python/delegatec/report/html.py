@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one HTML file that needs nothing else, made of the manifest alone."""
+"""The report: one HTML file that needs nothing else, made of the manifest and the debug map."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from delegatec.report.debug_text import debug_rows
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.partition_picture import draw_partition, short_name
 from delegatec.report.reasons import reasons_of
 from delegatec.report.sizes import human_bytes
 
+# How many rows of a method's debug map are shown; the debug map itself has all.
+LINES_SHOWN: Final = 1000
 
-def render_html(manifest: Manifest) -> str:
+
+def render_html(manifest: Manifest, debug_map: Mapping[str, Any] | None = None) -> str:
     """Renders the report.
 
     Args:
         manifest: of the program.
+        debug_map: of the program, for the lines of its instructions.
 
     Returns:
         The whole document.
@@ -36,6 +44,10 @@ def render_html(manifest: Manifest) -> str:
         totals=_totals(manifest),
         reasons={method.name: reasons_of(method) for method in manifest.methods},
         pictures=pictures,
+        lines={
+            name: debug_rows(method) for name, method in (debug_map or {"methods": {}})["methods"].items()
+        },
+        lines_shown=LINES_SHOWN,
         memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
         parts=_parts(manifest),

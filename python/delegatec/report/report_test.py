@@ -14,7 +14,9 @@ from torch.export import ExportedProgram, export
 
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from delegatec.report import Manifest, build_manifest, render_html, to_json
+from delegatec.report import Manifest, build_manifest, html, render_html, to_json
+from delegatec.report.debug_map import debug_map
+from delegatec.report.debug_text import debug_rows
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.partition_picture import draw_partition
 
@@ -163,6 +165,20 @@ def test_page_stands_alone_and_is_well_formed(manifest: Manifest) -> None:
     for item in manifest.methods[0].not_delegated:
         assert item.message in text and item.location is not None
         assert f"{item.location.file}:{item.location.line}" in text
+
+
+def test_the_page_has_the_lines_of_every_instruction(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lowered = lower({"forward": _exported()}, "mps")
+    document = debug_map(lowered.sources, lowered.emitted)
+    rows = debug_rows(document["methods"]["forward"])
+    checker = _Checker()
+    checker.feed(render_html(_manifest(tmp_path, "mps"), document))
+    assert not checker.open
+    text = "".join(checker.text)
+    assert len(rows) > 5 and all(calls in text and places in text for _, calls, _, places in rows)
+    monkeypatch.setattr(html, "LINES_SHOWN", 3)
+    cut = render_html(_manifest(tmp_path, "mps"), document)
+    assert f"and {len(rows) - 3} more, in the debug map" in cut
 
 
 def test_names_cannot_break_the_page(tmp_path: Path) -> None:
