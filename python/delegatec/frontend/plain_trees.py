@@ -39,6 +39,9 @@ def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
 
 def _keys(spec: pytree.TreeSpec) -> list[str] | None:
     context = spec.context
+    if isinstance(context, list) and len(context) == 2 and all(isinstance(part, list) for part in context):
+        # a dataclass of torch.export.register_dataclass: names of its fields, then of those that are None
+        context = context[0]
     if spec.type is OrderedDict or (isinstance(context, list) and len(context) == spec.num_children):
         keys = list(context)
         if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -27,6 +28,18 @@ pytree.register_pytree_node(
 )
 
 
+@dataclass
+class Point:
+    """A class that torch.export takes apart by its fields."""
+
+    x: int
+    label: tuple[int, ...]
+    nothing: None = None
+
+
+torch.export.register_dataclass(Point, serialized_type_name="plain_trees_test.Point")
+
+
 @pytest.mark.parametrize(
     ("tree", "plain"),
     [
@@ -35,6 +48,7 @@ pytree.register_pytree_node(
         (Output(logits=1, states=(2, 3)), {"logits": 1, "states": (2, 3)}),
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         (Pair(1, Output(x=2)), (1, {"x": 2})),
+        ([Point(1, (2, 3))], [{"x": 1, "label": (2, 3)}]),
         ((), ()),
     ],
 )

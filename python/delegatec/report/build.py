@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch.fx import Node
+from torch.utils._pytree import treespec_loads
 
 from delegatec.delegation import DelegateSummary, DelegationReport, RejectionSummary, call_delegate
 from delegatec.diagnostics import SourceLocation
@@ -34,6 +35,7 @@ from delegatec.report.manifest import (
     PlannedStorage,
     Weight,
 )
+from delegatec.report.paths import input_paths, output_paths
 
 
 def build_manifest(
@@ -88,8 +90,9 @@ def build_manifest(
 def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> Iterable[ConstantMethod]:
     for method in program.methods:
         if method.name not in programs:
-            names = (f"{method.name}_{index}" for index in range(len(method.outputs)))
-            yield ConstantMethod(method.name, tuple(_arguments(method, method.outputs, names)))
+            names = [f"{method.name}_{index}" for index in range(len(method.outputs))]
+            paths = output_paths(treespec_loads(method.out_spec))
+            yield ConstantMethod(method.name, tuple(_arguments(method, method.outputs, names, paths)))
 
 
 def _method(
@@ -100,14 +103,15 @@ def _method(
     report: DelegationReport,
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
+    inputs, outputs = [node.name for node in edge.user_inputs()], _output_names(edge, report)
     delegates = tuple(_delegates(method, emitted, report))
     graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
     return MethodInfo(
         name=method.name,
         backends=backends,
-        inputs=tuple(_arguments(method, method.inputs, (node.name for node in edge.user_inputs()))),
-        outputs=tuple(_arguments(method, method.outputs, _output_names(edge, report))),
+        inputs=tuple(_arguments(method, method.inputs, inputs, input_paths(edge.in_spec))),
+        outputs=tuple(_arguments(method, method.outputs, outputs, output_paths(edge.out_spec))),
         nodes=report.nodes_before or left,
         nodes_delegated=report.nodes_delegated,
         instructions=len(instructions),
@@ -119,13 +123,15 @@ def _method(
     )
 
 
-def _arguments(method: Method, indices: Iterable[int], names: Iterable[str]) -> Iterable[Argument]:
-    for index, name in zip(indices, names, strict=True):
+def _arguments(
+    method: Method, indices: Iterable[int], names: Iterable[str], paths: Iterable[str]
+) -> Iterable[Argument]:
+    for index, name, path in zip(indices, names, paths, strict=True):
         value = method.values[index]
         if isinstance(value, Tensor):
-            yield Argument(name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC)
+            yield Argument(name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC, path)
         else:
-            yield Argument(repr(value), type(value).__name__, (), False)
+            yield Argument(repr(value), type(value).__name__, (), False, path)
 
 
 def _output_names(edge: EdgeProgram, report: DelegationReport) -> list[str]:

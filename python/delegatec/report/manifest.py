@@ -34,12 +34,15 @@ class Argument:
         dtype: such as "float32"; the Python type of a number.
         shape: sizes; upper bounds where `dynamic`. Empty for numbers.
         dynamic: whether a size may be smaller at run time.
+        path: where it is in what the model's method takes or returns, such as "args[0]['image']",
+            "kwargs['mask']" or "result[1]".
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     dynamic: bool
+    path: str = ""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def read_method(plan: Table, data: Data) -> Method:
     arena_bytes: tuple[int, ...] = plan.array("NonConstBufferSizes")
     if any(not 0 <= size <= _MAX_ARENA for size in arena_bytes):
         plan.fail(f"arenas of {arena_bytes} bytes")
+    trees = plan.child("ContainerMetaType")
     return Method(
         name=plan.text("Name"),
         inputs=plan.array("Inputs"),
@@ -50,6 +51,8 @@ def read_method(plan: Table, data: Data) -> Method:
         chains=tuple(map(_chain, plan.children("Chains"))),
         delegates=tuple(_delegate(table, data) for table in plan.children("Delegates")),
         arena_bytes=arena_bytes,
+        in_spec=trees.text("EncodedInpStr") if trees is not None else "",
+        out_spec=trees.text("EncodedOutStr") if trees is not None else "",
     )
 
 

@@ -214,6 +214,9 @@ class Method:
         chains: the instructions; the runtime runs chain 0.
         delegates: those that its instructions call.
         arena_bytes: size of each arena of planned memory; entry 0 is reserved.
+        in_spec: the tree of its inputs, as its compiler wrote it; ours and ExecuTorch's write the JSON of
+            `torch.utils._pytree.treespec_dumps`.
+        out_spec: likewise of its outputs.
     """
 
     name: str
@@ -224,6 +227,8 @@ class Method:
     chains: tuple[Chain, ...] = field(repr=False)
     delegates: tuple[Delegate, ...]
     arena_bytes: tuple[int, ...]
+    in_spec: str = ""
+    out_spec: str = ""
 
     def tensor(self, index: int) -> Tensor:
         """The tensor value at an index that is known to name one."""
