@@ -268,6 +268,40 @@ def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None
     assert [d.backend for d in manifest.methods[0].delegates] == ["MPSBackend", "MPSBackend", "EagerBackend"]
 
 
+class Steps(torch.nn.Module):
+    """A branch whose bodies MPS takes in part and as a whole; both read the same layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def then(x: torch.Tensor) -> torch.Tensor:
+            return self.one(x).relu().cumsum(1) + self.two(x)
+
+        def otherwise(x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.two(x).sin()
+            return result
+
+        branch: torch.Tensor = torch.cond(x.sum() > 0, then, otherwise, (x,))
+        return branch.exp()
+
+
+def test_delegates_in_bodies_reach_the_file(tmp_path: Path) -> None:
+    module = Steps().eval()
+    lowered = lower({"forward": torch.export.export(module, (X,))}, "mps")
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    assert [d.name for d in manifest.methods[0].delegates] == [f"lowered_{number}" for number in range(5)]
+    assert {item.operator for item in manifest.methods[0].not_delegated} == {"cond", "aten.cumsum.default"}
+    assert manifest.weights == ()  # They all went with the delegates, out of the bodies too.
+    for x in (X.abs(), -X.abs()):
+        (result,) = Interpreter(read_program(tmp_path / "p.pte").method("forward"), builtin_backends()).run(
+            [x]
+        )
+        with torch.no_grad():
+            torch.testing.assert_close(result, module(x))
+
+
 def test_the_public_door_knows_the_built_in_backends() -> None:
     class Simple(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -68,6 +68,13 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "a node is in two groups, or is not an operator of the program",
             "groups are disjoint sets of call_function nodes",
         )
+    for node in grouped:
+        if any(source.op == "get_attr" for source in node.all_input_nodes):
+            raise bad_partitioner(
+                partitioner,
+                f"it took {node.name}, which calls a body of control flow or a delegate",
+                "leave it: what is in a body is offered by itself",
+            )
     return partitioning
 
 

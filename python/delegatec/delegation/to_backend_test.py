@@ -271,6 +271,13 @@ def test_portions_in_bodies_of_control_flow() -> None:
         torch.testing.assert_close(EdgeModule(program)(args[0], torch.tensor(flag)), value)
 
 
+def test_control_flow_itself_is_not_taken() -> None:
+    program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
+    with pytest.raises(DelegatecError, match=r"it took \w+, which calls a body of control flow") as error:
+        to_backend(program, TakeAllBut(), registry=BackendRegistry([EagerBackend()]))
+    assert {d.code for d in error.value.diagnostics} == {"DC404"}
+
+
 def test_problems_in_bodies_come_with_the_others() -> None:
     class Failing(EagerBackend):
         def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
