@@ -55,7 +55,7 @@ def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
             assert val.is_contiguous(), f"{node.name} has strides {val.stride()} for {tuple(val.shape)}"
     else:
         known = (
-            target is operator.getitem
+            target in (operator.getitem, round)
             or target is delegate_call
             or isinstance(target, HigherOrderOperator)
             or getattr(target, "__module__", "") in ("_operator", "builtins", "math", "torch")

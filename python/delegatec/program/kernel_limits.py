@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -64,15 +64,34 @@ class Limit:
     help: str
 
 
+def _selects_of_the_whole(node: Node) -> bool:
+    x, mask = (source.meta["val"] for source in node.all_input_nodes)
+    missing = len(x.shape) - len(mask.shape)
+    return missing >= 0 and all(
+        wide == narrow or (isinstance(narrow, int) and narrow == 1)
+        for wide, narrow in zip(x.shape[missing:], mask.shape, strict=True)
+    )
+
+
 def _one_or_two_dimensions(node: Node) -> bool:
     return all(len(source.meta["val"].shape) <= 4 for source in node.all_input_nodes)
 
 
-LIMITS: Final[dict[OpOverload, Limit]] = {
+LIMITS: Final[dict[Any, Limit]] = {
     aten.convolution.default: Limit(
         _one_or_two_dimensions,
         "a convolution over one or two dimensions",
         "write it with supported operators, or delegate it to a backend that takes it",
+    ),
+    aten.masked_select.default: Limit(
+        _selects_of_the_whole,
+        "a mask that is not larger than the tensor",
+        "expand the tensor to the shape of the mask",
+    ),
+    round: Limit(
+        lambda node: len(node.args) == 1,
+        "rounding of a size to an integer",
+        "multiply and divide by the power of ten around it",
     ),
 }
 

@@ -116,10 +116,16 @@ def _sum(b: Builder, node: Node) -> Node | None:
     return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
 
 
-def _integer_remainder(b: Builder, node: Node) -> Any:
-    """The kernel gives the remainder of integers the sign that C gives it."""
+def _remainder(b: Builder, node: Node) -> Any:
+    """The kernel gives remainders of integers the sign that C gives them, and computes float64 in float32."""
     assert isinstance(node.target, OpOverload)
-    return RULES[node.target](b, node)
+    if dtype(node) is not torch.float64 or node.target is not aten.remainder.Tensor:
+        return RULES[node.target](b, node)
+    x, y = node.args
+    rest = b.call(aten.fmod.Tensor, x, y)
+    is_other_side = b.call(aten.ne.Tensor, b.call(aten.lt.Scalar, rest, 0), b.call(aten.lt.Scalar, y, 0))
+    mask = b.call(aten.logical_and.default, b.call(aten.ne.Scalar, rest, 0), is_other_side)
+    return b.call(aten.where.self, mask, b.call(aten.add.Tensor, rest, y), rest, val=node.meta["val"])
 
 
 def _decomposed_float64(b: Builder, node: Node) -> Any:
@@ -248,7 +254,7 @@ REWRITES: RuleTable = merge(
         ),
         _operand_itself,
     ),
-    dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _integer_remainder),
+    dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
     dict.fromkeys(
         (aten._native_batch_norm_legit.no_stats, aten.native_group_norm.default), _decomposed_float64
     ),

@@ -16,6 +16,7 @@ from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.kernel_limits import COMPUTED_IN
 from delegatec.program.kernel_rewrites import REWRITES
+from delegatec.program.symbolic_rewrites import SYMBOLIC_REWRITES
 
 aten = torch.ops.aten
 
@@ -40,7 +41,7 @@ def _legalize(program: EdgeProgram) -> None:
     node = program.graph._root.next
     while node.op != "root":
         following = node.next
-        if node.op == "call_function" and out_variant(node.target) is not None and node not in done:
+        if node.op == "call_function" and node not in done and _has_rules(node.target):
             before = node.prev
             target = node.target
             results = _rewritten(builder.at(node), node)
@@ -52,8 +53,14 @@ def _legalize(program: EdgeProgram) -> None:
         node = following
 
 
+def _has_rules(target: Any) -> bool:
+    return out_variant(target) is not None or target in SYMBOLIC_REWRITES
+
+
 def _rewritten(b: Builder, node: Node) -> Any:
     target: Any = node.target
+    if target in SYMBOLIC_REWRITES:
+        return SYMBOLIC_REWRITES[target](b, node)
     if _is_empty(node):
         val = node.meta["val"]
         return b.call(aten.full.default, list(val.shape), 0, dtype=val.dtype, val=val)

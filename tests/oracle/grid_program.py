@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of an operator as an edge program, without the way through torch.export: that is fast."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from delegatec.edge import EdgeProgram
+from delegatec.edge.builder import Builder
+from tests.oracle.grid_sample import Sample
+
+aten = torch.ops.aten
+
+
+def program_of(target: OpOverload, sample: Sample) -> tuple[EdgeProgram, list[torch.Tensor]]:
+    """A program that calls `target` once, and what it is called with.
+
+    A tensor that is no row-major one comes in as a row-major one, which the program permutes.
+
+    Returns:
+        The program, and its inputs in order.
+    """
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    shapes = ShapeEnv(allow_dynamic_output_shape_ops=True)
+    fake_mode, graph = FakeTensorMode(shape_env=shapes), Graph()
+    orders = {i: _order(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
+    inputs = [leaves[i].permute(order).contiguous() for i, order in orders.items()]
+    placeholders = [graph.placeholder(f"x{i}") for i in range(len(inputs))]
+    for node, value in zip(placeholders, inputs, strict=True):
+        with fake_mode:
+            node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
+    output = graph.output(())
+    program = EdgeProgram(
+        method="forward",
+        graph_module=GraphModule({}, graph),
+        input_specs=[InputSpec(InputKind.USER_INPUT, TensorArgument(n.name), None) for n in placeholders],
+        output_specs=[],
+        constants={},
+        range_constraints={},
+        in_spec=pytree.tree_structure(tuple(inputs)),
+        out_spec=spec,
+    )
+    graph = program.graph
+    output = program.output_node()
+    builder = Builder(program).at(output)
+    for (i, order), placeholder in zip(orders.items(), program.placeholders(), strict=True):
+        leaves[i] = placeholder
+        if order != list(range(len(order))):
+            leaves[i] = builder.call(aten.permute.default, placeholder, _inverse(order))
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    node = builder.call(target, *args, **kwargs)
+    results = _results(builder, node)
+    output.args = (tuple(results),)
+    program.output_specs = [
+        OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(result.name), None) for result in results
+    ]
+    program.range_constraints.update(shapes.var_to_range)
+    for node in graph.nodes:
+        node.meta.update({"source": None, "debug_handle": 1})
+    return program, inputs
+
+
+def _results(builder: Builder, node: Node) -> list[Node]:
+    val = node.meta["val"]
+    if not isinstance(val, (tuple, list)):
+        return [node]
+    return [builder.call(operator.getitem, node, i, val=item) for i, item in enumerate(val)]
+
+
+def _order(tensor: torch.Tensor) -> list[int]:
+    """The order of dimensions in which a tensor is row-major."""
+    if tensor.is_contiguous():
+        return list(range(tensor.dim()))
+    return sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return [order.index(dim) for dim in range(len(order))]
