@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites in-place operators on fresh tensors as functional ones, in place and without a trace.
+"""Rewrites in-place operators as functional ones, in place and without a trace.
 
-torch.export keeps `relu_` and its like. Where the tensor that is written to is the result of an operator
-and has no views, the write is a new value that all later readers get. Anything else (views that see the
-write, buffers, inputs) needs torch's functionalisation of the whole program, which the caller falls back
-to.
+torch.export keeps `relu_` and its like. Where the tensor that is written to is the whole result of an
+operator, or a whole buffer, and no view of it sees the write, the write is a new value that all later readers
+get; that of a buffer is also what the program leaves in it. Anything else (views that see the write, inputs)
+needs torch's functionalisation of the whole program, which the caller falls back to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 
 from delegatec.edge.arguments import bind, writes
@@ -20,6 +24,9 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.passes.remove_identities import is_identity
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
+
+# There is one device and one layout.
+_CONVERSIONS: Final = frozenset({torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout})
 
 
 def mutations(program: EdgeProgram) -> list[Node]:
@@ -38,17 +45,25 @@ def functionalize(program: EdgeProgram) -> bool:
     """Replaces every mutation, or none.
 
     Returns:
-        False if a mutation has no local functional form; the program is then as it was.
+        False if a mutation has no local functional form; the program then does what it did.
     """
     found = mutations(program)
     if not found:
         return True
+    _drop_other_names(program)
     roots = storage_roots(program.graph)
-    viewed = {roots[node] for node in program.graph.nodes if node in roots and _may_be_view(node)}
-    builder = Builder(program)
-    if not all(_is_local(node, roots, viewed) and _keeps_type(builder, node) for node in found):
-        return False
     order = {node: position for position, node in enumerate(program.graph.nodes)}
+    buffers = {
+        node: spec.target
+        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
+        if spec.kind is InputKind.BUFFER
+    }
+    builder = Builder(program)
+    if not all(_is_local(node, roots, buffers) and _keeps_type(builder, node) for node in found):
+        return False
+    if _is_seen_by_views(found, roots, order):
+        return False
+    lasting: dict[str | None, Node] = {}
     for node in found:
         assert isinstance(node.target, OpOverload)
         functional = functional_overload(node.target)
@@ -58,7 +73,41 @@ def functionalize(program: EdgeProgram) -> bool:
             if order[user] > order[node]:
                 user.replace_input_with(written, node)
         node.target = functional
+        if roots[node] in buffers:
+            lasting[buffers[roots[node]]] = node
+    _leave(program, lasting)
     return True
+
+
+def _drop_other_names(program: EdgeProgram) -> None:
+    """Erases conversions to the dtype that is there: they return the tensor itself, and may be written to."""
+    for node in list(program.graph.nodes):
+        if node.target not in _CONVERSIONS:
+            continue
+        source, bound = node.args[0], bind(node)
+        assert isinstance(source, Node)
+        same = bound["dtype"] in (None, source.meta["val"].dtype) and bound["memory_format"] is None
+        is_result = any(user.op == "output" for user in node.users)
+        if same and not bound["copy"] and not is_result:
+            node.replace_all_uses_with(source)
+            program.graph.erase_node(node)
+
+
+def _leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:
+    """Makes the new values of buffers results, in front of the user's, whose specs name what they are now."""
+    output = program.output_node()
+    results: Any = output.args[0]
+    program.output_specs = [
+        *(
+            OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), target)
+            for target, node in lasting.items()
+        ),
+        *(
+            replace(spec, arg=replace(spec.arg, name=result.name)) if isinstance(result, Node) else spec
+            for spec, result in zip(program.output_specs, results, strict=True)
+        ),
+    ]
+    output.args = ((*lasting.values(), *results),)
 
 
 @cache
@@ -77,14 +126,28 @@ def functional_overload(target: OpOverload) -> OpOverload | None:
     return functional if same and not functional._schema.is_mutable else None
 
 
-def _is_local(node: Node, roots: dict[Node, Node], viewed: set[Node]) -> bool:
-    """Whether only readers of `node` and of the tensor it writes to can tell that it writes."""
+def _is_local(node: Node, roots: Mapping[Node, Node], buffers: Container[Node]) -> bool:
+    """Whether `node` writes to the whole of what an operator computed, or of a buffer."""
     assert isinstance(node.target, OpOverload)
     written = bind(node).get("self")
     if functional_overload(node.target) is None or not isinstance(written, Node):
         return False
     root = roots[written]
-    return root.op == "call_function" and root not in viewed
+    whole = written is root or writes(written)
+    return whole and (root.op == "call_function" or root in buffers)
+
+
+def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: Mapping[Node, int]) -> bool:
+    """Whether something reads a view of what is written to that was taken before the write."""
+    times: dict[Node, list[int]] = {}
+    for node in found:
+        times.setdefault(roots[node], []).append(order[node])
+    for node, root in roots.items():
+        if root in times and _may_be_view(node) and node.users:
+            last = max(order[user] for user in node.users)
+            if any(order[node] < time < last for time in times[root]):
+                return True
+    return False
 
 
 def _keeps_type(builder: Builder, node: Node) -> bool:

@@ -155,6 +155,32 @@ def test_buffers_that_are_written_to_are_outputs() -> None:
     assert torch.equal(module.get_buffer("total"), torch.ones(2, 3)), "lowering writes to no buffer"
 
 
+def _whole_buffer(self: Any, x: torch.Tensor) -> Any:
+    first = self.total[0] * 1  # a view that is read before the write
+    self.total.copy_(x)
+    self.total.to(x.dtype).add_(1)
+    return first, self.total, self.total[1] + self.count.add_(2)
+
+
+def _view_of_a_buffer(self: Any, x: torch.Tensor) -> Any:
+    row = self.total[0]
+    self.total.mul_(x)
+    return row * 1, self.count.add_(1).float()
+
+
+@pytest.mark.parametrize(("model", "local"), [(_whole_buffer, True), (_view_of_a_buffer, False)])
+def test_writes_to_whole_buffers(model: Callable[..., Any], local: bool) -> None:
+    module = Function(model, total=Y.clone(), count=torch.tensor(5))
+    assert functionalize(_adopted(module, X)) is local
+    program = edge(module, X)
+    eager = deepcopy(module)
+    results = eager(X)
+    state = {"total": eager.total, "count": eager.count}
+    left = [spec.target for spec in program.output_specs if spec.kind is OutputKind.BUFFER_MUTATION]
+    assert sorted(str(target) for target in left) == ["count", "total"]
+    assert_computes(program, (*(state[str(target)] for target in left), *results), X)
+
+
 def test_inputs_that_are_written_to_are_outputs() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)

@@ -116,7 +116,7 @@ def test_lines_grow_as_the_nodes(make: Callable[[int], EdgeProgram]) -> None:
 
     _to_file(make(12))  # what is done once in a process
     # Eight times the nodes: a quadratic algorithm would run sixty-four times as many lines.
-    assert cost(1_600) < 9 * cost(200)
+    assert cost(800) < 9 * cost(100)
 
 
 def _to_file(program: EdgeProgram) -> None:
