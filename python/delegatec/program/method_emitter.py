@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -95,8 +96,9 @@ class MethodEmitter:
             except ArgumentError as error:
                 self.problems.append(_bad_argument(step.node, error))
             handles.append(self._handles(step.node))
-        instructions += self._write_back()
-        handles += [()] * (len(instructions) - len(handles))
+        for instruction, value in self._write_back():
+            instructions.append(instruction)
+            handles.append(self._handles(value))
         return EmittedMethod(
             name=self._name,
             values=self._values.values,
@@ -134,17 +136,19 @@ class MethodEmitter:
         )
         return 0
 
-    def _write_back(self) -> list[Instruction]:
-        """Copies the new value of each mutable buffer into its memory, after everything else has run."""
+    def _write_back(self) -> Iterator[tuple[Instruction, Node]]:
+        """Copies the new value of each mutable buffer into its memory, after everything else has run.
+
+        Yields:
+            The instruction, and the node whose value it copies.
+        """
         placeholders = {node.name: node for node in self._program.placeholders()}
-        writes: list[Instruction] = []
         for target, value in self._storages.mutable.items():
             if value is placeholders[target]:  # another method writes to it
                 continue
             buffer = self._node(placeholders[target])
             args = (buffer, self._node(value), self._values.share(False), buffer)
-            writes.append(KernelCall(self._operator("aten::copy_", ""), args))
-        return writes
+            yield KernelCall(self._operator("aten::copy_", ""), args), value
 
     def _node(self, node: Node) -> int:
         return self._index(slot_of(node))

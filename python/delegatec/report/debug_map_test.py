@@ -152,3 +152,24 @@ def test_instructions_of_bodies_have_handles(backend: str) -> None:
     assert all(nodes), "every instruction comes of something"
     calls = {step["calls"] for step in document["instructions"]}
     assert ("aten::sin.out" in calls) == (backend == "portable")
+
+
+class Counter(torch.nn.Module):
+    """A buffer that every run adds to."""
+
+    total: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(torch.sin(x))
+        return self.total * 2
+
+
+def test_the_write_to_a_buffer_comes_of_what_it_writes() -> None:
+    exported = torch.export.export(Counter(), (torch.rand(3),))
+    document = _map(lower({"forward": exported}, "portable"))
+    (write,) = (step for step in document["instructions"] if step["calls"] == "aten::copy_")
+    assert [document["handles"][str(handle)]["node"] for handle in write["handles"]] == ["add_"]
