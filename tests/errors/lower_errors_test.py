@@ -61,6 +61,30 @@ CASES = {
             Problem("DC402", 0, ("'precison'", "'precision'")),
         ],
     ),
+    "rules": Case(
+        "good",
+        ("--backend=mps", "--block-operator=aten.linaer", "--allow-module=encoder", "--minimum-nodes=0"),
+        [
+            Problem("DC412", 0, ("block_operators", "aten.linaer", "aten.linear")),
+            Problem("DC412", 0, ("allow_modules", "encoder")),
+            Problem("DC412", 0, ("minimum_nodes", "0", "1 or more")),
+        ],
+    ),
+    "left by a rule": Case(
+        "good",
+        ("--backend=mps", "--block-operator=aten.linear", "--require-full-delegation"),
+        [Problem("DC405", 15, ("aten.linear.default", "block_operators"))],
+    ),
+    "method": Case(
+        "good",
+        ("--backend=mps", "--method-backend=forwards=portable"),
+        [Problem("DC413", 0, ("'forwards'", "'forward'"))],
+    ),
+    "option of one of several": Case(
+        "good",
+        ("--backend=mps", "--method-backend=forward=pkg.good:BACKEND", "--option=precision=fp16"),
+        [Problem("DC403", 0, ("BACKEND",))],
+    ),
     "option of portable": Case("good", ("--option=precision=fp16",), [Problem("DC402", 0, ("portable",))]),
 }
 
@@ -74,6 +98,43 @@ def test_bad_program(workspace: Workspace, name: str) -> None:
     check(result.text, case.model, f"//pkg:{case.model}_lowered", case.problems)
     assert result.code == 1
     assert workspace.files() == before
+
+
+FAULTY = """
+class Faulty:
+    id, name, options = "FaultyBackend", "faulty", {}
+    compile_specs = preserved_operators = reference = lambda self, *_: []
+
+    def partitioner(self, specs):
+        self.partition = lambda program: [node.nothing for node in program.graph.nodes]
+        return self
+
+    def preprocess(self, view, specs):
+        pass
+
+
+BACKEND = Faulty()
+"""
+
+
+def test_a_plug_in_that_raises_is_to_blame(workspace: Workspace) -> None:
+    assert workspace.export("good").code == 0
+    Path("faulty.py").write_text(FAULTY)
+    command = ("lower", "--label=//pkg:good", "--program=good.pt2", "--pte=good.pte", "--import-path=.")
+    result = run_process(*command, "--backend=faulty:BACKEND")
+    assert result.code == 1
+    assert "//pkg:good: error DC410: partitioner Faulty raises AttributeError: " in result.text
+    assert "  at faulty.py:7 in " in result.text
+    assert "fault of the backend" in result.text and "Traceback" not in result.text
+
+
+def test_reasons_name_rule_value_line_and_help(workspace: Workspace) -> None:
+    assert workspace.export("partly_delegated").code == 0
+    result = workspace.lower("partly_delegated", "--backend=mps", "--reasons=reasons.txt")
+    assert result.code == 0, result.text
+    reasons = Path("reasons.txt").read_text()
+    assert "aten.cumsum.default, left by MPSBackend [operator]: the delegate has no lowering" in reasons
+    assert "    at pkg/partly_delegated.py:11 in forward: " in reasons
 
 
 def test_good_model_gives_every_output(workspace: Workspace) -> None:
