@@ -168,3 +168,43 @@ def test_the_peer_reads_ours_and_we_read_the_peers(model: Path) -> None:
             bytes(yours[name].data),
         )
     assert OracleProgram(_program(model), theirs).run([IDS], "embed")[0].shape == (1, 5, 16)
+
+
+class _Views(torch.nn.Module):
+    """Weights that lie inside of another one, and one that another module has a copy of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        whole = torch.rand(96, 16)
+        self.register_buffer("whole", whole)
+        self.register_buffer("first", whole[:32])
+        self.register_buffer("second", whole[32:64])
+        self.register_buffer("copy", whole.clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        linear = torch.nn.functional.linear
+        parts = linear(x, self.get_buffer("first")) - linear(x, self.get_buffer("second"))
+        wholes = linear(x, self.get_buffer("whole")) + linear(x, self.get_buffer("copy"))
+        return torch.cat([parts, wholes], 1)
+
+    def half(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(x, self.get_buffer("second"))
+
+
+@pytest.mark.parametrize("backend", ["portable", "mps"])
+def test_weights_in_memory_of_others_are_stored_once(tmp_path: Path, backend: str) -> None:
+    torch.manual_seed(0)
+    net, x = _Views().eval(), torch.rand(2, 16)
+    path = str(tmp_path / "views.pt2")
+    archive.save(export(Model(net, (x,), methods={"half": Method("half", (x,))})), path)
+    file = io.BytesIO()
+    lowered = lower(archive.load(path).methods, method_backends={"half": [backend]})
+    write_program(lowered.emitted, file)
+    program = parse_program(file.getvalue())
+    assert [len(s.data) for s in program.segments if s.use == "constants"] == [96 * 16 * 4]
+    runtime = Interpreter(program.method("forward"))
+    torch.testing.assert_close(runtime.run([x])[0], net(x), atol=2e-5, rtol=1e-5)
+    if backend == "portable":
+        actual = OracleProgram(file.getvalue())
+        torch.testing.assert_close(actual.run([x])[0], net(x), atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(actual.run([x], "half")[0], net.half(x), atol=2e-5, rtol=1e-5)

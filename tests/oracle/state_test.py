@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from executorch.extension.pybindings import _portable_lib
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from delegatec.backends import builtin_backends
@@ -110,13 +111,13 @@ def test_state_has_one_place_in_all_methods() -> None:
     assert [len(segment.data) for segment in program.segments if segment.use == "mutable data"] == [136]
 
 
-@pytest.mark.parametrize("external", [False, True])
-def test_verification_calls_methods_that_share_state(tmp_path: Path, external: bool) -> None:
+@pytest.mark.parametrize(("backend", "external"), [("portable", False), ("portable", True), ("mps", True)])
+def test_verification_calls_methods_that_share_state(tmp_path: Path, backend: str, external: bool) -> None:
     pte, ptd = tmp_path / "cache.pte", tmp_path / "cache.ptd"
     methods = _methods()
     with open(ptd, "wb") as file:
         write_flat_tensors(weights_of(methods), file)
-    pte.write_bytes(_write(methods, external_weights=external))
+    pte.write_bytes(_write(methods, backend=backend, external_weights=external))
     data = ptd if external else None
     result = verify_program(pte, _methods(), builtin_backends(), atol=2e-6, rtol=1e-5, ptd=data)
     assert result.passed, result.table()
@@ -153,6 +154,37 @@ def test_the_caller_sees_what_a_program_writes_to_its_inputs(plan_inputs: bool, 
         (actual,) = module.run_method("forward", [cache, x])
         torch.testing.assert_close(actual, expected)
         torch.testing.assert_close(cache, expected_cache)
+
+
+class Branches(torch.nn.Module):
+    """Control flow over an input that is written to, and over state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        step = self.get_buffer("step")
+        y = torch.cond(x.sum() > 0, lambda x, step: x + step, lambda x, step: x * step, (x, step))
+        last, rows = scan(lambda carry, row: (carry + row, carry * row), x[0], x)
+        step.add_(1)
+        x.mul_(3)
+        return y, y, last, rows, step + 0
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_control_flow_in_memory_of_the_caller(planned: bool) -> None:
+    exported = torch.export.export(Branches(), (torch.rand(4, 3),))
+    options = ProgramOptions(plan_inputs=planned, plan_outputs=planned)
+    pte = _write({"forward": exported}, program_options=options)
+    module, eager = _portable_lib._load_for_executorch_from_buffer(pte), Branches()
+    for sign in (1, -1, 1):
+        actual_x = torch.rand(4, 3) * sign
+        expected_x = actual_x.clone()
+        actual = module.run_method("forward", [actual_x])
+        for a, e in zip(actual, eager(expected_x), strict=True):
+            torch.testing.assert_close(a, e)
+        torch.testing.assert_close(actual_x, expected_x)
 
 
 def test_verification_compares_inputs_that_are_written_to(tmp_path: Path) -> None:
