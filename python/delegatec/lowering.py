@@ -126,7 +126,8 @@ def lower(
         if several
     }
 
-    state = written_buffers(methods.values())
+    # A method knows of its own writes; those of others are what it has to be told.
+    state = written_buffers(methods.values()) if len(methods) > 1 else frozenset[str]()
 
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
         keep = preserved[name] | KERNEL_COMPOSITES

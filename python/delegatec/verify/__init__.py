@@ -4,6 +4,6 @@
 from delegatec.verify.compare import Comparison as Comparison
 from delegatec.verify.compare import compare as compare
 from delegatec.verify.interpreter import Interpreter as Interpreter
-from delegatec.verify.verification import OutputResult as OutputResult
+from delegatec.verify.outputs import OutputResult as OutputResult
 from delegatec.verify.verification import Verification as Verification
 from delegatec.verify.verification import verify_program as verify_program

@@ -18,38 +18,11 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
 from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader import read_flat_tensors, read_program
-from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial, trials
 from delegatec.verify.interpreter import Backends, Interpreter
+from delegatec.verify.outputs import OutputResult, compare_output, vacuous
 
 _Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True)
-class OutputResult:
-    """One output of one call.
-
-    Attributes:
-        method: the method.
-        trial: which inputs: "example" or the seed.
-        output: number of the output, counted from 0 in the flattened result; inputs that the model writes to
-            are counted behind the outputs.
-        path: where it is in the result, such as "['logits']"; "" for a result that is one tensor.
-        kind: its dtype and shape.
-        comparison: how far it is from eager; None if shape or dtype differ.
-    """
-
-    method: str
-    trial: str
-    output: int
-    path: str
-    kind: str
-    comparison: Comparison | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is as it should be."""
-        return self.comparison is not None and self.comparison.passed
 
 
 @dataclass(frozen=True)
@@ -160,7 +133,7 @@ def verify_program(
     buffers: dict[str, torch.Tensor] = {}
     for name, model in exported.items():
         _verify_method(name, model, interpreters[name], buffers, (atol, rtol), seeds, results, diagnostics)
-    diagnostics += _vacuous(results, atol)
+    diagnostics += vacuous(results, atol)
     for name, value in constants.items():
         _verify_constants(name, flatten(value)[0], interpreters[name], results, diagnostics)
     return Verification(tuple(results), tuple(diagnostics))
@@ -193,13 +166,13 @@ def _verify_method(
             wanted = _named(eager(*trial.args, **trial.kwargs))
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
         for index, (a, (path, e)) in enumerate(zip(actual, expected, strict=True)):
-            _compare_output(name, trial, (index, path), a, e, tolerance, results, diagnostics)
+            compare_output(name, trial, (index, path), a, e, tolerance, results, diagnostics)
         after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(inputs), "inputs")
         for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True)):
             # what the program, or the model, wrote to an input
             if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
                 output = len(expected) + index, f"(input {index})"
-                _compare_output(name, trial, output, a, e, tolerance, results, diagnostics)
+                compare_output(name, trial, output, a, e, tolerance, results, diagnostics)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -223,74 +196,10 @@ def _verify_constants(
     actual = interpreter.run([])
     for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
-            _compare_output(name, trial, (index, ""), a, e, (0.0, 0.0), results, diagnostics)
+            compare_output(name, trial, (index, ""), a, e, (0.0, 0.0), results, diagnostics)
         elif repr(a) != repr(e):  # which tells 1 from 1.0 and True, and makes nan equal to itself
             message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
             diagnostics.append(Diagnostic(code="DC502", message=message))
-
-
-def _vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
-    """A diagnostic for each output whose comparison could not have failed, whatever the inputs."""
-    by_output: dict[tuple[str, str], list[OutputResult]] = {}
-    for result in results:
-        output = f"{result.output} {result.path}".rstrip()
-        by_output.setdefault((result.method, output), []).append(result)
-    return [
-        Diagnostic(
-            code="DC508",
-            message=f"method {method!r}, output {output}: zeros would be within atol = {atol:g} of eager",
-            help="lower the tolerance, or give the model weights and example inputs that matter",
-        )
-        for (method, output), calls in by_output.items()
-        if all(call.comparison is not None and call.comparison.vacuous for call in calls)
-    ]
-
-
-def _compare_output(
-    name: str,
-    trial: Trial,
-    output: tuple[int, str],
-    actual: Any,
-    expected: Any,
-    tolerance: tuple[float, float],
-    results: list[OutputResult],
-    diagnostics: list[Diagnostic],
-) -> None:
-    index, path = output
-    where = f"method {name!r}, {trial.name}, output {index} {path}".rstrip()
-    if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
-        if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
-            if actual != expected:  # None, or text
-                message = f"{where} is {actual!r}; eager gives {expected!r}"
-                diagnostics.append(Diagnostic(code="DC502", message=message))
-            return
-        actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
-        actual = actual.to(expected.dtype)
-    if _kind(actual) != _kind(expected):
-        results.append(OutputResult(name, trial.name, index, path, _kind(actual), None))
-        message = f"{where} is {_kind(actual)}; eager gives {_kind(expected)}"
-        diagnostics.append(Diagnostic(code="DC503", message=message))
-        return
-    result = compare(actual, expected, atol=tolerance[0], rtol=tolerance[1])
-    results.append(OutputResult(name, trial.name, index, path, _kind(actual), result))
-    if not result.passed:
-        diagnostics.append(
-            Diagnostic(
-                code="DC502",
-                message=(
-                    f"{where} ({_kind(actual)}): {result.failures} of {result.elements} elements are wrong;"
-                    f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
-                    f" eager gives {result.worst_expected:.9g}"
-                ),
-                expected=f"|difference| <= {tolerance[0]:g} + {tolerance[1]:g} * |value|",
-            )
-        )
-
-
-def _kind(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return type(value).__name__
-    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
 
 
 def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
