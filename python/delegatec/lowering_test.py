@@ -266,6 +266,13 @@ def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None
     torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), wanted)
     manifest = manifest_of(lowered, tmp_path / "p.pte")
     assert [d.backend for d in manifest.methods[0].delegates] == ["MPSBackend", "MPSBackend", "EagerBackend"]
+    assert manifest.methods[0].delegates[2].name == "lowered0"
+    # The delegate's own handles are of the program that it was made of; in this one it is one node.
+    (method,) = lowered.emitted.methods
+    (delegate,) = [d for d in method.delegates if d.backend_id == "EagerBackend"]
+    (call,) = [node for node in lowered.programs["forward"].graph.nodes if "lowered0" in map(str, node.args)]
+    assert inner.debug_handle_map and delegate.debug_handle_map == {0: (call.meta["debug_handle"],)}
+    assert (call.meta["debug_handle"],) in method.debug_handles
 
 
 class Steps(torch.nn.Module):

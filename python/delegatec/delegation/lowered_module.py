@@ -97,6 +97,9 @@ class LoweredModule(torch.nn.Module):
         with torch.no_grad():
             return tuple(self._executor(inputs))
 
+    def _get_name(self) -> str:
+        return "LoweredModule"
+
     def extra_repr(self) -> str:
         """What `print` shows of it."""
         return f"{self.title}\n{print_program(self.original_program).rstrip()}"

@@ -105,6 +105,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         val=tuple(node.meta["val"] for node in view.outputs),
         source=first.meta.get("source"),
         debug_handle=first.meta.get("debug_handle", 1),
+        debug_handles=lowered.debug_handles,
     )
     taken_over: dict[Node, Node] = {}
     after = call

@@ -111,6 +111,7 @@ def test_metadata_names_and_constants() -> None:
     assert [spec.target for spec in program.input_specs if spec.target] == ["total"]
     assert len(program.constants) == 1
     assert "max" in report.delegates[0].module.original.program.graph.__str__()
+    assert repr(report.delegates[0].module).startswith("LoweredModule(")
     assert "EagerBackend, blob of 1 B, settings: level=b'\\x01'" in repr(report.delegates[0].module)
 
 

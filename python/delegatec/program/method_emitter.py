@@ -240,16 +240,20 @@ class MethodEmitter:
         return KernelCall(self._operator(name, overload), (*args, *returned[-1:]))
 
     def _delegate_call(self, node: Node) -> DelegateCall:
-        module = self._lowered(node)
+        name, module = self._lowered(node)
         if module not in self._delegates:
+            debug_map = module.debug_handle_map
+            if "debug_handles" not in node.meta:
+                # It was a delegate in the exported program: its own handles are of another one.
+                debug_map = dict.fromkeys(debug_map, self._handles(node))
             self._delegates[module] = len(self._delegate_list)
             self._delegate_list.append(
                 Delegate(
                     module.backend_id,
                     module.blob,
                     tuple((spec.key, spec.value) for spec in module.compile_specs),
-                    module.name,
-                    module.debug_handle_map,
+                    name,
+                    debug_map,
                     module.named_data,
                     num_outputs=len(results_of(node)),
                 )
@@ -258,18 +262,18 @@ class MethodEmitter:
         outputs = [self._index((node, position)) for position in range(len(results_of(node)))]
         return DelegateCall(self._delegates[module], (*inputs, *outputs))
 
-    def _lowered(self, call: Node) -> LoweredModule:
-        """The delegate that a node calls."""
+    def _lowered(self, call: Node) -> tuple[str, LoweredModule]:
+        """Name and module of the delegate that a node calls."""
         attribute = call.args[0]
         assert isinstance(attribute, Node) and isinstance(attribute.target, str)
         module = getattr(self._modules[call.graph], attribute.target)
         assert isinstance(module, LoweredModule)
-        return module
+        return attribute.target, module
 
     def _handles(self, node: Node) -> tuple[int, ...]:
         """Debug handles of a step; the call of a delegate has those of all nodes that went into it."""
-        if node.target is call_delegate:
-            return tuple(self._lowered(node).debug_handles)
+        if "debug_handles" in node.meta:
+            return tuple(node.meta["debug_handles"])
         handle = node.meta.get("debug_handle")
         return (handle,) if handle is not None else ()
 
