@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops import map as map_rows
-from torch._higher_order_ops import scan, while_loop
 from torch.export import Dim
 
 from tests.oracle.core_case import Case, Function, noise
@@ -94,6 +94,8 @@ COND = {
         *[(noise(n, 4),) for n in (2, 3, 4)],
         dynamic_shapes=ROWS_UP_TO_8,
     ),
+    "different_sizes": _case(lambda x: _branch(x, lambda x: x[:2] * 3, lambda x: x + 1).sin(), *BOTH, *BOTH),
+    "different_numbers": _case(lambda x: _branch(x, lambda x: (x + 1, 3), lambda x: (x - 1, 4)), *BOTH),
     "dynamic": _case(
         lambda x: _branch(x, lambda x: (x * 2, x.sin().view(-1)), lambda x: (x.clone(), (x - 1).view(-1))),
         *[(s * noise(n, 4).abs(),) for n in (2, 8, 1, 5) for s in (1, -1)],
@@ -215,6 +217,9 @@ MAP = {
 SCAN = {
     "sum": _case(lambda c, xs: scan(lambda c, x: (c + x, c * x), c, xs), (X, ROWS), (-X, ROWS * 2)),
     "reverse": _case(lambda c, xs: scan(lambda c, x: (c + x, c * x), c, xs, reverse=True), (X, ROWS)),
+    "associative": _case(
+        lambda xs: associative_scan(lambda a, b: a * b + b, xs, 0, combine_mode="generic"), (ROWS,)
+    ),
     "dim_1": _case(lambda c, xs: scan(lambda c, x: (c + x, c * x), c, xs, dim=1), (noise(5, 4), ROWS)),
     "several": _case(
         lambda a, b, xs: scan(
@@ -252,13 +257,8 @@ SCAN = {
         (X, ROWS),
         (-X, -ROWS),
     ),
-    "while_in_scan": _case(
-        lambda c, xs: scan(
-            lambda c, x: (while_loop(lambda c: c.sum() < 9, lambda c: (c * 2 + 1,), (c,))[0] - x, c * x),
-            c,
-            xs,
-        ),
-        (X, ROWS),
+    "map_in_scan": _case(
+        lambda c, xs: scan(lambda c, x: (c + x, map_rows(lambda row: row * c.sum(), x)), c, xs), (X, ROWS)
     ),
 }
 

@@ -46,6 +46,8 @@ CODES: Final[dict[str, str]] = {
     "DC203": "A dimension is dynamic without an upper bound.",
     "DC205": "The program has a construct that cannot be lowered yet.",
     "DC206": "A higher order operator of torch is none of the control flow that a program has.",
+    "DC207": "A body of control flow does not fit its call, or is one that torch cannot capture.",
+    "DC208": "A body of control flow writes to a tensor from outside of it.",
     "DC210": "An input is a number that is not the same in every call.",
     "DC215": "A tensor has more dimensions than the runtime takes.",
     "DC301": "A value has a type that a .pte program cannot hold.",

@@ -29,6 +29,8 @@ from delegatec.edge.passes.pass_manager import Pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+from delegatec.edge.refusals import functions, refuse_functions, refuse_writes
+from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.verifier import verify
@@ -90,14 +92,18 @@ def to_edge(
         The edge program; its constants are the exported program's own tensors.
 
     Raises:
-        DelegatecError: DC205 for inputs, outputs, sizes and strides that no program can have.
+        DelegatecError: DC205 for inputs, outputs, sizes and strides that no program can have; DC206 for
+            other control flow than a program has, DC208 for bodies that write to what is outside of them.
     """
+    origins = number_nodes(exported.graph_module)
+    inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
     _refuse_strides(program)
-    origins = number_nodes(program.graph_module)
     functional = [functionalize(each) for each in program.walk()]
-    if not all(functional):
+    if not all((inlined, *functional)) or functions(program):
+        refuse_writes(program)
         program = _retrace(exported, program, len(origins))
+    refuse_functions(program)
     program.origins = origins
     keep_state(program, state)
     normalize_bodies(program)

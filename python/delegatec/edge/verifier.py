@@ -54,10 +54,14 @@ def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
         if isinstance(val, torch.Tensor):
             assert val.is_contiguous(), f"{node.name} has strides {val.stride()} for {tuple(val.shape)}"
     else:
-        known = (
-            target in (operator.getitem, round)
-            or target is delegate_call
-            or isinstance(target, HigherOrderOperator)
-            or getattr(target, "__module__", "") in ("_operator", "builtins", "math", "torch")
-        )
+        known = target is delegate_call or is_callable(target)
         assert known, f"{node.name} calls {target}, which is no operator"
+
+
+def is_callable(target: Any) -> bool:
+    """Whether a program may call `target`: an operator, `getitem`, or a function on symbolic numbers."""
+    return (
+        isinstance(target, (OpOverload, HigherOrderOperator))
+        or target in (operator.getitem, round)
+        or getattr(target, "__module__", "") in ("_operator", "builtins", "math", "torch")
+    )

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
+from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.files import replacing
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
@@ -96,6 +97,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         except Exception as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
+        lift_body_constants(program)
         _canonicalize(program, method, workspace)
         adopt_state(program)
         problems += program_problems(program, model)

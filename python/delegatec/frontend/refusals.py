@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 import torch
-from torch._dynamo.exc import UserError, UserErrorType
+from torch._dynamo.exc import TorchDynamoException, UserError, UserErrorType
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
@@ -26,6 +26,14 @@ _ASIDES: Final = (
     "Suggested fixes",
     "The error above",
     "Alternatively",
+)
+_BOOKKEEPING: Final = (
+    "This higher order operator doesn't work",
+    "Higher Order Operator:",
+    "Explanation:",
+    "Hint:",
+    "Developer debug context:",
+    "For more details",
 )
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -47,6 +55,9 @@ def refusal(
         workspace: where the user's files lie.
     """
     eager = _eager_error(module, method)
+    if isinstance(eager, TorchDynamoException):
+        # torch runs control flow in eager by tracing its bodies
+        return _unfit_body(eager, preferred(workspace.frames(eager.__traceback__)) or where)
     if eager is not None:
         return Diagnostic(
             code="DC110",
@@ -79,6 +90,23 @@ def refusal(
         message=f"torch.export cannot trace {method.function}(): {reason}",
         location=location,
         help="write this line in a form that torch.export takes, with torch operators on tensors",
+    )
+
+
+def _unfit_body(error: BaseException, location: SourceLocation | None) -> Diagnostic:
+    """What torch says of a body of control flow that it cannot capture, or that does not fit its call."""
+    cause = error
+    while (before := cause.__cause__ or cause.__context__) is not None:
+        cause = before
+    lines = [line.strip() for line in _ANSI.sub("", str(cause)).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(_BOOKKEEPING)]
+    hints = [line.removeprefix("Hint: ") for line in lines if line.startswith("Hint: Replace")]
+    return Diagnostic(
+        code="DC207",
+        message=f"torch refuses a body of control flow: {' '.join(told[:2])}",
+        location=location,
+        expected="bodies that take and return tensors of the same shapes and dtypes, and no tensor twice",
+        help=hints[0] if hints else "let all branches, and each round, return the same shapes and dtypes",
     )
 
 

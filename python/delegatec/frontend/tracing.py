@@ -60,13 +60,35 @@ def _user_frames(workspace: Workspace) -> Iterator[None]:
     original = TracerBase._filter_traceback_frames
 
     def keep(tracer: Any, stack: traceback.StackSummary) -> traceback.StackSummary:
-        return traceback.StackSummary.from_list(workspace.user_frames(stack))
+        frames = [*workspace.user_frames(stack), *_body_frames(workspace)]
+        return traceback.StackSummary.from_list(frames)
 
     TracerBase._filter_traceback_frames = keep  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
         TracerBase._filter_traceback_frames = original  # type: ignore[method-assign]
+
+
+def _body_frames(workspace: Workspace) -> list[traceback.FrameSummary]:
+    """The user's frames in a body of control flow that is being traced.
+
+    Bodies are traced twice: torch.compile makes graphs of them, which torch.export runs. So the user's
+    functions are not on the stack then; the nodes of those graphs have them.
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        module = frame.f_locals.get("self") if frame.f_code.co_filename.startswith("<") else None
+        if isinstance(module, torch.fx.GraphModule):
+            line = frame.f_lineno - getattr(module, "_prologue_start", 0)
+            index = getattr(module, "_lineno_map", {}).get(line)
+            nodes = list(module.graph.nodes)
+            trace = nodes[index].meta.get("stack_trace") if index is not None and index < len(nodes) else None
+            frames = workspace.recorded_frames(trace or "")
+            if frames:
+                return frames
+    return []
 
 
 @contextlib.contextmanager

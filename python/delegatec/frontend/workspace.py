@@ -69,6 +69,14 @@ class Workspace:
             for frame in self._relevant(_parse(text))
         )
 
+    def recorded_frames(self, text: str) -> list[traceback.FrameSummary]:
+        """The frames of a node's stack trace as torch writes it, without the machinery."""
+        return [
+            traceback.FrameSummary(frame.file, frame.line, frame.function, lookup_line=False, line=frame.text)
+            for frame in _parse(text)
+            if _name(self, frame.file) is not None
+        ]
+
     def line(self, path: str, line: int, function: str = "") -> SourceLocation:
         """The location of a line of a file."""
         return SourceLocation(self.relative(path), line, function, linecache.getline(path, line).strip())

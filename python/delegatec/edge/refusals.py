@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.export takes and an edge program cannot be, at the user's line."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.functionalize import mutations, storage_roots
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.source import location_of
+from delegatec.edge.verifier import is_callable
+
+
+def refuse_writes(program: EdgeProgram) -> None:
+    """Raises DC208 for each operator in a body of control flow that writes to an operand of the body."""
+    problems = []
+    for body in program.walk():
+        roots = storage_roots(body.graph)
+        for node in mutations(body) if body is not program else ():
+            written = node.args[0]
+            if isinstance(written, Node) and roots[written].op == "placeholder":
+                problems.append(
+                    Diagnostic(
+                        "DC208",
+                        f"{node.target} in {body.method} writes to {roots[written].name}",
+                        location=location_of(node.meta.get("stack_trace")),
+                        node=node.name,
+                        expected="bodies of control flow that write to tensors of their own only",
+                        help="return the new value from the body, and write it behind the call",
+                    )
+                )
+    if problems:
+        raise DelegatecError(problems)
+
+
+def functions(program: EdgeProgram) -> list[Node]:
+    """The calls, in a program and its bodies, of functions that are no operators: those of torch.vmap are."""
+    nodes = (node for each in program.walk() for node in each.graph.nodes)
+    return [node for node in nodes if node.op == "call_function" and not is_callable(node.target)]
+
+
+def refuse_functions(program: EdgeProgram) -> None:
+    """Raises DC205 if a program calls functions that are no operators."""
+    found = functions(program)
+    if found:
+        names = dict.fromkeys(getattr(node.target, "__name__", str(node.target)) for node in found)
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC205",
+                    f"the program calls functions of torch that are no operators: {', '.join(names)}",
+                    location=location_of(found[0].meta.get("stack_trace")),
+                    node=found[0].name,
+                    expected="operators of torch.ops",
+                    help="write what torch.vmap does with operators on whole tensors",
+                )
+            ]
+        )

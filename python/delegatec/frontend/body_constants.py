@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that user code makes in bodies of control flow, as constants of the exported program.
+
+torch.export leaves them in the graph of the body as attributes, which its own format cannot hold. They become
+constants of the program, as those that are made outside of bodies are, and operands of the calls on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.fx import GraphModule, Node
+
+from delegatec.edge.control_flow import FORMS
+
+
+def lift_body_constants(program: ExportedProgram) -> None:
+    """Makes tensors in the graphs that a program calls constants of the program, in place."""
+    graph_module = program.graph_module
+    for call in _calls(graph_module):
+        _lift(graph_module, call)
+    specs = program.graph_signature.input_specs
+    for attribute in _tensors(graph_module):
+        value = getattr(graph_module, str(attribute.target))
+        name = next(n for number in count() if (n := f"lifted_tensor_{number}") not in program.constants)
+        position = next(i for i, spec in enumerate(specs) if spec.kind is InputKind.USER_INPUT)
+        placeholders = graph_module.graph.find_nodes(op="placeholder")
+        constant = _placeholder(graph_module, placeholders[position].prev, f"c_{name}", attribute)
+        attribute.replace_all_uses_with(constant)
+        graph_module.graph.erase_node(attribute)
+        delattr(graph_module, str(attribute.target))
+        program.constants[name] = value
+        specs.insert(position, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), name))
+    graph_module.recompile()
+
+
+def _calls(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.target in FORMS]
+
+
+def _tensors(module: GraphModule) -> Iterator[Node]:
+    """The nodes of a graph that name a tensor of its module."""
+    for node in module.graph.find_nodes(op="get_attr"):
+        if isinstance(getattr(module, node.target), torch.Tensor):
+            yield node
+
+
+def _lift(owner: GraphModule, call: Node) -> None:
+    """Makes the tensors in the bodies of a call tensors of their owner, which it hands to the call."""
+    form = FORMS[call.target]
+    bodies = [getattr(owner, str(attribute.target)) for attribute in map(call.args.__getitem__, form.bodies)]  # type: ignore[union-attr]
+    for body in bodies:
+        for inner in _calls(body):
+            _lift(body, inner)
+    for number, body in enumerate(bodies):
+        for attribute in list(_tensors(body)):
+            _hand_down(owner, call, bodies, number, attribute)
+        body.recompile()
+
+
+def _hand_down(
+    owner: GraphModule, call: Node, bodies: list[GraphModule], number: int, attribute: Node
+) -> None:
+    """Makes one tensor of a body an operand of the call; its other bodies ignore it."""
+    target = str(attribute.target)
+    name = next(n for i in count() if not hasattr(owner, n := f"_tensor_constant{i}"))
+    setattr(owner, name, getattr(bodies[number], target))
+    with owner.graph.inserting_before(call):
+        operand = owner.graph.create_node("get_attr", name)
+    operand.meta = {key: value for key, value in call.meta.items() if key != "val"}
+    operand.meta["val"] = attribute.meta["val"]
+    free = FORMS[call.target].free
+    args: list[Any] = list(call.args)
+    args += [()] * (free + 1 - len(args))
+    args[free] = type(args[free])((*args[free], operand))
+    call.args = tuple(args)
+    for body in bodies:
+        last = body.graph.find_nodes(op="placeholder")[-1]
+        placeholder = _placeholder(body, last, f"{name}_operand", attribute)
+        if body is bodies[number]:
+            attribute.replace_all_uses_with(placeholder)
+    bodies[number].graph.erase_node(attribute)
+    delattr(bodies[number], target)
+
+
+def _placeholder(module: GraphModule, after: Node, name: str, like: Node) -> Node:
+    """A new input of a graph, for a tensor like that of a node."""
+    with module.graph.inserting_after(after):
+        placeholder = module.graph.placeholder(name)
+    placeholder.meta = {"val": like.meta["val"]}
+    return placeholder
