@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator
 
 import torch
+
+# A .pt2 of a quantised model calls what this registers.
+import torch.ao.quantization.fx._decomposed
 from torch._export.serde import schema
 from torch._export.serde.serialize import SerializeError
 from torch.export import ExportedProgram

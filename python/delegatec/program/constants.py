@@ -28,7 +28,8 @@ class ConstantPool:
             tensor: dense and row-major; its bytes are not copied.
             name: its fully qualified name in the model.
         """
-        data = tensor_bytes(tensor)
+        # A file whose constants are all empty would have no segment for them, and be refused by the runtime.
+        data = tensor_bytes(tensor) or memoryview(b"\0")
         address = (tensor.data_ptr(), len(data))
         index = self._by_address.get(address)
         if index is None:

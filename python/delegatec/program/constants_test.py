@@ -92,3 +92,10 @@ def test_bytes_are_not_copied() -> None:
 def test_strides_are_refused() -> None:
     with pytest.raises(AssertionError, match="not dense"):
         tensor_bytes(torch.ones(2, 3).T)
+
+
+def test_an_empty_constant_has_a_byte() -> None:
+    """Without a segment of constants, the runtime looks for those of an older format."""
+    pool = ConstantPool()
+    assert pool.add(torch.empty(0, 2), "nothing") == 1
+    assert [len(data) for data in pool.data] == [1]

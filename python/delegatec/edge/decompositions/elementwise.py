@@ -101,6 +101,10 @@ RULES: RuleTable = {
     aten.__and__.Tensor: _renamed(aten.bitwise_and.Tensor),
     aten.__or__.Tensor: _renamed(aten.bitwise_or.Tensor),
     aten.__xor__.Tensor: _renamed(aten.bitwise_xor.Tensor),
+    aten.__lshift__.Scalar: _renamed(aten.bitwise_left_shift.Tensor_Scalar),
+    aten.__lshift__.Tensor: _renamed(aten.bitwise_left_shift.Tensor),
+    aten.__rshift__.Scalar: _renamed(aten.bitwise_right_shift.Tensor_Scalar),
+    aten.__rshift__.Tensor: _renamed(aten.bitwise_right_shift.Tensor),
     **dict.fromkeys(
         (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.to.other, aten.type_as.default), _to
     ),

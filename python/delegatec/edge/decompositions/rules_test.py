@@ -69,6 +69,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.__and__.Tensor: [(FLAGS, ~FLAGS), (NUMBERS, NUMBERS + 3)],
     aten.__or__.Tensor: [(FLAGS, ~FLAGS), (NUMBERS, NUMBERS + 3)],
     aten.__xor__.Tensor: [(FLAGS, FLAGS), (NUMBERS, NUMBERS + 3)],
+    aten.__lshift__.Scalar: [(NUMBERS, 2)],
+    aten.__lshift__.Tensor: [(NUMBERS, torch.tensor([0, 1, 2, 3]))],
+    aten.__rshift__.Scalar: [(NUMBERS, 2)],
+    aten.__rshift__.Tensor: [(NUMBERS, torch.tensor([0, 1, 2, 3]))],
     aten.to.dtype: [
         (X, torch.float16),
         (X, torch.int64),
