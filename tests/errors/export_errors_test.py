@@ -55,6 +55,7 @@ CASES: dict[str, list[Problem]] = {
         Problem("DC119", 20, ('"scale"', "on meta")),
         Problem("DC119", 20, ('"table"', "sparse_coo")),
     ],
+    "holds_a_lowered_program": [Problem("DC119", 15, ("lowered", "blob", "delegatec.lower"))],
     "not_storable": [Problem("DC119", 12, ("flex_attention", "in a .pt2"))],
     "two_methods": [
         Problem("DC112", 11, ("x.max() > 1",)),

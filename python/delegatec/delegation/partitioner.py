@@ -31,7 +31,8 @@ class Rejection:
 
     Attributes:
         node: the node.
-        rule: stable short id of the rule that it broke, such as "operator", "dtype", "rank", "trivial".
+        rule: stable short id of the rule that it broke, such as "operator", "dtype", "rank". "trivial" is for
+            nodes that the backend could run, and that are not worth a delegate of their own.
         message: what broke it, with the offending value.
         help: what would make the backend take it; empty if nothing would.
     """

@@ -14,6 +14,7 @@ from torch._export.serde import schema
 from torch._export.serde.serialize import SerializeError
 from torch.export import ExportedProgram
 
+from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.source import location_of
 
@@ -31,6 +32,14 @@ def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
     match = _FAILED_NODE.search(str(error))
     nodes = {node.name: node for node in program.graph.nodes}
     node = nodes.get(match[1]) if match else None
+    if node is not None and node.target is call_delegate:
+        return Diagnostic(
+            code="DC119",
+            message="a .pt2 cannot hold a program that was lowered: its format has no place for the blob",
+            location=location_of(node.meta.get("stack_trace")),
+            node=node.name,
+            help="export the model as it was, or lower this one in Python, by delegatec.lower",
+        )
     reason = str(error.__cause__ or error).strip().partition("\n")[0]
     return Diagnostic(
         code="DC119",

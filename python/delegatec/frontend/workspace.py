@@ -20,6 +20,8 @@ _PACKAGES: Final = ("site-packages/", "dist-packages/")
 _MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# A delegate that is a part of the user's model: the compiler's own code, below the user's.
+_DELEGATES: Final = tuple(os.path.join(_COMPILER, "delegation", name) for name in ("call_", "lowered_"))
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -85,6 +87,8 @@ class Workspace:
         """The frames below the compiler's own on a stack, without the machinery."""
         frames: list[traceback.FrameSummary] = []
         for frame in reversed(list(stack)):
+            if frame.filename.startswith(_DELEGATES):
+                continue
             if frame.filename.startswith(_COMPILER):
                 break
             if _name(self, frame.filename) is not None:
