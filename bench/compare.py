@@ -85,7 +85,7 @@ def main() -> None:
     text = f"{', '.join(versions)}, {machine}; median of {arguments.rounds} rounds.\n\n{tables(results)}"
     print(text)
     if arguments.write:
-        write(text, plot(results))
+        write(f"![Processor time and memory of both]({_PLOT.name})\n\n{text}", plot(results))
 
 
 if __name__ == "__main__":
