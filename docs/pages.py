@@ -47,6 +47,8 @@ def operators_portable_page() -> str:
         GENERATED,
         f"The runtime has kernels of its own for these {len(rows)} operators. Every other operator is\n"
         "first decomposed into them; one that cannot be is a build error (`DC201`) that names the line.",
+        "Which dtypes each has been run with beside eager, and what is rewritten or refused, is in\n"
+        "[kernel_grid.md](kernel_grid.md).",
         table(("operator", "kernel"), rows),
     ]
     return "\n\n".join(parts) + "\n"

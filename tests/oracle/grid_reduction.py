@@ -80,6 +80,12 @@ def scan(make: Maker) -> Iterator[Sample]:
     yield call(make.ends(), 0)
 
 
+def _many_digits(make: Maker) -> Iterator[Sample]:
+    if make.dtype in (torch.int64, torch.int32):
+        yield call(torch.tensor([[2**24 + 1, 1], [3, 2**30]], dtype=make.dtype), [1])
+        yield call(torch.tensor([2**24 + 1, 1, 1], dtype=make.dtype), [0], True)
+
+
 def _dtype(make: Maker) -> Iterator[Sample]:
     for dtype in (torch.float32, torch.float64, torch.int64):
         yield call(make(2, 3, low=-2, high=2), [1], dtype=dtype)
@@ -204,7 +210,7 @@ REDUCTION: dict[str, Samples] = {
     "mm.default": _mm,
     "prod.default": both(whole(), whole(dtype=torch.float32)),
     "prod.dim_int": dim(),
-    "sum.dim_IntList": both(dims(), _dtype),
+    "sum.dim_IntList": both(dims(), _dtype, _many_digits),
     "topk.default": _topk,
     "var.correction": _variance,
     "var.dim": _variance_flag,

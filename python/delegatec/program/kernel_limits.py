@@ -18,6 +18,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.edge.arguments import bind
+
 aten = torch.ops.aten
 
 # Of a tensor in a program, whatever the kernel.
@@ -65,7 +67,8 @@ class Limit:
 
 
 def _selects_of_the_whole(node: Node) -> bool:
-    x, mask = (source.meta["val"] for source in node.all_input_nodes)
+    arguments = bind(node)
+    x, mask = (arguments[name].meta["val"] for name in ("self", "mask"))
     missing = len(x.shape) - len(mask.shape)
     return missing >= 0 and all(
         wide == narrow or (isinstance(narrow, int) and narrow == 1)
@@ -95,13 +98,27 @@ LIMITS: Final[dict[Any, Limit]] = {
     ),
 }
 
+# Of float64 these compute in float32.
+FLOAT64_IN_FLOAT32: Final = frozenset(
+    {
+        aten._adaptive_avg_pool2d.default,
+        aten._upsample_bilinear2d_aa.default,
+        aten.native_group_norm.default,
+        aten.native_layer_norm.default,
+        aten.upsample_bilinear2d.vec,
+    }
+)
+
+_FAR_MEANS: Final = "loses digits where the mean is beyond some hundred times the deviation"
+
 # Where a kernel computes something else than eager, and nothing is done about it.
 DEVIATIONS: Final[dict[OpOverload, str]] = {
+    **dict.fromkeys(FLOAT64_IN_FLOAT32, "float64 is computed in float32"),
+    aten._native_batch_norm_legit.no_stats: _FAR_MEANS,
     aten.fmod.Scalar: "integers beyond 2^53 are rounded",
     aten.gelu.default: "infinity gives infinity, where eager in float32 and bfloat16 gives NaN",
-    aten.native_group_norm.default: "loses digits where the mean is beyond some hundred times the deviation",
-    aten.native_layer_norm.default: "loses digits where the mean is beyond some hundred times the deviation",
-    aten._native_batch_norm_legit.no_stats: "loses digits where the mean is far beyond the deviation",
+    aten.native_group_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
+    aten.native_layer_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
     aten.pow.Tensor_Scalar: "integers beyond 2^53 are rounded",
-    aten.sum.dim_IntList: "sums of integers beyond 2^53 are rounded",
+    aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is added up in float32",
 }

@@ -103,29 +103,45 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
 
 
 def _sum(b: Builder, node: Node) -> Node | None:
-    """Of int64 the kernel adds up in float32; and it aborts at a dimension of a tensor that has none."""
+    """Of int64 and float64 the kernel adds up in float32; it aborts at a dimension that is not there."""
     a = bind(node)
     x, dims, to = a["self"], a["dim"], a["dtype"]
-    wide = dtype(x) is torch.int64 and dtype(node) is torch.int64
-    if not wide and not (dims and not shape(x)):
-        return None
-    dims = dims if shape(x) else []
-    if not wide:
-        return b.call(aten.sum.dim_IntList, x, dims, a["keepdim"], dtype=to, val=node.meta["val"])
-    total = b.call(aten.sum.dim_IntList, x, dims, a["keepdim"], dtype=torch.float64)
-    return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
+    if dtype(x) is dtype(node) is torch.int64:
+        total = b.call(aten.sum.dim_IntList, x, dims if shape(x) else [], a["keepdim"], dtype=torch.float64)
+        return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
+    if dtype(x) is dtype(node) is torch.float64 and (count := _terms(x, node)) > 1:
+        mean = b.call(aten.mean.dim, x, dims, a["keepdim"])
+        return b.call(aten.mul.Scalar, mean, count, val=node.meta["val"])
+    if dims and not shape(x):
+        return b.call(aten.sum.dim_IntList, x, [], a["keepdim"], dtype=to, val=node.meta["val"])
+    return None
+
+
+def _terms(x: Node, total: Node) -> int:
+    """How many numbers are added up for each of the results; 0 where that is not known."""
+    sizes = [*shape(x), *shape(total)]
+    if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
+        return 0
+    return math.prod(shape(x)) // math.prod(shape(total))
 
 
 def _remainder(b: Builder, node: Node) -> Any:
     """The kernel gives remainders of integers the sign that C gives them, and computes float64 in float32."""
     assert isinstance(node.target, OpOverload)
-    if dtype(node) is not torch.float64 or node.target is not aten.remainder.Tensor:
+    if dtype(node) is not torch.float64:
         return RULES[node.target](b, node)
     x, y = node.args
-    rest = b.call(aten.fmod.Tensor, x, y)
-    is_other_side = b.call(aten.ne.Tensor, b.call(aten.lt.Scalar, rest, 0), b.call(aten.lt.Scalar, y, 0))
+    if isinstance(y, Node):
+        rest = b.call(aten.fmod.Tensor, x, y)
+        turned = b.call(aten.add.Tensor, rest, y)
+        is_other_side = b.call(aten.ne.Tensor, b.call(aten.lt.Scalar, rest, 0), b.call(aten.lt.Scalar, y, 0))
+    else:
+        divisor: Any = y
+        rest = b.call(aten.fmod.Scalar, x, divisor)
+        turned = b.call(aten.add.Scalar, rest, divisor)
+        is_other_side = b.call(aten.lt.Scalar if divisor > 0 else aten.gt.Scalar, rest, 0)
     mask = b.call(aten.logical_and.default, b.call(aten.ne.Scalar, rest, 0), is_other_side)
-    return b.call(aten.where.self, mask, b.call(aten.add.Tensor, rest, y), rest, val=node.meta["val"])
+    return b.call(aten.where.self, mask, turned, rest, val=node.meta["val"])
 
 
 def _decomposed_float64(b: Builder, node: Node) -> Any:
