@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import BLOCKS, PAGES, operators_portable_page
+from pages import BLOCKS, PAGES, operators_aten_page, operators_portable_page
 
 from delegatec.diagnostics import CODES
 
@@ -24,3 +24,11 @@ def test_every_code_belongs_to_a_block() -> None:
 def test_portable_page_names_the_kernels_of_a_known_pair() -> None:
     assert "| `aten.addmm.default` | `aten::addmm.out` |" in operators_portable_page()
     assert "aten.sort" not in operators_portable_page()  # core ATen, but without a kernel
+
+
+def test_aten_page_has_every_way() -> None:
+    page = operators_aten_page()
+    assert "| `aten.addmm.default` | kernel `aten::addmm.out` |" in page
+    assert "| `aten.sort.stable` | decomposed |" in page
+    assert "| `aten.col2im.default` | decomposed by torch |" in page
+    assert "| `aten.linalg_qr` |" in page.partition("## Refused")[2]

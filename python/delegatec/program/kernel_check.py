@@ -19,6 +19,7 @@ from delegatec.edge.handles import Origin
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.refused import REFUSED
 from delegatec.program.kernel_limits import LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
@@ -98,20 +99,13 @@ def _written(node: Node, origins: Mapping[int, Origin]) -> str:
     return f"{origin.operator} is decomposed to {node.target}, which"
 
 
-# Operators without a kernel -> what computes the same with one.
-_SUBSTITUTES: Final = {
-    "mode": "torch.one_hot, sum and argmax over the values that may occur",
-    "unique": "sort, and a comparison of neighbours",
-}
-
-
 def _closest(node: Node) -> str:
     """What the runtime has that comes nearest to the operator of a node."""
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
-    if name in _SUBSTITUTES:
-        return _SUBSTITUTES[name]
+    if name in REFUSED:
+        return REFUSED[name]
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
         return f"a call that one of its kernels takes: {', '.join(same)}"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All of torch's operators: samples of each run in the stock runtime as in eager, or are refused by name.
+
+The samples are those that torch tests its operators with, by the hundreds: views, empty tensors, negative
+dimensions, every mode and option.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from delegatec.edge.refused import REFUSED
+from tests.oracle.sample_outcome import Outcome, outcomes
+
+# Samples of each operator; all of them would take an hour.
+_MOST: Final = 2
+
+# Refusals that are of no operator: of a dtype, of a size without a bound, of strides.
+_OTHER_CODES: Final = ("DC202", "DC203", "DC205", "DC206", "DC210", "DC215", "DC302")
+
+# Operators with a sample that is neither computed nor refused -> why.
+KNOWN: Final[dict[str, str]] = {}
+
+torch.set_num_threads(1)
+
+
+def _name(operator: Any) -> str:
+    return ".".join(filter(None, (operator.name, operator.variant_test_name)))
+
+
+OPERATORS: Final = {_name(operator): operator for operator in op_db}
+
+
+def _dtype(operator: Any) -> torch.dtype:
+    """float32, or what comes nearest to it."""
+    return next(
+        dtype
+        for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64, *operator.dtypes)
+        if dtype in operator.dtypes
+    )
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_samples_agree_or_are_refused(name: str) -> None:
+    operator = OPERATORS[name]
+    found = outcomes(operator, _dtype(operator), _MOST)
+    assert found
+    wrong = [outcome.text for outcome in found if outcome.kind == "wrong"]
+    if name in KNOWN:
+        assert wrong, f"{name} is right: take it out of KNOWN"
+    else:
+        assert wrong == []
+    assert [outcome for outcome in found if outcome.kind == "refused" and not _is_named(outcome)] == []
+
+
+def _is_named(outcome: Outcome) -> bool:
+    """Whether a refusal says which operator it is that no program can have, or has another reason."""
+    names = re.findall(r"aten\.(\w+)\.\w+(?:, which)? has no kernel", outcome.text)
+    return any(name in REFUSED for name in names) or any(
+        f"error {code}" in outcome.text for code in _OTHER_CODES
+    )
+
+
+def test_most_samples_agree() -> None:
+    """A few at random, so that a compiler that refuses everything does not pass."""
+    kinds = [
+        outcome.kind
+        for name in ("add", "sort", "nn.functional.conv3d", "scatter_reduce.amax", "softmax", "linalg.inv")
+        for outcome in outcomes(OPERATORS[name], torch.float32, 3)
+    ]
+    assert kinds.count("agrees") >= 16
