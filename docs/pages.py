@@ -65,10 +65,10 @@ def operators_aten_page() -> str:
         "# ATen operators",
         GENERATED,
         f"How `portable_program` takes the {len(rows)} overloads that torch tags as core ATen, or that the\n"
-        "compiler decomposes itself: by a kernel of the runtime, by a decomposition of its own, or by one of\n"
-        "torch's. What torch decomposes to these is not listed; `tests/oracle/coverage_test.py` runs samples\n"
-        "of all of torch's operators in the runtime. Sorting is stable, as torch's is on the CPU. Random\n"
-        "numbers have the distribution of torch's, and other values.",
+        "compiler decomposes itself: by a kernel of the runtime, by a decomposition of its own, or by one\n"
+        "of torch's. What torch decomposes to these is not listed; `tests/oracle/coverage_test.py` runs\n"
+        "samples of all of torch's operators in the runtime. Sorting is stable, as torch's is on the CPU.\n"
+        "Random numbers have the distribution of torch's, and other values.",
         table(("operator", "how"), rows),
         "## Refused",
         "These are build errors (`DC201`), unless a backend takes them or their arguments are constants.",
