@@ -24,7 +24,11 @@ _MOST: Final = 2
 _OTHER_CODES: Final = ("DC202", "DC203", "DC205", "DC206", "DC210", "DC215", "DC302")
 
 # Operators with a sample that is neither computed nor refused -> why.
-KNOWN: Final[dict[str, str]] = {}
+KNOWN: Final[dict[str, str]] = {
+    "linalg.ldl_solve": "torch itself ends the process, on a matrix without rows",
+    "max_pool2d_with_indices_backward": "a derivative, whose kernel in the runtime gives other numbers",
+    "tensor_split": "torch's decomposition reads the numbers of a constant tensor, which has none in a trace",
+}
 
 torch.set_num_threads(1)
 
@@ -33,7 +37,12 @@ def _name(operator: Any) -> str:
     return ".".join(filter(None, (operator.name, operator.variant_test_name)))
 
 
-OPERATORS: Final = {_name(operator): operator for operator in op_db}
+# But those of sparse tensors, which are no inputs of a program, and those of no dtype on the CPU.
+OPERATORS: Final = {
+    _name(operator): operator
+    for operator in op_db
+    if operator.dtypes and not operator.name.startswith("sparse.")
+}
 
 
 def _dtype(operator: Any) -> torch.dtype:
@@ -60,7 +69,7 @@ def test_samples_agree_or_are_refused(name: str) -> None:
 
 def _is_named(outcome: Outcome) -> bool:
     """Whether a refusal says which operator it is that no program can have, or has another reason."""
-    names = re.findall(r"aten\.(\w+)\.\w+(?:, which)? has no kernel", outcome.text)
+    names = re.findall(r"\.(\w+)\.\w+(?:, which)? has no kernel", outcome.text)
     return any(name in REFUSED for name in names) or any(
         f"error {code}" in outcome.text for code in _OTHER_CODES
     )

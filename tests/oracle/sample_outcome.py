@@ -77,7 +77,8 @@ def _in_this_process(operator: Any, dtype: torch.dtype, most: int) -> Iterator[O
     for index in chosen[: len(samples)]:
         sample = samples[index]
         leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
-        tensors = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        # a program's inputs are row-major
+        tensors = [leaf.detach().contiguous() for leaf in leaves if isinstance(leaf, torch.Tensor)]
         yield _outcome(_call(operator.op, leaves, spec), tensors)
 
 

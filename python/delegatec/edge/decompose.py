@@ -17,10 +17,15 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx import Graph, Node
 from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, _ShapeEnvGuardError
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    _ShapeEnvGuardError,
+    free_unbacked_symbols,
+)
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -140,7 +145,7 @@ def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
         raise DelegatecError([_unknown_size(node, error)]) from None
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None
-    except GuardOnDataDependentSymNode as error:
+    except (GuardOnDataDependentSymNode, DataDependentOutputException) as error:
         raise DelegatecError([_data_dependent(node, error)]) from None
     if results is None:
         return False
@@ -154,6 +159,8 @@ def _is_empty(node: Node) -> bool:
         isinstance(val, torch.Tensor)
         and node.target is not aten.full.default
         and any(isinstance(size, int) and size == 0 for size in val.shape)
+        # the number of rows of what is found is known to the operator that finds it alone
+        and not free_unbacked_symbols(val)
     )
 
 
@@ -168,10 +175,13 @@ def _fixed_size(node: Node) -> Diagnostic:
     )
 
 
-def _data_dependent(node: Node, error: GuardOnDataDependentSymNode) -> Diagnostic:
+def _data_dependent(
+    node: Node, error: GuardOnDataDependentSymNode | DataDependentOutputException
+) -> Diagnostic:
+    what = error.cond if isinstance(error, GuardOnDataDependentSymNode) else error.func
     return Diagnostic(
         "DC205",
-        f"whether {error.cond} holds decides how {node.target} is computed, and it depends on data",
+        f"{what} decides how {node.target} is computed, and depends on data",
         location=node.meta.get("source"),
         node=node.name,
         expected="sizes that follow from the sizes of the inputs",
@@ -285,6 +295,10 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
             # some of torch's decompositions write in place
             functional = torch.func.functionalize(traced, remove="mutations")
             traced = make_fx(functional, tracing_mode="real")(*values)
+            operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
+            if any(operator._schema.is_mutable for operator in operators):
+                # it writes to an argument of the call
+                return None
     graph: Graph = traced.graph
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]

@@ -37,6 +37,13 @@ _INSTEAD: Final = {
     "_unique2 unique_consecutive unique_dim": "sort, and a comparison of neighbours",
     "mode": "one_hot, sum and argmax, for values of a known range",
     "_histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors histogram": "histc",
+    """
+    _batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit
+    _native_batch_norm_legit_functional batch_norm instance_norm native_batch_norm
+    """: "the model in eval mode",
+    """
+    _linear_cross_entropy_batch_chunked _linear_cross_entropy_batch_chunked_no_reduction
+    """: "the same loss without chunks",
     "fractional_max_pool2d fractional_max_pool3d": "max_pool2d, adaptive_max_pool2d and their like",
     "rrelu_with_noise_functional": "leaky_relu, or the model in eval mode",
     "embedding_renorm": "an embedding without max_norm, whose weights were scaled before export",

@@ -176,6 +176,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.roll.default: [(X, [1], [-1]), (X, [-1, 5], [0, 2]), (X, [1, 1], [2, 2]), (X, [4], [2])],
     aten.select_scatter.default: [(X, MATRIX, 0, 1), (X, X[:, :, 0] + 1, -1, -2)],
     aten.stack.default: [([MATRIX, MATRIX + 1], dim) for dim in (0, 1, -1)],
+    aten.unfold.default: [(torch.tensor(1.0), 0, 1, 1)],
+    aten.unfold_copy.default: [(torch.tensor(1.0), 0, 1, 1)],
     aten.unbind.int: [(X,), (X, -1)],
     aten.full_like.default: [(X, 2), (X, True, {"dtype": torch.bool}), (X, float("-inf"))],
     aten.new_full.default: [(X, [2], 2.5), (NUMBERS, [], 2)],
@@ -218,6 +220,7 @@ DECLINED: list[tuple[Any, ...]] = [
     (aten.adaptive_avg_pool2d.default, IMAGE, [4, 3]),
     (aten.pad.default, X, [1, 2], "reflect"),
     (aten.roll.default, X, [5]),
+    (aten.unfold.default, X, 1, 2, 1),
     (aten.var.dim, X[:1], [0]),
     (aten.scaled_dot_product_attention.default, X, X, X, None, 0.0, False),
 ]

@@ -147,6 +147,13 @@ def _roll(b: Builder, node: Node) -> Node | None:
     return rolled
 
 
+def _unfold(b: Builder, node: Node) -> Node | None:
+    """Windows of a tensor of 0 dims, which the kernel does not survive; others are left to it."""
+    x = node.args[0]
+    assert isinstance(x, Node)
+    return None if shape(x) else b.call(aten.view.default, x, list(shape(node)), val=node.meta["val"])
+
+
 def _pixel_unshuffle(b: Builder, node: Node) -> Node:
     x, factor = node.args
     assert isinstance(x, Node) and isinstance(factor, int)
@@ -185,6 +192,7 @@ RULES: RuleTable = {
     aten.roll.default: _roll,
     aten.select_scatter.default: _select_scatter,
     aten.stack.default: _stack,
+    **dict.fromkeys((aten.unfold.default, aten.unfold_copy.default), _unfold),
     aten.unbind.int: _unbind,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
     **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
