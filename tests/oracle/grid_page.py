@@ -28,6 +28,24 @@ call or gets it wrong; a code is that of the compiler's refusal, beside another 
 only. Where there is nothing, eager has no such call."""
 
 
+# Kernels that no functional operator of ATen stands for, and what becomes of them.
+NO_OPERATORS: Final = {
+    "aten::_local_scalar_dense": "called for a number out of a tensor",
+    "aten::copy_": "called for the new value of a buffer",
+    "aten::index_put_": "writes in place; a program's operators are functional",
+    "aten::split_copy.Tensor_out": "slices instead, which cost nothing where they are views",
+    "aten::split_with_sizes_copy.out": "slices instead, which cost nothing where they are views",
+    "aten::sym_numel": "called for the number of elements of a dynamic shape",
+    "aten::sym_size.int": "called for a dynamic size",
+    "aten::unbind_copy.int_out": "selects instead",
+    "dim_order_ops::_clone_dim_order.out": "tensors of a program are row-major",
+    "dim_order_ops::_empty_dim_order.out": "tensors of a program are row-major",
+    "dim_order_ops::_to_dim_order_copy.out": "tensors of a program are row-major",
+    "et_copy::_d2h_copy.out": "the portable kernels have one device",
+    "et_copy::_h2d_copy.out": "the portable kernels have one device",
+}
+
+
 def row(name: str) -> tuple[str, ...]:
     """What one operator did, dtype by dtype."""
     return tuple(str(measure(name, dtype)) for dtype in DTYPES)
@@ -54,6 +72,10 @@ def render(rows: dict[str, tuple[str, ...]]) -> str:
             f"{summary(rows.values())}",
             "",
             *("| " + " | ".join(cells) + " |" for cells in table),
+            "",
+            "## Kernels that are no operator's",
+            "",
+            *(f"- `{kernel}`: {text}." for kernel, text in NO_OPERATORS.items()),
             "",
             "## Refused",
             "",

@@ -12,25 +12,13 @@ from delegatec.edge.out_variants import kernel_name, out_variant
 from delegatec.program.symbolic import PRIMITIVES
 from tests.oracle.grid import SAMPLES
 from tests.oracle.grid_measure import WRONG, measure, overload
-from tests.oracle.grid_page import parse, render
+from tests.oracle.grid_page import NO_OPERATORS, parse, render
 from tests.oracle.grid_sample import DTYPES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kernel_grid.md").read_text(encoding="utf-8")
 ROWS = parse(PAGE)
-
-# Kernels that no functional operator stands for, and what becomes of them.
-_OTHERS = {
-    "aten::_local_scalar_dense": "a number out of a tensor: with the primitives",
-    "aten::copy_": "the new value of a buffer: tests of mutable buffers",
-    "aten::index_put_": "in place: no node of a functional program",
-    "aten::split_copy.Tensor_out": "split is decomposed into slices, which cost nothing where they are views",
-    "aten::split_with_sizes_copy.out": "as split",
-    "aten::sym_numel": "a primitive",
-    "aten::sym_size.int": "a primitive",
-    "aten::unbind_copy.int_out": "unbind is decomposed into selects",
-}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -44,8 +32,8 @@ def test_the_runtime_does_what_the_page_says(name: str) -> None:
 
 def test_every_kernel_is_called() -> None:
     called = {kernel_name(variant) for name in SAMPLES if (variant := out_variant(overload(name)))}
-    assert len(called) + len(_OTHERS) == len([kernel for kernel in KERNELS if kernel.startswith("aten::")])
-    assert called | set(_OTHERS) == {kernel for kernel in KERNELS if kernel.startswith("aten::")}
+    assert called.isdisjoint(NO_OPERATORS)
+    assert called | set(NO_OPERATORS) == {k for k in KERNELS if not k.startswith("executorch_prim::")}
 
 
 def test_the_page_is_as_it_is_rendered_and_19_of_20_cells_pass() -> None:
