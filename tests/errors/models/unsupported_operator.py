@@ -8,9 +8,9 @@ import delegatec
 
 class Net(torch.nn.Module):
     def forward(self, x):
-        inverse = torch.linalg.inv(x)
-        values = torch.searchsorted(x[0], x[1])
-        return inverse, values
+        factor = torch.linalg.qr(x).Q
+        values = torch.mode(x).values
+        return factor, values
 
 
 def build():
