@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every architecture goes the whole way, its numbers are eager's, and docs/architectures.md says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.architectures.case import Case
+from tests.architectures.cases import CASES
+from tests.architectures.measure import Error, difference, measure, refusal
+from tests.architectures.page import counts, memory, parse
+
+PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
+HELP = "run `bazel run //tests/architectures:table`, and look at what has changed"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.refusal], ids=lambda case: case.name)
+def test_it_computes_what_eager_does(case: Case) -> None:
+    found = measure(case)
+    assert found.portable.relative <= case.tolerance
+    assert found.mps.relative <= case.mps_tolerance
+    assert found.planned <= 1.15 * found.bound  # ERNIE 4.5: 1.123, of tensors of a few hundred bytes
+    assert (*counts(found), memory(found)) == PAGE[case.name], HELP
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.refusal], ids=lambda case: case.name)
+def test_it_is_refused_by_name(case: Case) -> None:
+    assert case.refusal is not None
+    assert refusal(case) == case.refusal[0]
+    assert PAGE[case.name] == (case.refusal[0],)
+
+
+def test_the_page_has_no_other_rows() -> None:
+    assert set(PAGE) - {"column", "---", "architecture"} == {case.name for case in CASES}
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_a_wrong_number_is_found() -> None:
+    case = next(case for case in CASES if case.name == "BERT")
+    inputs = case.examples()
+    module = case.module()
+    right = module(**inputs).last_hidden_state
+    wrong = right.clone()
+    wrong[0, 0, 0] += 1e-3
+    assert difference(right, right) == Error(0.0, 0.0)
+    assert difference(wrong, right).relative > case.tolerance
+    assert difference(right[:1], right).relative == float("inf")
+    assert float(right.std()) > 0.1

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes one architecture the whole way, and measures what comes of it."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from delegatec import export, lower
+from delegatec.backends import builtin_backends
+from delegatec.diagnostics import DelegatecError
+from delegatec.frontend import archive
+from delegatec.lowering import Lowered
+from delegatec.program import write_program
+from delegatec.program.reader import read_program
+from delegatec.verify.interpreter import Interpreter
+from tests.architectures.case import Case
+from tests.oracle.oracle import OracleProgram
+
+_Run = Callable[[Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far a program is from eager, in the worst of its outputs.
+
+    Attributes:
+        absolute: largest difference of two elements.
+        relative: the same as a part of the largest magnitude of its output.
+    """
+
+    absolute: float
+    relative: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What came of one architecture.
+
+    Attributes:
+        exported_nodes: calls in the graph that torch.export gave.
+        instructions: instructions of the portable program.
+        kernels: different kernels that it calls.
+        delegates: delegates of the MPS program.
+        left: operators that stayed beside them.
+        portable: error of the portable program in the stock runtime.
+        mps: error of the MPS program, delegates by their reference executor.
+        planned: bytes of planned memory of the portable program.
+        bound: the least that any plan could have.
+    """
+
+    exported_nodes: int
+    instructions: int
+    kernels: int
+    delegates: int
+    left: int
+    portable: Error
+    mps: Error
+    planned: int
+    bound: int
+
+
+def measure(case: Case) -> Measurement:
+    """Exports a case, lowers it for both, runs both, and compares both with eager.
+
+    Raises:
+        DelegatecError: the compiler refuses it.
+        RuntimeError: the stock runtime refuses what the compiler wrote.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.pt2"
+        declared = case.declared()
+        exported = export(declared)
+        nodes = sum(node.op == "call_function" for node in exported["forward"].graph.nodes)
+        archive.save(exported, str(path))
+        portable = _lowered(path, "portable")
+        mps = _lowered(path, "mps")
+        (method,) = portable.emitted.methods
+        (report,) = mps.reports.values()
+        return Measurement(
+            exported_nodes=nodes,
+            instructions=len(method.instructions),
+            kernels=len(method.operators),
+            delegates=len(report.delegates),
+            left=report.nodes_left,
+            portable=compare(case, _in_runtime(_written(portable, folder))),
+            mps=compare(case, _in_reference(_written(mps, folder))),
+            planned=method.memory_plan.arena_size,
+            bound=method.memory_plan.lower_bound,
+        )
+
+
+def compare(case: Case, run: _Run) -> Error:
+    """Runs a program as often as the case says, and eager beside it; state lasts on both sides."""
+    module = case.module()
+    worst = Error(0.0, 0.0)
+    for number in range(case.runs):
+        inputs = case.examples(number)
+        with torch.no_grad():
+            expected = pytree.tree_leaves(module(**inputs))
+        actual = run(list(case.examples(number).values()))
+        assert len(actual) == len(expected), f"{len(actual)} outputs, {len(expected)} in eager"
+        for a, e in zip(actual, expected, strict=True):
+            error = difference(a, e)
+            worst = Error(max(worst.absolute, error.absolute), max(worst.relative, error.relative))
+    return worst
+
+
+def difference(actual: Any, expected: Any) -> Error:
+    """How far one output is from eager's; infinitely far if it is of another kind."""
+    if not isinstance(expected, torch.Tensor):
+        return Error(0.0, 0.0) if actual == expected else Error(math.inf, math.inf)
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return Error(math.inf, math.inf)
+    if expected.numel() == 0:
+        return Error(0.0, 0.0)
+    a, e = actual.to(torch.float64), expected.to(torch.float64)
+    same = (a == e) | (a.isnan() & e.isnan())
+    absolute = float(torch.where(same, 0.0, (a - e).abs()).nan_to_num(math.inf, math.inf).max())
+    finite = e[e.isfinite()]
+    scale = float(finite.abs().max()) if finite.numel() else 0.0
+    return Error(absolute, absolute / scale if scale else absolute)
+
+
+def _lowered(path: Path, backend: str) -> Lowered:
+    return lower(archive.load(str(path)).methods, backend)
+
+
+def _written(lowered: Lowered, folder: str) -> Path:
+    path = Path(folder) / f"{lowered.backend}.pte"
+    with path.open("wb") as file:
+        write_program(lowered.emitted, file)
+    return path
+
+
+def _in_runtime(pte: Path) -> _Run:
+    program = OracleProgram(pte)
+    return lambda inputs: program.run(inputs)
+
+
+def _in_reference(pte: Path) -> _Run:
+    return Interpreter(read_program(pte).method("forward"), builtin_backends()).run
+
+
+def refusal(case: Case) -> str | None:
+    """Code of the first thing that is wrong with a case; None for one that goes all the way."""
+    try:
+        measure(case)
+    except DelegatecError as error:
+        return error.diagnostics[0].code
+    return None
