@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delegatec.program.memory_plan import ALIGNMENT
+from delegatec.program.planning.memory_plan import ALIGNMENT
 from delegatec.program.reader.model import (
     DelegateCall,
     KernelCall,

@@ -22,7 +22,7 @@ from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edg
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_buffers
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
-from delegatec.program.kernel_check import check_kernels
+from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
 from delegatec.report.etrecord import GraphRecord, graph_record

@@ -16,9 +16,9 @@ from torch.utils import _pytree as pytree
 from delegatec.edge import EdgeProgram
 from delegatec.edge.testing import called
 from delegatec.program import emit, write_program
-from delegatec.program.kernel_check import check_kernels
-from delegatec.program.kernel_limits import FLOAT64_IN_FLOAT32
-from delegatec.program.legalize import legalize
+from delegatec.program.kernels.check import check_kernels
+from delegatec.program.kernels.legalize import legalize
+from delegatec.program.kernels.limits import FLOAT64_IN_FLOAT32
 from delegatec.program.symbolic import check_bounds
 from tests.oracle.grid import SAMPLES
 from tests.oracle.grid_program import program_of

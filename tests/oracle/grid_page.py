@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from torch._ops import OpOverload
 
-from delegatec.program.kernel_limits import DEVIATIONS, LIMITS
+from delegatec.program.kernels.limits import DEVIATIONS, LIMITS
 from tests.oracle.grid import SAMPLES
 from tests.oracle.grid_measure import AS_EAGER, REWRITTEN, measure, overload
 from tests.oracle.grid_sample import DTYPES

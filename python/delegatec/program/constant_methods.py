@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten
 from delegatec.edge.constant_methods import flatten
 from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedMethod, TensorValue, Value
-from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from delegatec.delegation import NamedData
-from delegatec.program.memory_plan import MemoryPlan
 from delegatec.program.options import ProgramOptions
+from delegatec.program.planning.memory_plan import MemoryPlan
 
 
 @dataclass(frozen=True)

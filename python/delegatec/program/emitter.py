@@ -12,14 +12,14 @@ from delegatec.program.constant_methods import emit_constant_method
 from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.external import ExternalWeights
-from delegatec.program.kernel_check import check_kernels
-from delegatec.program.legalize import legalize
+from delegatec.program.kernels.check import check_kernels
+from delegatec.program.kernels.legalize import legalize
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
-from delegatec.program.own_outputs import own_outputs
-from delegatec.program.state import State
-from delegatec.program.storages import Placing
+from delegatec.program.planning.own_outputs import own_outputs
+from delegatec.program.planning.state import State
+from delegatec.program.planning.storages import Placing
 from delegatec.program.symbolic import check_bounds
 
 

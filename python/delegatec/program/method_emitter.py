@@ -28,13 +28,11 @@ from delegatec.program.emitted import (
     TensorValue,
 )
 from delegatec.program.external import ExternalWeights
-from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
-from delegatec.program.memory_plan import CALLERS, PLANNED, STATE, plan_memory
+from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering
 from delegatec.program.method_values import MethodValues
-from delegatec.program.scalar_type import SCALAR_TYPES
-from delegatec.program.specs import spec_text
-from delegatec.program.state import State
-from delegatec.program.steps import (
+from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
+from delegatec.program.planning.state import State
+from delegatec.program.planning.steps import (
     JumpStep,
     KernelStep,
     MoveStep,
@@ -46,7 +44,9 @@ from delegatec.program.steps import (
     slot_of,
     source_of,
 )
-from delegatec.program.storages import Placing, assign_storages
+from delegatec.program.planning.storages import Placing, assign_storages
+from delegatec.program.scalar_type import SCALAR_TYPES
+from delegatec.program.specs import spec_text
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
 
 

@@ -8,8 +8,8 @@ import pytest
 from delegatec.delegation import NamedData
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.emitted import Delegate, EmittedMethod
-from delegatec.program.memory_plan import MemoryPlan
 from delegatec.program.named_data import merge_named_data
+from delegatec.program.planning.memory_plan import MemoryPlan
 
 
 def _method(name: str, *named: dict[str, NamedData]) -> EmittedMethod:

@@ -15,7 +15,7 @@ from delegatec.delegation import DelegateSummary, DelegationReport, RejectionSum
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
-from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Dynamism, Method, Program, Tensor
 from delegatec.report.file_parts import file_info

@@ -20,9 +20,9 @@ from delegatec.program.emitted import (
     TensorValue,
     Value,
 )
-from delegatec.program.memory_plan import MemoryPlan
+from delegatec.program.file.writer import write_program
+from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import parse_program
-from delegatec.program.writer import write_program
 from delegatec.verify.interpreter import Interpreter
 
 FLOAT = 6

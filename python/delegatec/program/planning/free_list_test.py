@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delegatec.program.free_list import FreeList
+from delegatec.program.planning.free_list import FreeList
 
 # What is done in turn: a size to take, or, where it is negative, which of the taken ones to give back.
 ACTIONS = st.lists(st.one_of(st.integers(0, 64), st.integers(-40, -1)), max_size=60)

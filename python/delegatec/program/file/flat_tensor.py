@@ -16,9 +16,9 @@ import torch
 from delegatec_schemas import flat_tensor as schema
 
 from delegatec.program.constants import tensor_bytes
-from delegatec.program.flatbuffer import ints, vector
+from delegatec.program.file.flatbuffer import ints, vector
+from delegatec.program.file.segments import Segments, align, write_file
 from delegatec.program.scalar_type import SCALAR_TYPES
-from delegatec.program.segments import Segments, align, write_file
 
 FILE_IDENTIFIER: Final = b"FT01"
 _VERSION: Final = 0

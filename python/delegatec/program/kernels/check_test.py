@@ -11,7 +11,7 @@ import torch
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge.testing import edge
 from delegatec.program import emit
-from delegatec.program.kernel_check import check_kernels
+from delegatec.program.kernels.check import check_kernels
 
 aten = torch.ops.aten
 X = torch.ones(4, 4)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from delegatec.program.emitted import ListValue, Value
-from delegatec.program.kernel_arguments import ArgumentError, ArgumentLowering
+from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering
 from delegatec.program.method_values import MethodValues
 
 aten = torch.ops.aten

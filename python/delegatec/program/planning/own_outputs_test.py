@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from delegatec.edge.testing import Function, assert_computes, called, edge
-from delegatec.program.own_outputs import own_outputs
-from delegatec.program.steps import slot_of
-from delegatec.program.storages import assign_storages
+from delegatec.program.planning.own_outputs import own_outputs
+from delegatec.program.planning.steps import slot_of
+from delegatec.program.planning.storages import assign_storages
 
 aten = torch.ops.aten
 X = torch.arange(32.0).view(4, 8)

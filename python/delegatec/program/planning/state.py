@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from delegatec.program.constants import ConstantPool
-from delegatec.program.memory_plan import ALIGNMENT
-from delegatec.program.segments import align
+from delegatec.program.file.segments import align
+from delegatec.program.planning.memory_plan import ALIGNMENT
 
 
 class State:

@@ -7,9 +7,9 @@ import struct
 from typing import BinaryIO, Final
 
 from delegatec.program.emitted import EmittedProgram
-from delegatec.program.layout import lay_out
-from delegatec.program.segments import align, write_file
-from delegatec.program.serialize import inline_alignment, serialize
+from delegatec.program.file.layout import lay_out
+from delegatec.program.file.segments import align, write_file
+from delegatec.program.file.serialize import inline_alignment, serialize
 
 # The extended header stands between the file identifier and the rest of the FlatBuffer.
 # Source: runtime/executor of ExecuTorch 1.4.1, "eh00".

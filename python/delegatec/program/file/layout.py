@@ -10,7 +10,7 @@ import numpy as np
 
 from delegatec.program.content import ContentIndex
 from delegatec.program.emitted import Delegate, EmittedProgram
-from delegatec.program.segments import Parts, Segments, align, concatenate
+from delegatec.program.file.segments import Parts, Segments, align, concatenate
 
 
 @dataclass

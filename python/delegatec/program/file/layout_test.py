@@ -8,7 +8,7 @@ import random
 import pytest
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.program.layout import pack
+from delegatec.program.file.layout import pack
 from delegatec.program.options import ProgramOptions
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.external import weights_of
-from delegatec.program.flat_tensor import write_flat_tensors
+from delegatec.program.file.flat_tensor import write_flat_tensors
 from delegatec.program.reader import FlatTensors, parse_flat_tensors, read_flat_tensors
 
 WEIGHT = torch.arange(24.0).reshape(2, 3, 4)

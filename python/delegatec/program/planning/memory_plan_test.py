@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegatec.delegation.testing import lines_run
-from delegatec.program.memory_plan import ALIGNMENT, MemoryPlan, Storage, plan_memory
+from delegatec.program.planning.memory_plan import ALIGNMENT, MemoryPlan, Storage, plan_memory
 
 
 def _storage(size: int, first: int, length: int) -> Storage:

@@ -18,7 +18,7 @@ from delegatec.program import EmittedProgram, MemoryPlan, emit, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 
 # Written by `python writer_test.py`, and read by eye and by the runtime before it was committed.
-GOLDEN = Path(__file__).with_name("testdata") / "scale_and_count.pte"
+GOLDEN = Path(__file__).parents[1] / "testdata" / "scale_and_count.pte"
 X = torch.ones(2, 3)
 
 

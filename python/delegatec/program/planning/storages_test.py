@@ -12,9 +12,9 @@ from torch.export import Dim
 
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import Function, edge
-from delegatec.program.assignment import Storages
-from delegatec.program.steps import slot_of
-from delegatec.program.storages import assign_storages
+from delegatec.program.planning.assignment import Storages
+from delegatec.program.planning.steps import slot_of
+from delegatec.program.planning.storages import assign_storages
 
 aten = torch.ops.aten
 X = torch.ones(4, 8)

@@ -14,9 +14,9 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.decompose import replace
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.kernel_limits import COMPUTED_IN
-from delegatec.program.kernel_rewrites import REWRITES
-from delegatec.program.symbolic_rewrites import SYMBOLIC_REWRITES
+from delegatec.program.kernels.limits import COMPUTED_IN
+from delegatec.program.kernels.rewrites import REWRITES
+from delegatec.program.kernels.symbolic_rewrites import SYMBOLIC_REWRITES
 
 aten = torch.ops.aten
 

@@ -19,9 +19,9 @@ from delegatec.program.emitted import (
     KernelCall,
     MoveCall,
 )
-from delegatec.program.flatbuffer import ints, numbers, vector
-from delegatec.program.layout import Layout
-from delegatec.program.serialize_value import serialize_value
+from delegatec.program.file.flatbuffer import ints, numbers, vector
+from delegatec.program.file.layout import Layout
+from delegatec.program.file.serialize_value import serialize_value
 
 FILE_IDENTIFIER: Final = b"ET12"
 _VERSION: Final = 0

@@ -13,8 +13,8 @@ import torch
 from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes, called, edge
-from delegatec.program.kernel_check import check_kernels
-from delegatec.program.legalize import legalize
+from delegatec.program.kernels.check import check_kernels
+from delegatec.program.kernels.legalize import legalize
 
 aten = torch.ops.aten
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from delegatec_schemas import program as schema
 
 from delegatec.program.emitted import ListValue, TensorValue, Value
-from delegatec.program.flatbuffer import ints, numbers
+from delegatec.program.file.flatbuffer import ints, numbers
 
 
 def serialize_value(b: Any, value: Value) -> int:

@@ -14,8 +14,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.memory_plan import CALLERS, PLANNED, Storage
-from delegatec.program.steps import Slot, Source, Step, results_of, slot_of
+from delegatec.program.planning.memory_plan import CALLERS, PLANNED, Storage
+from delegatec.program.planning.steps import Slot, Source, Step, results_of, slot_of
 from delegatec.program.symbolic import bounded_sizes
 
 

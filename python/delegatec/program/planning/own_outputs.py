@@ -11,9 +11,9 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.assignment import Storages, byte_size
-from delegatec.program.steps import slot_of
-from delegatec.program.storages import PLAN_ALL, Placing, assign_storages
+from delegatec.program.planning.assignment import Storages, byte_size
+from delegatec.program.planning.steps import slot_of
+from delegatec.program.planning.storages import PLAN_ALL, Placing, assign_storages
 
 aten = torch.ops.aten
 

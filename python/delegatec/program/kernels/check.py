@@ -20,7 +20,7 @@ from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.refused import REFUSED
-from delegatec.program.kernel_limits import LIMITS, MAX_RANK
+from delegatec.program.kernels.limits import LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
 

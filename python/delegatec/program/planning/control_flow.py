@@ -17,8 +17,8 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.edge.control_flow import COND, FORMS, WHILE_LOOP, bodies_of, group
 from delegatec.edge.program import EdgeProgram
-from delegatec.program.assignment import Assignment
-from delegatec.program.steps import JumpStep, KernelStep, MoveStep, Slot, Source, source_of
+from delegatec.program.planning.assignment import Assignment
+from delegatec.program.planning.steps import JumpStep, KernelStep, MoveStep, Slot, Source, source_of
 from delegatec.program.symbolic import EQUAL, is_symbolic
 
 Run = Callable[[Assignment, EdgeProgram], None]

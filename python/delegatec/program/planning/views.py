@@ -11,9 +11,9 @@ import torch
 from torch.fx import Node
 
 from delegatec.delegation import call_delegate
-from delegatec.program.assignment import Assignment
-from delegatec.program.memory_plan import ALIGNMENT
-from delegatec.program.steps import slot_of
+from delegatec.program.planning.assignment import Assignment
+from delegatec.program.planning.memory_plan import ALIGNMENT
+from delegatec.program.planning.steps import slot_of
 
 aten = torch.ops.aten
 

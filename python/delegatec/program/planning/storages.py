@@ -18,12 +18,12 @@ from torch.fx import Node
 
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
-from delegatec.program.assignment import Assignment, Storages
-from delegatec.program.control_flow import place_call
-from delegatec.program.memory_plan import CALLERS, PLANNED, STATE
-from delegatec.program.steps import KernelStep, NodeStep, slot_of, source_of
+from delegatec.program.planning.assignment import Assignment, Storages
+from delegatec.program.planning.control_flow import place_call
+from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
+from delegatec.program.planning.steps import KernelStep, NodeStep, slot_of, source_of
+from delegatec.program.planning.views import place_view
 from delegatec.program.symbolic import EQUAL, NOT
-from delegatec.program.views import place_view
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from delegatec.program.free_list import FreeList
+from delegatec.program.planning.free_list import FreeList
 
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
 ALIGNMENT: Final = 16
