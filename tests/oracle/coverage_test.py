@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 from delegatec.edge.refused import REFUSED
 from tests.oracle.sample_outcome import Outcome, outcomes
+from tests.oracle.torch_samples import op_db
 
 # Samples of each operator; all of them would take an hour.
 _MOST: Final = 2
