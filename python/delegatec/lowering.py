@@ -20,7 +20,7 @@ from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
-from delegatec.edge.state import written_buffers
+from delegatec.edge.state import written_state
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -127,7 +127,7 @@ def lower(
     }
 
     # A method knows of its own writes; those of others are what it has to be told.
-    state = written_buffers(methods.values()) if len(methods) > 1 else frozenset[str]()
+    state = written_state(methods.values()) if len(methods) > 1 else frozenset[str]()
 
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
         keep = preserved[name] | KERNEL_COMPOSITES

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a model: buffers that one of its methods writes to, and that others then find changed."""
+"""State of a model: weights and buffers that one of its methods writes to, and others then find changed."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
@@ -15,9 +15,14 @@ from delegatec.edge.arguments import bind
 from delegatec.edge.functionalize import storage_roots
 from delegatec.edge.program import EdgeProgram
 
+_MUTATION_OF: Final = {
+    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
+    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
+}
 
-def written_buffers(programs: Iterable[ExportedProgram]) -> frozenset[str]:
-    """Fully qualified names of the buffers that some of a model's methods write to.
+
+def written_state(programs: Iterable[ExportedProgram]) -> frozenset[str]:
+    """Fully qualified names of the buffers and parameters that some of a model's methods write to.
 
     A write through what only may be a view counts as one.
     """
@@ -25,25 +30,26 @@ def written_buffers(programs: Iterable[ExportedProgram]) -> frozenset[str]:
     for exported in programs:
         signature = exported.graph_signature
         written.update(signature.buffers_to_mutate.values())
+        written.update(signature.parameters_to_mutate.values())
         roots = storage_roots(exported.graph)
-        buffers = {
+        names = {
             spec.arg.name: spec.target
             for spec in signature.input_specs
-            if spec.kind is InputKind.BUFFER and spec.target is not None
+            if spec.kind in _MUTATION_OF and spec.target is not None
         }
         for node in exported.graph.nodes:
             for operand in _written(node):
                 root = roots[operand]
-                if root.op == "placeholder" and root.name in buffers:
-                    written.add(buffers[root.name])
+                if root.op == "placeholder" and root.name in names:
+                    written.add(names[root.name])
     return frozenset(written)
 
 
 def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
-    """Makes a program return buffers that other methods write to as it found them.
+    """Makes a program return state that other methods write to as it found it.
 
-    They are then no constants of it, for no pass and no backend, and have memory, as every buffer has that a
-    program writes to.
+    It is then no constant of it, for no pass and no backend, and has memory, as all has that a program writes
+    to.
 
     Args:
         program: of one method, functional.
@@ -51,18 +57,16 @@ def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
     """
     mutated = program.mutated_inputs()
     kept = [
-        (node, spec.target)
+        (node, OutputSpec(_MUTATION_OF[spec.kind], TensorArgument(node.name), spec.target))
         for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
-        if spec.kind is InputKind.BUFFER and spec.target in state and node.name not in mutated and node.users
+        if spec.kind in _MUTATION_OF and spec.target in state and node.name not in mutated and node.users
     ]
     if not kept:
         return
     output = program.output_node()
     results: Any = output.args[0]
     output.args = ((*(node for node, _ in kept), *results),)
-    program.output_specs[:0] = [
-        OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), target) for node, target in kept
-    ]
+    program.output_specs[:0] = [spec for _, spec in kept]
 
 
 def _written(node: Node) -> Iterable[Node]:

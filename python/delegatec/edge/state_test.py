@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import torch
+from torch.export.graph_signature import OutputKind
 
 from delegatec.edge import to_edge
-from delegatec.edge.state import written_buffers
+from delegatec.edge.state import written_state
 from delegatec.edge.testing import export
 
 
@@ -36,9 +37,9 @@ X = torch.rand(3)
 
 
 def test_buffers_that_are_written_to_are_state() -> None:
-    assert written_buffers([export(Counter(), X)]) == {"rows", "count"}
-    assert written_buffers([export(Counter(), X).run_decompositions({})]) == {"rows", "count"}
-    assert written_buffers([export(Reader(), X)]) == frozenset()
+    assert written_state([export(Counter(), X)]) == {"rows", "count"}
+    assert written_state([export(Counter(), X).run_decompositions({})]) == {"rows", "count"}
+    assert written_state([export(Reader(), X)]) == frozenset()
 
 
 def test_who_reads_state_keeps_it_and_folds_nothing_of_it() -> None:
@@ -55,3 +56,32 @@ def test_who_writes_it_stays_as_it_was() -> None:
     plain = to_edge(export(Counter(), X))
     program = to_edge(export(Counter(), X), state={"rows", "count"})
     assert str(program.graph) == str(plain.graph) and program.output_specs == plain.output_specs
+
+
+class Weight(torch.nn.Module):
+    """Doubles its own weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight.mul_(2)
+
+
+class WeightReader(Weight):
+    """Reads it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.weight + 1)
+
+
+def test_a_weight_that_is_written_to_is_state() -> None:
+    assert written_state([export(Weight(), X)]) == {"weight"}
+    assert written_state([export(Weight(), X).run_decompositions({})]) == {"weight"}
+    program = to_edge(export(WeightReader(), X), state={"weight"})
+    assert [spec.kind for spec in program.output_specs] == [
+        OutputKind.PARAMETER_MUTATION,
+        OutputKind.USER_OUTPUT,
+    ]
+    assert not program.fixed_constants()

@@ -28,9 +28,9 @@ def lift_body_constants(program: ExportedProgram) -> None:
     for attribute in _tensors(graph_module):
         value = getattr(graph_module, str(attribute.target))
         name = next(n for number in count() if (n := f"lifted_tensor_{number}") not in program.constants)
-        position = next(i for i, spec in enumerate(specs) if spec.kind is InputKind.USER_INPUT)
-        placeholders = graph_module.graph.find_nodes(op="placeholder")
-        constant = _placeholder(graph_module, placeholders[position].prev, f"c_{name}", attribute)
+        kinds = [spec.kind for spec in specs]
+        position = kinds.index(InputKind.USER_INPUT) if InputKind.USER_INPUT in kinds else len(kinds)
+        constant = _placeholder(graph_module, position, f"c_{name}", attribute)
         attribute.replace_all_uses_with(constant)
         graph_module.graph.erase_node(attribute)
         delattr(graph_module, str(attribute.target))
@@ -80,17 +80,19 @@ def _hand_down(
     args[free] = type(args[free])((*args[free], operand))
     call.args = tuple(args)
     for body in bodies:
-        last = body.graph.find_nodes(op="placeholder")[-1]
-        placeholder = _placeholder(body, last, f"{name}_operand", attribute)
+        position = len(body.graph.find_nodes(op="placeholder"))
+        placeholder = _placeholder(body, position, f"{name}_operand", attribute)
         if body is bodies[number]:
             attribute.replace_all_uses_with(placeholder)
     bodies[number].graph.erase_node(attribute)
     delattr(bodies[number], target)
 
 
-def _placeholder(module: GraphModule, after: Node, name: str, like: Node) -> Node:
-    """A new input of a graph, for a tensor like that of a node."""
-    with module.graph.inserting_after(after):
+def _placeholder(module: GraphModule, position: int, name: str, like: Node) -> Node:
+    """A new input of a graph at a position among its inputs, for a tensor like that of a node."""
+    inputs = module.graph.find_nodes(op="placeholder")
+    behind = inputs[position:] or [node for node in module.graph.nodes if node.op != "placeholder"]
+    with module.graph.inserting_before(behind[0]):
         placeholder = module.graph.placeholder(name)
     placeholder.meta = {"val": like.meta["val"]}
     return placeholder

@@ -90,6 +90,23 @@ def test_is_stored_with_its_constants_and_the_same_each_time(
         torch.testing.assert_close(actual, wanted)
 
 
+class Chooses(torch.nn.Module):
+    """Its model has no inputs, and its bodies have none but the tensors that they make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.ones(3))
+
+    def forward(self) -> torch.Tensor:
+        return torch.cond(self.state.sum() > 0, lambda: torch.tensor(2), lambda: torch.tensor(1), ())
+
+
+def test_bodies_without_operands_have_their_constants(tmp_path: Path) -> None:
+    program = export(Model(Chooses(), ()), Workspace.at(str(tmp_path)))["forward"]
+    assert program.module()().item() == 2
+    assert sorted(int(tensor) for tensor in program.constants.values()) == [1, 2]
+
+
 def test_nodes_in_bodies_have_the_users_lines(folder: Path) -> None:
     lines: dict[str, set[str]] = {}
     for module in _export(folder).graph_module.modules():
