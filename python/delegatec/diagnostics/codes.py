@@ -41,6 +41,7 @@ CODES: Final[dict[str, str]] = {
     "DC120": "A .pt2 archive cannot be read.",
     "DC121": "A program calls an operator that is not registered.",
     "DC122": "A constant method has a name or a value that a program cannot hold.",
+    "DC123": "A tensor that the module writes to shares memory with another one that it uses.",
     "DC201": "An operator has no kernel in the runtime, and no decomposition to operators that have one.",
     "DC202": "A kernel of the runtime does not take a value of this dtype.",
     "DC203": "A dimension is dynamic without an upper bound.",

@@ -21,6 +21,7 @@ from delegatec.frontend.model import Method, Model
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
+from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
 from delegatec.frontend.tracing import trace
@@ -85,7 +86,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         example inputs are copies.
 
     Raises:
-        DelegatecError: DC110 to DC114, DC118, DC119, of all methods together.
+        DelegatecError: DC110 to DC114, DC118, DC119, DC123, of all methods together.
     """
     workspace = workspace or Workspace.at(os.getcwd())
     model.module.eval().requires_grad_(False)
@@ -102,6 +103,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         adopt_state(program)
         problems += program_problems(program, model)
         programs[name] = program
+    problems += shared_memory_problems(programs, model)
     if problems:
         raise DelegatecError(problems)
     return programs

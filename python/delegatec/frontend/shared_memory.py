@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State that is also a part of another tensor of the module: a program has no such thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch.export import ExportedProgram
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.program import CONSTANT_KINDS
+from delegatec.edge.state import written_state
+from delegatec.frontend.model import Model
+
+
+def shared_memory_problems(programs: Mapping[str, ExportedProgram], model: Model) -> Iterator[Diagnostic]:
+    """DC123 for each tensor that a method writes to while a method reads the same memory by another name.
+
+    torch.export makes two unrelated tensors of them. One tensor under two names is no problem: torch.export
+    writes and reads it by one of them.
+
+    Args:
+        programs: all methods of the model, state adopted.
+        model: what they were exported from.
+    """
+    written = written_state(programs.values())
+    if not written:
+        return
+    used = dict(pair for program in programs.values() for pair in _used(program))
+    for name in sorted(written & used.keys()):
+        for other in sorted(used.keys() - {name}):
+            if _overlap(used[name], used[other]) and not (other in written and other < name):
+                yield Diagnostic(
+                    code="DC123",
+                    message=f'the module writes to "{name}", which shares memory with "{other}"',
+                    location=model.location,
+                    expected="state in memory of its own",
+                    help=f'make one a view of the other in the method that uses it, or clone() "{other}"',
+                )
+
+
+def _used(program: ExportedProgram) -> Iterator[tuple[str, torch.Tensor]]:
+    """Names and values of the tensors of the module that a program does anything with."""
+    signature = program.graph_signature
+    for node, spec in zip(program.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
+        if spec.kind in CONSTANT_KINDS and spec.target is not None and node.users:
+            tensor = program.state_dict.get(spec.target)
+            tensor = program.constants[spec.target] if tensor is None else tensor
+            if tensor.layout is torch.strided and tensor.device.type == "cpu":  # DC119 for any other
+                yield spec.target, tensor
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the spans of memory of two tensors have a byte in common."""
+    if not (one.numel() and other.numel()):
+        return False
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return False
+    (first, last), (start, end) = _span(one), _span(other)
+    return first < end and start < last
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Addresses of the first byte of a tensor, and of the first behind its last."""
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
