@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch._C import DispatchKey
@@ -23,10 +23,19 @@ from torch.fx.experimental.proxy_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-if TYPE_CHECKING:
-    from delegatec.delegation.lowered_module import LoweredModule
+from delegatec.delegation.original import Original
 
 _NAME: Final = "delegatec_call_delegate"
+
+
+class Callee(Protocol):
+    """What `call_delegate` asks of the delegate that it calls, which is a `LoweredModule`."""
+
+    original: Original
+
+    def run(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        """Runs it on real tensors."""
+        ...
 
 
 class CallDelegate(HigherOrderOperator):
@@ -35,7 +44,7 @@ class CallDelegate(HigherOrderOperator):
     def __init__(self) -> None:
         super().__init__(_NAME)  # type: ignore[no-untyped-call]
 
-    def __call__(self, lowered: LoweredModule, *inputs: Any) -> tuple[torch.Tensor, ...]:
+    def __call__(self, lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """Runs a delegate, or traces that it is called.
 
         Args:
@@ -52,31 +61,31 @@ call_delegate: Final = CallDelegate()
 
 
 @call_delegate.py_impl(DispatchKey.CompositeExplicitAutograd)
-def _run(lowered: LoweredModule, *inputs: Any) -> tuple[torch.Tensor, ...]:
+def _run(lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
     return lowered.run(*inputs)
 
 
 @call_delegate.py_autograd_impl
-def _without_gradients(lowered: LoweredModule, *inputs: Any) -> tuple[torch.Tensor, ...]:
+def _without_gradients(lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
     with torch._C._AutoDispatchBelowAutograd():
         return call_delegate(lowered, *inputs)
 
 
 @call_delegate.py_impl(FakeTensorMode)
-def _infer(mode: FakeTensorMode, lowered: LoweredModule, *inputs: Any) -> tuple[torch.Tensor, ...]:
+def _infer(mode: FakeTensorMode, lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
     with mode:
         return lowered.original.infer(mode, inputs)
 
 
 @call_delegate.py_functionalize_impl
-def _functionalize(context: Any, lowered: LoweredModule, *inputs: Any) -> Any:
+def _functionalize(context: Any, lowered: Callee, *inputs: Any) -> Any:
     unwrapped = context.unwrap_tensors(inputs)
     with context.redispatch_to_next():
         return context.wrap_tensors(call_delegate(lowered, *unwrapped))
 
 
 @call_delegate.py_impl(ProxyTorchDispatchMode)
-def _trace(mode: ProxyTorchDispatchMode, lowered: LoweredModule, *inputs: Any) -> Any:
+def _trace(mode: ProxyTorchDispatchMode, lowered: Callee, *inputs: Any) -> Any:
     with disable_proxy_modes_tracing():
         outputs = call_delegate(lowered, *inputs)
     tracer: Any = mode.tracer
