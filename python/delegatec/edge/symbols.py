@@ -121,6 +121,11 @@ class SizeNodes:
             return result
         if function in _DIRECT:
             return self._apply(_DIRECT[function], *(self._of(operand) for operand in operands))
+        if function in (sympy.And, sympy.Or):
+            result, *rest = (self._of(operand) for operand in operands)
+            for operand in rest:
+                result = self._combine(function is sympy.And, result, operand)
+            return result
         if function is sympy.Ne:
             return self._apply(torch.sym_not, self._of(sympy.Eq(*operands)))
         if function is symbolic.FloorToInt:
@@ -166,6 +171,11 @@ class SizeNodes:
         if not any(isinstance(item, Node) for item in operands):
             return function(*values)
         return self._insert(function, operands, function(*values))
+
+    def _combine(self, both: bool, left: Node, right: Node) -> Node:
+        """Whether both of two conditions hold, or one of them does: the runtime only chooses."""
+        val = (operator.and_ if both else operator.or_)(left.meta["val"], right.meta["val"])
+        return self._insert(torch.sym_ite, (left, right, False) if both else (left, True, right), val)
 
     def _insert(self, target: Any, args: tuple[Any, ...], val: Any) -> Node:
         graph = self._program.graph
