@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from delegatec import lowering
 from delegatec.frontend import archive
+from delegatec.frontend.archive import LoadedModel
 from delegatec.program import write_program
 
 NAME: Final = "ours"
@@ -29,32 +30,36 @@ def version() -> str:
     return f"torch {torch.__version__}"
 
 
-def read(path: Path) -> ExportedProgram:
-    """Reads a `.pt2` of one method as the compiler does: its weights are mapped."""
-    return archive.load(str(path)).methods["forward"]
+def read(path: Path) -> LoadedModel:
+    """Reads a `.pt2` as the compiler does: its weights are mapped."""
+    return archive.load(str(path))
 
 
-def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch) -> None:
+def lower(exported: ExportedProgram | LoadedModel, backend: str, path: Path, watch: Stopwatch) -> None:
     """Lowers a program and writes it.
 
     Args:
-        exported: the program; it is taken over.
+        exported: the program, or what `read` gave; it is taken over.
         backend: of `trial.BACKENDS`.
         path: the file to write.
         watch: is told the processor time of each stage.
     """
     name, _, precision = backend.partition(" ")
     options = {"precision": precision} if precision else {}
+    if isinstance(exported, LoadedModel):
+        methods, sources = exported.methods, [exported.file]
+    else:
+        methods, sources = {"forward": exported}, []
     originals = {function: getattr(lowering, function) for function in _STAGES}
     try:
         for function, stage in _STAGES.items():
             setattr(lowering, function, _timed(originals[function], watch, stage))
-        lowered = lowering.lower({"forward": exported}, name, options)
+        lowered = lowering.lower(methods, name, options)
     finally:
         for function, original in originals.items():
             setattr(lowering, function, original)
     with watch.stage("write"), open(path, "wb") as file:
-        write_program(lowered.emitted, file)
+        write_program(lowered.emitted, file, sources)
 
 
 def _timed(function: Callable[..., object], watch: Stopwatch, stage: str) -> Callable[..., object]:

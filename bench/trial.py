@@ -102,6 +102,7 @@ def _first(tool: ModuleType, backend: str, model: Path, path: Path, watch: Stopw
 
 def _round(tool: ModuleType, backend: str, model: Path, path: Path) -> Stopwatch:
     gc.collect()
+    path.unlink()  # to free the pages of the last round's file is no part of this one
     watch = Stopwatch()
     with watch.stage(READ):
         exported = tool.read(model)

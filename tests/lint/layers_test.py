@@ -12,11 +12,12 @@ import delegatec
 # Package -> the packages of ours that it may import, besides itself.
 BELOW: dict[str, set[str]] = {
     "diagnostics": set(),
+    "files": set(),
     "edge": {"diagnostics"},
     "delegation": {"edge", "diagnostics"},
     "backends": {"delegation", "edge", "diagnostics"},
-    "frontend": {"delegation", "edge", "diagnostics"},
-    "program": {"delegation", "edge", "diagnostics"},
+    "frontend": {"delegation", "edge", "files", "diagnostics"},
+    "program": {"delegation", "edge", "files", "diagnostics"},
     "report": {"program", "delegation", "edge", "diagnostics"},
     "verify": {"program", "delegation", "edge", "diagnostics"},
 }

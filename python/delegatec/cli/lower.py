@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.pte:
         with replacing(arguments.pte) as file:
-            write_program(lowered.emitted, file)
+            write_program(lowered.emitted, file, [model.file])
     if arguments.ir:
         _write(arguments.ir, _ir(lowered))
     if arguments.etrecord:

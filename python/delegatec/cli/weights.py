@@ -34,5 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
     alignment = ProgramOptions(segment_alignment=arguments.segment_alignment).segment_alignment
     model = archive.load(arguments.program)
     with replacing(arguments.ptd) as file:
-        write_flat_tensors(weights_of(model.methods), file, alignment=alignment)
+        write_flat_tensors(weights_of(model.methods), file, alignment=alignment, sources=[model.file])
     return 0

@@ -90,8 +90,9 @@ def warm_up() -> None:
         path = os.path.join(folder, "warm_up.pt2")
         archive.save(export(Model(module, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes)), path)
         for backend in (PORTABLE, *(backend.name for backend in builtin_backends())):
-            lowered = lower(archive.load(path).methods, backend)
-            write_program(lowered.emitted, io.BytesIO())
+            loaded = archive.load(path)
+            lowered = lower(loaded.methods, backend)
+            write_program(lowered.emitted, io.BytesIO(), [loaded.file])
 
 
 def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> WorkResponse:

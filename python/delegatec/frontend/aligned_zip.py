@@ -7,12 +7,13 @@ member's "extra" field (PKWARE APPNOTE 4.5: 16-bit id, 16-bit size, data).
 
 from __future__ import annotations
 
-import mmap
 import struct
 import zipfile
 from collections.abc import Iterable
 from types import TracebackType
 from typing import IO, Final
+
+from delegatec.files import MappedFile
 
 ALIGNMENT: Final = 64
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -66,7 +67,11 @@ class AlignedZipWriter:
 
 
 class MappedZip:
-    """A read-only mapping of a zip file of stored members."""
+    """A read-only mapping of a zip file of stored members.
+
+    Attributes:
+        file: the mapped file.
+    """
 
     def __init__(self, path: str) -> None:
         """Maps `path`.
@@ -80,8 +85,8 @@ class MappedZip:
                 infos = archive.infolist()
             if not infos:
                 raise zipfile.BadZipFile("the archive is empty")
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._view = memoryview(self._map)
+            self.file = MappedFile(file)
+        self._view = self.file.view
         self._infos = {info.filename.partition("/")[2]: info for info in infos}
 
     def names(self) -> list[str]:

@@ -38,6 +38,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as layout
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.files import MappedFile
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
 from delegatec.frontend.constant_methods import decode, encode
 from delegatec.frontend.files import replacing
@@ -66,10 +67,12 @@ class LoadedModel:
     Attributes:
         methods: method name -> its program. Parameters, buffers and constants are read-only mappings of
             the file: writing to one ends the process. Example inputs are in `ExportedProgram.example_inputs`.
+        file: the archive, which the memory of weights is mapped from.
         constant_methods: method name -> what it returns at every call.
     """
 
     methods: dict[str, ExportedProgram]
+    file: MappedFile
     constant_methods: dict[str, Any] = field(default_factory=dict)
 
 
@@ -133,7 +136,7 @@ def load(path: str) -> LoadedModel:
         prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
         members = [name[len(prefix) : -len(suffix)] for name in archive.names() if name.startswith(prefix)]
         methods = {_method(member): _load_program(archive, member) for member in members}
-        return LoadedModel(methods, _load_constant_methods(archive))
+        return LoadedModel(methods, archive.file, _load_constant_methods(archive))
     except (KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         raise DelegatecError(
             [

@@ -8,13 +8,14 @@ runtime loads of the file what a program reads, and nothing else.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 import flatbuffers
 import torch
 from delegatec_schemas import flat_tensor as schema
 
+from delegatec.files import MappedFile
 from delegatec.program.constants import tensor_bytes
 from delegatec.program.file.flatbuffer import ints, vector
 from delegatec.program.file.segments import Segments, align, write_file
@@ -30,14 +31,19 @@ DEFAULT_ALIGNMENT: Final = 128
 
 
 def write_flat_tensors(
-    tensors: Mapping[str, torch.Tensor], file: BinaryIO, *, alignment: int = DEFAULT_ALIGNMENT
+    tensors: Mapping[str, torch.Tensor],
+    file: BinaryIO,
+    *,
+    alignment: int = DEFAULT_ALIGNMENT,
+    sources: Sequence[MappedFile] = (),
 ) -> None:
-    """Writes a data file. The bytes of tensors are not copied on their way.
+    """Writes a data file. The bytes of tensors are never all copied on their way.
 
     Args:
         tensors: name -> tensor on CPU, dense and row-major. Those in the same memory are stored once.
         file: open for writing in binary, at its beginning.
         alignment: in bytes, of each tensor in the file; a power of two.
+        sources: files that tensors may be mapped from, such as the `.pt2`; it saves time to name them.
     """
     segments = Segments(alignment)
     by_place: dict[tuple[int, int], int] = {}
@@ -62,7 +68,7 @@ def write_flat_tensors(
         fields = (_HEADER_MAGIC, _HEADER.size, _HEADER_BYTES, len(flatbuffer), base, size)
         return _HEADER.pack(*fields).ljust(_HEADER_BYTES, b"\0")
 
-    write_file(file, flatbuffer, segments, header)
+    write_file(file, flatbuffer, segments, header, sources)
 
 
 def _entry(b: Any, name: str, segment: int, tensor: torch.Tensor) -> int:

@@ -7,6 +7,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
+from delegatec.files import MappedFile
+from delegatec.program.pieces import PieceWriter
+
 # What a segment is made of: parts, each with its offset in the segment.
 Parts = list[tuple[int, bytes | memoryview]]
 
@@ -68,9 +71,13 @@ def concatenate(blob: Sequence[bytes | memoryview]) -> Parts:
 
 
 def write_file(
-    file: BinaryIO, flatbuffer: bytes, segments: Segments, header: Callable[[int, int], bytes]
+    file: BinaryIO,
+    flatbuffer: bytes,
+    segments: Segments,
+    header: Callable[[int, int], bytes],
+    sources: Sequence[MappedFile] = (),
 ) -> None:
-    """Writes a FlatBuffer with a header inside, then segments, which are not copied on their way.
+    """Writes a FlatBuffer with a header inside, then segments, piece by piece.
 
     Args:
         file: open for writing in binary, at its beginning.
@@ -78,18 +85,20 @@ def write_file(
         segments: what follows.
         header: makes the header of the segment base and the size of all segments. Its length moves what
             follows, and so is a multiple of what the FlatBuffer is aligned to.
+        sources: files that bytes of the segments may be mapped from.
     """
     shift = len(header(0, 0))
     root = struct.unpack_from("<I", flatbuffer)[0] + shift
     base = align(len(flatbuffer) + shift, segments.base_alignment)
-    file.write(struct.pack("<I", root) + flatbuffer[4:_ROOT_AND_IDENTIFIER])
-    file.write(header(base, segments.size))
-    file.write(memoryview(flatbuffer)[_ROOT_AND_IDENTIFIER:])
-    file.write(b"\0" * (base - shift - len(flatbuffer)))
+    out = PieceWriter(file, base + segments.size, sources)
+    out.write(struct.pack("<I", root) + flatbuffer[4:_ROOT_AND_IDENTIFIER])
+    out.write(header(base, segments.size))
+    out.write(memoryview(flatbuffer)[_ROOT_AND_IDENTIFIER:])
+    out.write(b"\0" * (base - shift - len(flatbuffer)))
     position = base
     for (start, _), parts in zip(segments.spans, segments.parts, strict=True):
         for offset, data in parts:
             target = base + start + offset
-            file.write(b"\0" * (target - position))
-            file.write(data)
+            out.write(b"\0" * (target - position))
+            out.write(data)
             position = target + len(data)

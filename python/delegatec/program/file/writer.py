@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import BinaryIO, Final
 
+from delegatec.files import MappedFile
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.file.layout import lay_out
 from delegatec.program.file.segments import align, write_file
@@ -17,12 +19,13 @@ _HEADER: Final = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC: Final = b"eh00"
 
 
-def write_program(program: EmittedProgram, file: BinaryIO) -> None:
-    """Writes a program file. The bytes of constants and delegates are not copied on their way.
+def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[MappedFile] = ()) -> None:
+    """Writes a program file. The bytes of constants and delegates are never all copied on their way.
 
     Args:
         program: what to write.
         file: open for writing in binary, at its beginning.
+        sources: files that constants may be mapped from, such as the `.pt2`; it saves time to name them.
     """
     layout = lay_out(program)
     flatbuffer = serialize(program, layout)
@@ -36,4 +39,4 @@ def write_program(program: EmittedProgram, file: BinaryIO) -> None:
         fields = (_HEADER_MAGIC, _HEADER.size, len(flatbuffer) + shift, base, size)
         return _HEADER.pack(*fields).ljust(shift, b"\0")
 
-    write_file(file, flatbuffer, layout.segments, header)
+    write_file(file, flatbuffer, layout.segments, header, sources)

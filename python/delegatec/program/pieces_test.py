@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of pieces."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+from pathlib import Path
+from typing import BinaryIO, NoReturn, cast
+
+import pytest
+
+from delegatec.files import MappedFile
+from delegatec.program.pieces import PIECE, PieceWriter
+
+# No two pieces are alike, at any offset.
+CONTENT = b"".join(number.to_bytes(4, "little") for number in range(PIECE))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> MappedFile:
+    (tmp_path / "source").write_bytes(CONTENT)
+    with (tmp_path / "source").open("rb") as file:
+        return MappedFile(file)
+
+
+def runs(source: MappedFile) -> list[bytes | memoryview]:
+    view = source.view
+    return [
+        b"head",
+        view[3 : 2 * PIECE],
+        view[PIECE : 2 * PIECE],
+        b"",
+        view[64 : 64 + PIECE - 1],
+        bytes(view[1 : PIECE + 2]),
+        view[5:],
+    ]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_bytes_are_those_given(source: MappedFile, tmp_path: Path, named: bool) -> None:
+    parts = runs(source)
+    expected = b"".join(parts)
+    for file in (io.BytesIO(), (tmp_path / "out").open("wb"), (tmp_path / "raw").open("wb", buffering=0)):
+        writer = PieceWriter(cast(BinaryIO, file), len(expected), [source] if named else [])
+        for part in parts:
+            writer.write(part)
+        if isinstance(file, io.BytesIO):
+            assert file.getvalue() == expected
+        file.close()
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "raw").read_bytes() == expected
+
+
+def test_only_what_is_mapped_and_long_is_read_from_the_file(
+    source: MappedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    read = MappedFile.read_into
+
+    def noting(self: MappedFile, buffer: memoryview, offset: int) -> None:
+        asked.append((offset, len(buffer)))
+        read(self, buffer, offset)
+
+    monkeypatch.setattr(MappedFile, "read_into", noting)
+    writer = PieceWriter(io.BytesIO(), 0, [source])
+    writer.write(source.view[3 : 2 * PIECE])
+    writer.write(source.view[64 : 64 + PIECE - 1])
+    writer.write(bytes(source.view[: 2 * PIECE]))
+    assert asked == [(3, PIECE), (PIECE + 3, PIECE - 3)]
+
+
+def test_a_file_gets_its_blocks_at_once(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        PieceWriter(file, 2 * PIECE)
+        assert os.fstat(file.fileno()).st_size == 2 * PIECE
+
+
+def test_a_file_system_that_reserves_nothing_will_do(
+    source: MappedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", failing(errno.EOPNOTSUPP))
+    with (tmp_path / "out").open("wb") as file:
+        PieceWriter(file, len(CONTENT), [source]).write(source.view)
+    assert (tmp_path / "out").read_bytes() == CONTENT
+
+
+def test_a_full_disk_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", failing(errno.ENOSPC))
+    with (tmp_path / "out").open("wb") as file, pytest.raises(OSError, match="No space"):
+        PieceWriter(file, PIECE)
+
+
+def test_a_file_of_another_kind_is_left_alone(source: MappedFile, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "out.gz", "wb") as file:
+        PieceWriter(cast(BinaryIO, file), len(CONTENT), [source]).write(source.view)
+    assert (tmp_path / "out.gz").stat().st_size < len(CONTENT)
+    with gzip.open(tmp_path / "out.gz") as file:
+        assert file.read() == CONTENT
+
+
+def test_a_pipe_will_do() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as file:
+        # Of a pipe no blocks are reserved; the kernel refuses, and the bytes come all the same.
+        PieceWriter(file, PIECE).write(b"bytes")
+    with os.fdopen(reader, "rb") as file:
+        assert file.read() == b"bytes"
+
+
+def failing(number: int) -> object:
+    def fail(*_: int) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return fail
