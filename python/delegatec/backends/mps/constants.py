@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import torch
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
-# What is nearer to 0 than this rounds to a finite float16.
-_BEYOND: Final = 65520.0
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
@@ -33,7 +32,7 @@ def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         +-65504; empty if there are none.
     """
     half = tensor.to(torch.float16)
-    if tensor.numel() == 0 or _is_within(tensor):
+    if tensor.numel() == 0 or _is_finite(half):
         return half, ""
     lost = half.isinf() & tensor.isfinite()
     if not lost.any():
@@ -48,7 +47,7 @@ def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
     return half, f"{values} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}"
 
 
-def _is_within(tensor: torch.Tensor) -> bool:
-    """Whether all values are finite in float16: one pass that allocates nothing."""
+def _is_finite(tensor: torch.Tensor) -> bool:
+    """Whether no value is infinite or NaN: one pass that allocates nothing."""
     low, high = (value.item() for value in tensor.aminmax())
-    return low > -_BEYOND and high < _BEYOND  # not so for NaN
+    return low > -math.inf and high < math.inf  # not so for NaN

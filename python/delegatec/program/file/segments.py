@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
 from delegatec.files import MappedFile
-from delegatec.program.pieces import PieceWriter
+from delegatec.program.file.pieces import PieceWriter
 
 # What a segment is made of: parts, each with its offset in the segment.
 Parts = list[tuple[int, bytes | memoryview]]

@@ -13,7 +13,7 @@ from typing import BinaryIO, NoReturn, cast
 import pytest
 
 from delegatec.files import MappedFile
-from delegatec.program.pieces import PIECE, PieceWriter
+from delegatec.program.file.pieces import PIECE, PieceWriter
 
 # No two pieces are alike, at any offset.
 CONTENT = b"".join(number.to_bytes(4, "little") for number in range(PIECE))
