@@ -12,7 +12,6 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.builder import Builder
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
@@ -33,6 +32,7 @@ from delegatec.edge.refusals import functions, refuse_functions, refuse_writes
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
+from delegatec.edge.strides import drop_strides, note_dim_orders, refuse_strides
 from delegatec.edge.verifier import verify
 
 # What comes before operators are replaced: fewer of them, and weights where they are read.
@@ -98,7 +98,7 @@ def to_edge(
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
-    _refuse_strides(program)
+    refuse_strides(program)
     functional = [functionalize(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
         refuse_writes(program)
@@ -110,7 +110,7 @@ def to_edge(
     run_passes(program, _CLEAN, rounds=1)
     for each in program.walk():
         _locate(each)
-        _drop_strides(each)
+        drop_strides(each)
         decompose(each, preserve)
     run_passes(program, passes)
     for each in program.walk():
@@ -158,29 +158,8 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
         out_spec=out_spec,
     )
     adopt_bodies(program)
+    note_dim_orders(program)
     return program
-
-
-def _refuse_strides(program: EdgeProgram) -> None:
-    """Raises for each `as_strided` of a tensor that is not the whole of its memory in row-major order."""
-    refused = []
-    for node in (node for each in program.walk() for node in each.graph.nodes):
-        if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default:
-            val = node.args[0].meta["val"]
-            if not val.is_contiguous() or val.nbytes != val.untyped_storage().nbytes():
-                refused.append(node)
-    if refused:
-        raise DelegatecError(
-            Diagnostic(
-                "DC205",
-                f"{node.name} addresses the memory of a view by strides",
-                location=location_of(node.meta.get("stack_trace")),
-                node=node.name,
-                expected="as_strided of a contiguous tensor; a program has no strides",
-                help="call contiguous() and clone() before it, or use slice, permute, expand or unfold",
-            )
-            for node in refused
-        )
 
 
 def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
@@ -195,10 +174,3 @@ def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
 def _locate(program: EdgeProgram) -> None:
     for node in program.graph.nodes:
         node.meta["source"] = location_of(node.meta.get("stack_trace"))
-
-
-def _drop_strides(program: EdgeProgram) -> None:
-    builder = Builder(program)
-    for node in program.graph.nodes:
-        if "val" in node.meta:
-            node.meta["val"] = builder.dense(node.meta["val"])

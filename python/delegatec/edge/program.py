@@ -42,6 +42,8 @@ class EdgeProgram:
         bodies: name of a `get_attr` node -> the program of that body of `cond`, `map`, `scan` or
             `while_loop`. Its placeholders that are no constants are the operands of the call, in order;
             constants of the owner that it reads are constants of its own, and no operands.
+        dim_orders: name of each input that a caller passes in another order than row by row -> its dimensions
+            from the outermost in memory to the innermost. In the graph it is row-major as everything is.
         origins: debug handle -> the node of the exported program that it stands for. Of a body, empty: the
             method has those of its bodies too.
     """
@@ -55,6 +57,7 @@ class EdgeProgram:
     in_spec: TreeSpec
     out_spec: TreeSpec
     bodies: dict[str, EdgeProgram] = field(default_factory=dict)
+    dim_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
 
     def walk(self) -> Iterator[EdgeProgram]:

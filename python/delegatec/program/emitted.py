@@ -25,6 +25,7 @@ class TensorValue:
         name: fully qualified name of a buffer that is mutable, or of a weight that is external; empty
             otherwise.
         is_external: whether its bytes are in a `.ptd`, under its name; it has no `constant_index` then.
+        dim_order: dimensions from the outermost in memory to the innermost; empty for row-major.
     """
 
     scalar_type: int
@@ -36,6 +37,7 @@ class TensorValue:
     name: str = ""
     is_external: bool = False
     arena: int = 1
+    dim_order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

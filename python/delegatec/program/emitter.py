@@ -13,6 +13,7 @@ from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.check import check_kernels
+from delegatec.program.kernels.input_order import reorder_inputs
 from delegatec.program.kernels.legalize import legalize
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
@@ -62,6 +63,7 @@ def emit(
         plan_outputs=emitted.options.plan_outputs,
     )
     for name, program in programs.items():
+        reorder_inputs(program)
         own_outputs(program, placing)
         emitter = MethodEmitter(name, program, pool, external, state, placing)
         emitted.methods.append(emitter.emit())

@@ -29,6 +29,7 @@ from delegatec.program.emitted import (
 )
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering
+from delegatec.program.kernels.input_order import REORDER, REORDERS
 from delegatec.program.method_values import MethodValues
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
 from delegatec.program.planning.state import State
@@ -74,6 +75,11 @@ class MethodEmitter:
             for each in program.walk()
             for node, spec in zip(each.placeholders(), each.input_specs, strict=True)
             if node.name in each.constants
+        }
+        self._dim_orders = {
+            slot_of(node): program.dim_orders[node.name]
+            for node in program.user_inputs()
+            if node.name in program.dim_orders
         }
         self._modules = {each.graph: each.graph_module for each in program.walk()}
         self._values = MethodValues()
@@ -146,7 +152,11 @@ class MethodEmitter:
         for target, value in self._storages.mutable.items():
             if value is placeholders[target]:  # another method writes to it
                 continue
-            buffer = self._node(placeholders[target])
+            slot = slot_of(placeholders[target])
+            if slot in self._dim_orders:
+                yield self._reorder(slot_of(value), slot), value
+                continue
+            buffer = self._index(slot)
             args = (buffer, self._node(value), self._values.share(False), buffer)
             yield KernelCall(self._operator("aten::copy_", ""), args), value
 
@@ -188,7 +198,8 @@ class MethodEmitter:
             return TensorValue(
                 scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
             )
-        return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic)
+        order = self._dim_orders.get(slot, ())
+        return TensorValue(scalar_type, sizes, offset=offset, is_dynamic=is_dynamic, dim_order=order)
 
     def _scalar_tensor(self, number: Any, dtype: torch.dtype) -> int:
         index = self._pool.add(torch.tensor(number, dtype=dtype), f"scalar {number}")
@@ -210,11 +221,21 @@ class MethodEmitter:
                     return self._delegate_call(node)
                 if node.target in PRIMITIVES:
                     return self._primitive_call(node)
+                if node.target is REORDERS:
+                    return self._reorder(source_of(node.args[0]), slot_of(node))
                 return self._kernel_call(node)
 
     def _primitive_call(self, node: Node) -> KernelCall:
         args = [self._index(source_of(value)) for value in node.args]
         return KernelCall(self._operator(*PRIMITIVES[node.target]), (*args, self._node(node)))
+
+    def _reorder(self, source: Source, target: Slot) -> KernelCall:
+        """Copies a tensor into another one, which may have another order of dimensions."""
+        order = self._dim_orders.get(target, range(self._storages.val(target).dim()))
+        result = self._index(target)
+        dims = self._values.int_list([self._values.share(dim) for dim in order])
+        args = (self._index(source), self._values.share(False), dims, result, result)
+        return KernelCall(self._operator(*REORDER), args)
 
     def _kernel_call(self, node: Node) -> KernelCall:
         out = out_variant(node.target)

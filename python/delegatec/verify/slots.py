@@ -90,9 +90,11 @@ class TensorSlot:
         self.read().copy_(value)
 
     def bind(self, value: torch.Tensor) -> None:
-        """Makes it a tensor of the caller's, with its shape, in the caller's memory if that is dense."""
+        """Makes it a tensor of the caller's, with its shape, in the caller's memory if that is
+        dense and in the order of dimensions that the file says."""
         self.resize(tuple(value.shape))
-        self._memory, self._offset, self._view = tensor_bytes(value.contiguous()), 0, None
+        in_order = value.permute(self.spec.dim_order).contiguous()
+        self._memory, self._offset, self._view = tensor_bytes(in_order), 0, None
 
     def alias(self, other: TensorSlot, sizes: tuple[int, ...]) -> None:
         """Makes it a view of another tensor's memory, with a shape of its own."""

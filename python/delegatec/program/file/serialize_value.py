@@ -70,7 +70,7 @@ _LIST_ITEMS: Final = {
 
 def _tensor(b: Any, tensor: TensorValue) -> int:
     sizes = ints(b, tensor.sizes)
-    dim_order = b.CreateByteVector(bytes(range(len(tensor.sizes))))
+    dim_order = b.CreateByteVector(bytes(tensor.dim_order or range(len(tensor.sizes))))
     allocation = extra = None
     if tensor.offset is not None:
         schema.AllocationDetailsStart(b)

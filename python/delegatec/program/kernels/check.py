@@ -20,6 +20,7 @@ from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.refused import REFUSED
+from delegatec.program.kernels.input_order import REORDERS
 from delegatec.program.kernels.limits import LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
@@ -88,7 +89,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
             )
 
 
-_NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, *FORMS})
+_NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, REORDERS, *FORMS})
 
 
 def _written(node: Node, origins: Mapping[int, Origin]) -> str:

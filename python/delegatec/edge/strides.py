@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes strides out of a program: inside, every tensor is dense and row-major; an input may be otherwise."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch._prims_common import is_contiguous_or_false
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.source import location_of
+
+# torch.channels_last: the dimensions from the outermost in memory to the innermost. It is the one order
+# beside row-major that the runtime's Python interface takes from a caller (ExecuTorch 1.4.1, measured).
+CHANNELS_LAST: Final = (0, 2, 3, 1)
+
+# What the kernels that convert between orders of dimensions refuse: ExecuTorch 1.4.1, dim_order_ops.
+_NOT_CONVERTED: Final = frozenset({torch.uint16, torch.uint32, torch.uint64})
+
+
+def refuse_strides(program: EdgeProgram) -> None:
+    """Raises where the result depends on strides that a program does not have.
+
+    Raises:
+        DelegatecError: DC205, for each `as_strided` of a tensor that is not the whole of its memory in
+            row-major order, and each input that is channels-last and that no kernel reorders.
+    """
+    refused = [
+        Diagnostic(
+            "DC205",
+            f"{node.name} addresses the memory of a view by strides",
+            location=location_of(node.meta.get("stack_trace")),
+            node=node.name,
+            expected="as_strided of a contiguous tensor; a program has no strides",
+            help="call contiguous() and clone() before it, or use slice, permute, expand or unfold",
+        )
+        for each in program.walk()
+        for node in each.graph.nodes
+        if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default
+        if not _is_whole(node.args[0].meta["val"])
+    ]
+    refused += [
+        Diagnostic(
+            "DC205",
+            f"the example of input {node.name} is channels-last and of {node.meta['val'].dtype}",
+            node=node.name,
+            expected="channels-last inputs of a dtype that the runtime reorders",
+            help="pass it contiguous, or as int32",
+        )
+        for node in program.user_inputs()
+        if node.name in program.dim_orders and node.meta["val"].dtype in _NOT_CONVERTED
+    ]
+    if refused:
+        raise DelegatecError(refused)
+
+
+def _is_whole(val: torch.Tensor) -> bool:
+    return val.is_contiguous() and val.nbytes == val.untyped_storage().nbytes()
+
+
+def note_dim_orders(program: EdgeProgram) -> None:
+    """Notes which inputs a caller passes channels-last, before strides are dropped.
+
+    An input is passed as its example was: row-major where that is row-major or in any other order, which no
+    caller can pass. Where the one is as good as the other, as with one channel, it is row-major.
+
+    Args:
+        program: the method; `dim_orders` is set.
+    """
+    program.dim_orders = {
+        node.name: CHANNELS_LAST
+        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
+        if spec.kind is InputKind.USER_INPUT and _is_channels_last(node.meta.get("val"))
+    }
+
+
+def _is_channels_last(val: Any) -> bool:
+    if not isinstance(val, torch.Tensor) or val.dim() != 4 or is_contiguous_or_false(val):
+        return False
+    expected: Any = 1
+    for dim in reversed(CHANNELS_LAST):
+        size = val.shape[dim]
+        if not statically_known_true(size == 1) and not statically_known_true(val.stride(dim) == expected):
+            return False
+        expected = expected * size
+    return True
+
+
+def drop_strides(program: EdgeProgram) -> None:
+    """Makes every value dense and row-major, and takes memory formats out of calls.
+
+    Args:
+        program: the method, or a body, alone.
+    """
+    builder = Builder(program)
+    for node in program.graph.nodes:
+        if "val" in node.meta:
+            node.meta["val"] = builder.dense(node.meta["val"])
+        if node.op == "call_function":
+            _drop_memory_format(node)
+
+
+def _drop_memory_format(node: Node) -> None:
+    """Every operator that takes a memory format can do without it."""
+    node.args = tuple(None if isinstance(value, torch.memory_format) else value for value in node.args)
+    node.kwargs = {
+        name: value for name, value in node.kwargs.items() if not isinstance(value, torch.memory_format)
+    }
