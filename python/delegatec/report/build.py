@@ -20,7 +20,7 @@ from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Dynamism, Method, Program, Tensor
 from delegatec.report.file_parts import file_info
 from delegatec.report.graph import operator_graph
-from delegatec.report.inspection import kernel_counts, spec_text
+from delegatec.report.inspection import kernel_counts, layout_name, spec_text
 from delegatec.report.manifest import (
     SCHEMA_VERSION,
     Argument,
@@ -129,7 +129,8 @@ def _arguments(
     for index, name, path in zip(indices, names, paths, strict=True):
         value = method.values[index]
         if isinstance(value, Tensor):
-            yield Argument(name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC, path)
+            dynamic = value.dynamism is not Dynamism.STATIC
+            yield Argument(name, value.kind.name, value.sizes, dynamic, path, layout_name(value))
         else:
             yield Argument(repr(value), type(value).__name__, (), False, path)
 

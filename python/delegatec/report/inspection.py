@@ -17,12 +17,13 @@ from delegatec.report.manifest import FilePart, OperatorCount
 
 @dataclass(frozen=True)
 class TensorContents:
-    """A tensor, or a number (whose text is its name): dtype, and sizes (upper bounds where `dynamic`)."""
+    """A tensor, or a number (whose text is its name): dtype, sizes (upper bounds where `dynamic`), layout."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     dynamic: bool
+    layout: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,15 @@ def spec_text(spec: CompileSpec) -> str:
     return f"0x{spec.value.hex()}"
 
 
+def layout_name(tensor: Tensor) -> str:
+    """The order of a tensor's elements in memory, as torch calls it, or its dimensions from outside in."""
+    order = tensor.dim_order
+    if order == tuple(range(len(order))):
+        return "contiguous"
+    channels_last = order in {(0, 2, 3, 1), (0, 2, 3, 4, 1)}
+    return "channels_last" if channels_last else f"dim_order {', '.join(map(str, order))}"
+
+
 def kernel_counts(method: Method) -> tuple[OperatorCount, ...]:
     """The kernels that a method calls, the most frequent first."""
     calls = Counter(
@@ -159,5 +169,6 @@ def _values(method: Method, indices: Iterable[int]) -> Iterable[TensorContents]:
 
 def _value(value: Value) -> TensorContents:
     if isinstance(value, Tensor):
-        return TensorContents(value.name, value.kind.name, value.sizes, value.dynamism is not Dynamism.STATIC)
+        dynamic = value.dynamism is not Dynamism.STATIC
+        return TensorContents(value.name, value.kind.name, value.sizes, dynamic, layout_name(value))
     return TensorContents(repr(value), type(value).__name__, (), False)

@@ -36,6 +36,8 @@ class Argument:
         dynamic: whether a size may be smaller at run time.
         path: where it is in what the model's method takes or returns, such as "args[0]['image']",
             "kwargs['mask']" or "result[1]".
+        layout: order of its elements in memory: "contiguous", or "channels_last" for an input whose example
+            is; a caller has to pass it so, as the runtime does not look. Empty for numbers.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Argument:
     shape: tuple[int, ...]
     dynamic: bool
     path: str = ""
+    layout: str = ""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ def test_signature_and_state(manifest: Manifest) -> None:
     (method,) = manifest.methods
     assert [(a.name, a.dtype, a.shape) for a in method.inputs] == [("x", "float32", (3, 16))]
     assert [(a.dtype, a.shape) for a in method.outputs] == [("float32", (3, 16))] * 2
+    assert {a.layout for a in (*method.inputs, *method.outputs)} == {"contiguous"}
     assert [weight.names for weight in manifest.weights if weight.mutable] == [("steps",)]
 
 

@@ -85,7 +85,8 @@ def _tensor(value: TensorContents) -> str:
     if not value.shape and value.dtype in {"int", "float", "bool", "str", "NoneType"}:
         return f"{value.dtype} {value.name}"
     bound = " (upper bound)" if value.dynamic else ""
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]{bound}"
+    layout = "" if value.layout in {"", "contiguous"} else f" {value.layout}"
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]{bound}{layout}"
 
 
 def _size(count: int) -> str:

@@ -200,3 +200,14 @@ def test_delegates_run_by_their_reference() -> None:
 def test_a_delegate_without_its_backend(backends: Any) -> None:
     with pytest.raises(DelegatecError, match="Doubling"):
         _delegating(backends)
+
+
+def test_an_input_where_the_caller_has_it_may_be_channels_last() -> None:
+    order = (0, 2, 3, 1)
+    image = torch.arange(24.0).reshape(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    given = TensorValue(FLOAT, (1, 2, 3, 4), dim_order=order)
+    program = _load([given, False], [("aten::copy_", "")], [KernelCall(0, (0, 0, 1, 0))], [0], [0])
+    value = program.slots(0)[0]
+    assert torch.equal(program.run([image])[0], image)
+    assert value.read().data_ptr() == image.data_ptr() and value.read().stride() == image.stride()
+    assert torch.equal(program.run([image.contiguous()])[0], image)

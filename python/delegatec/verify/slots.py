@@ -90,8 +90,7 @@ class TensorSlot:
         self.read().copy_(value)
 
     def bind(self, value: torch.Tensor) -> None:
-        """Makes it a tensor of the caller's, with its shape, in the caller's memory if that is
-        dense and in the order of dimensions that the file says."""
+        """Makes it a tensor of the caller's, with its shape, in the caller's memory if it is laid out so."""
         self.resize(tuple(value.shape))
         in_order = value.permute(self.spec.dim_order).contiguous()
         self._memory, self._offset, self._view = tensor_bytes(in_order), 0, None
