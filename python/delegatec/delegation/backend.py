@@ -136,6 +136,7 @@ class Backend(Protocol):
         a `Mapping[str, memoryview]` of what all delegates of the program have stored.
 
         It may have an attribute `num_inputs` (int). A program does not say how many of a delegate's arguments
-        are inputs; without the attribute that is inferred from what was written before the call.
+        are inputs; without the attribute that is inferred from what was written before the call, and where
+        that leaves several numbers, from which of them leaves one argument for each output.
         """
         ...

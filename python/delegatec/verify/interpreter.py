@@ -36,6 +36,7 @@ from delegatec.program.reader.model import (
     Value,
 )
 from delegatec.verify.aten_kernels import call_aten, check_overlap, find_aten
+from delegatec.verify.delegate_inputs import possible_input_counts, run_delegate
 from delegatec.verify.prim_kernels import PRIM_KERNELS
 from delegatec.verify.slots import POISON, TensorSlot
 
@@ -94,7 +95,7 @@ class Interpreter:
         self._executors = [_executor(delegate, backends, named, problems) for delegate in method.delegates]
         if problems:
             raise DelegatecError(problems)
-        self._delegate_inputs = _count_delegate_inputs(method, self._executors)
+        self._delegate_inputs = possible_input_counts(method, self._executors)
 
     @property
     def num_inputs(self) -> int:
@@ -215,12 +216,11 @@ class Interpreter:
         return None
 
     def _call_delegate(self, position: int, call: DelegateCall) -> None:
-        count = self._delegate_inputs[position]
+        executor = self._executors[call.delegate]
+        count, outputs = run_delegate(executor, call.args, self.read, self._delegate_inputs[position])
+        self._delegate_inputs[position] = range(count, count + 1)
         inputs = [self.read(index) for index in call.args[:count]]
         targets = [self.slots(index)[0] for index in call.args[count:]]
-        outputs = self._executors[call.delegate](inputs)
-        if len(outputs) != len(targets):
-            _fail("DC505", f"the delegate gives {len(outputs)} outputs; the program expects {len(targets)}")
         for slot, output in zip(targets, outputs, strict=True):
             slot.write(output)
             check_overlap([value for value in inputs if isinstance(value, torch.Tensor)], slot.read())
@@ -259,33 +259,6 @@ def _executor(
     except DelegatecError as error:
         problems += error.diagnostics
         return lambda _inputs: []
-
-
-def _count_delegate_inputs(method: Method, executors: Sequence[ReferenceExecutor]) -> dict[int, int]:
-    """How many arguments of each delegate call are inputs, by the position of the instruction.
-
-    The file does not say: the backend knows it by the blob. An executor may tell (`num_inputs`); otherwise,
-    an argument is an output if it is planned memory or a bare pointer that nothing set before the call.
-    """
-    counts: dict[int, int] = {}
-    written = set(method.inputs)
-    for position, instruction in enumerate(method.chains[0].instructions):
-        match instruction:
-            case KernelCall():
-                written.update(instruction.args)
-            case MoveCall():
-                written.add(instruction.target)
-            case DelegateCall():
-                told = getattr(executors[instruction.delegate], "num_inputs", None)
-                if not isinstance(told, int):
-                    told = sum(i in written or _has_content(method.values[i]) for i in instruction.args)
-                counts[position] = told
-                written.update(instruction.args)
-    return counts
-
-
-def _has_content(value: Value) -> bool:
-    return not isinstance(value, Tensor) or value.data is not None or value.external_key is not None
 
 
 def _fail(code: str, message: str) -> NoReturn:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which arguments of a delegate's call are inputs: the file does not say, its backend knows by the blob."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from delegatec.delegation.backend import ReferenceExecutor
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.program.reader.model import DelegateCall, KernelCall, Method, MoveCall, Tensor, Value
+
+
+def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]) -> dict[int, range]:
+    """How many arguments of each delegate call can be inputs, by the position of the instruction.
+
+    An executor may tell (`num_inputs`). Otherwise, all up to the last one that is a constant, or that
+    something set before the call, are; those behind it are outputs, or views, which no instruction sets.
+
+    Args:
+        method: the method.
+        executors: of its delegates.
+    """
+    counts: dict[int, range] = {}
+    written = set(method.inputs)
+    for position, instruction in enumerate(method.chains[0].instructions):
+        match instruction:
+            case KernelCall():
+                written.update(instruction.args)
+            case MoveCall():
+                written.add(instruction.target)
+            case DelegateCall(args=args):
+                told = getattr(executors[instruction.delegate], "num_inputs", None)
+                if isinstance(told, int):
+                    counts[position] = range(told, told + 1)
+                else:
+                    known = (i in written or _has_content(method.values[i]) for i in args)
+                    least = max((number for number, yes in enumerate(known, 1) if yes), default=0)
+                    counts[position] = range(least, len(args) + 1)
+                written.update(args)
+    return counts
+
+
+def run_delegate(
+    executor: ReferenceExecutor, arguments: Sequence[int], read: Callable[[int], Any], counts: range
+) -> tuple[int, Sequence[Any]]:
+    """Runs a delegate with as many of its arguments as leave one argument for each output.
+
+    Args:
+        executor: the delegate; it changes nothing but what it returns.
+        arguments: indices of its inputs and outputs.
+        read: gives the value of an index; an output may have none yet.
+        counts: how many of them can be inputs.
+
+    Returns:
+        The number of inputs, and the values of the outputs.
+
+    Raises:
+        DelegatecError: DC505 if there is no such number.
+        Exception: what the executor raised with the least number of inputs, if no number fits.
+    """
+    first: Exception | None = None
+    for count in counts:
+        try:
+            outputs = executor([read(index) for index in arguments[:count]])
+        except Exception as error:  # noqa: BLE001 - code of a backend ran
+            first = first or error
+            continue
+        if count + len(outputs) == len(arguments):
+            return count, outputs
+        told = f"the delegate gives {len(outputs)} outputs; the program expects {len(arguments) - count}"
+        first = first or DelegatecError([Diagnostic(code="DC505", message=told)])
+    assert first is not None, "the range is empty"
+    raise first
+
+
+def _has_content(value: Value) -> bool:
+    return not isinstance(value, Tensor) or value.data is not None or value.external_key is not None
