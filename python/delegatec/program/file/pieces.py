@@ -11,10 +11,11 @@ from typing import BinaryIO, Final
 
 from delegatec.files import MappedFile
 
-# What is written at a time. Small enough to stay in a processor's cache between reading and writing, and for
-# the kernel to find the memory for it at once: for writes of megabytes it looks for runs of as much free
-# memory, and where that is fragmented spends more time on moving pages than on the bytes.
-PIECE: Final = 128 * 1024
+# What is written at a time, up to a multiple of it in the file. Small enough to stay in a processor's cache
+# between reading and writing, and for the kernel to find the memory for it at once: for writes of 128 KiB or
+# more at a multiple of that it looks for runs of as much free memory, and where memory is fragmented spends
+# more time on moving pages than on the bytes (measured: up to 3 s a GiB, and 0.3 s in pieces of 64 KiB).
+PIECE: Final = 64 * 1024
 
 
 class PieceWriter:
@@ -29,6 +30,7 @@ class PieceWriter:
     def __init__(self, file: BinaryIO, size: int, sources: Sequence[MappedFile] = ()) -> None:
         self._file = file
         self._sources = sources
+        self._position = 0
         self._buffer = memoryview(bytearray(PIECE)) if sources else memoryview(b"")
         if size >= PIECE:
             _reserve(file, size)
@@ -39,18 +41,22 @@ class PieceWriter:
         Raises:
             OSError: they cannot be written, or not be read from their source.
         """
+        first = self._position
+        self._position += len(data)
         if len(data) < PIECE:
             self._file.write(data)
             return
         source, start = self._find(data)
         view = memoryview(data)
-        for offset in range(0, len(view), PIECE):
-            piece = view[offset : offset + PIECE]
+        offset = 0
+        while offset < len(view):
+            end = min(len(view), offset + PIECE - (first + offset) % PIECE)
+            piece = view[offset:end]
             if source is not None:
-                buffer = self._buffer[: len(piece)]
-                source.read_into(buffer, start + offset)
-                piece = buffer
+                piece = self._buffer[: end - offset]
+                source.read_into(piece, start + offset)
             self._file.write(piece)
+            offset = end
 
     def _find(self, data: bytes | memoryview) -> tuple[MappedFile | None, int]:
         for source in self._sources:
