@@ -89,13 +89,13 @@ class LoweredModule(torch.nn.Module):
         return call_delegate(self, *inputs)
 
     def run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Runs the blob on real tensors: the delegate's inputs, in order, to its outputs, in order."""
+        """Runs the blob on real tensors, made contiguous: the delegate's inputs to its outputs, in order."""
         if self._executor is None:
             named = {key: memoryview(item.data) for key, item in self.named_data.items()}
             blob = memoryview(self.blob_bytes())
             self._executor = make_reference(self._reference, blob, self.compile_specs, named)
         with torch.no_grad():
-            return tuple(self._executor(inputs))
+            return tuple(self._executor([_contiguous(value) for value in inputs]))
 
     def _get_name(self) -> str:
         return "LoweredModule"
@@ -120,6 +120,11 @@ class LoweredModule(torch.nn.Module):
     def original_module(self) -> EdgeProgram:
         """What it was made of."""
         return self.original_program
+
+
+def _contiguous(value: Any) -> Any:
+    """What executors are given, whatever strides a caller's tensor has; numbers stay."""
+    return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 
 # torch.export knows delegates by the name of their class and the four attributes that it has in common with

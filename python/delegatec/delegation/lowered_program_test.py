@@ -61,6 +61,18 @@ def test_it_is_called_like_the_method() -> None:
         lowered(module, args)(*args[1])
 
 
+class Flat(torch.nn.Module):
+    """A view of the input."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"flat": x.reshape(2, 60) * 2}
+
+
+def test_inputs_may_have_any_strides() -> None:
+    image = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    torch.testing.assert_close(lowered(Flat(), (image,))(image), Flat()(image))
+
+
 def test_state_is_kept_from_call_to_call() -> None:
     eager, program = Net(), edge(Net(), ARGS)
     registry = BackendRegistry([EagerBackend()])
