@@ -19,6 +19,7 @@ from delegatec.delegation import (
 from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.to_backend import unknown_methods
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 
 PORTABLE: Final = "portable"
 
@@ -92,7 +93,8 @@ def choose_backends(
 
     Raises:
         DelegatecError: DC401 to DC403 for backends and options that there are not; DC413 for a method that
-            there is not; DC414 for an option of one of several backends that does not say which.
+            there is not; DC414 for an option of one of several backends that does not say which; DC415 for
+            what is no name of a backend.
     """
     names = {name: _several(method_backends.get(name, backends)) for name in methods}
     problems = unknown_methods(method_backends, names)
@@ -127,6 +129,11 @@ def choose_backends(
 
 
 def _several(backends: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(backends, (str, list, tuple)) or not all(isinstance(name, str) for name in backends):
+        expected = "a name, or a list of names in order of priority"
+        raise wrong_argument(
+            "delegatec.lower", "backend", backends, expected, "a name may be module:attribute"
+        )
     return tuple(dict.fromkeys([backends] if isinstance(backends, str) else backends)) or (PORTABLE,)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from types import NoneType
 from typing import Any, TypeVar
 
 from torch._ops import OpOverload
@@ -18,6 +19,7 @@ from delegatec.delegation import BackendRegistry, DelegationReport, Partitioner,
 from delegatec.delegation.checks import ask
 from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
@@ -93,8 +95,10 @@ def lower(
             bools, strings, tensors, and tuples or lists of these.
 
     Raises:
-        DelegatecError: DC122 for constant methods; then DC2xx to DC4xx, the problems of all methods at once.
+        DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
+            the problems of all methods at once.
     """
+    _check_types(methods, rules, program_options)
     problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
     if problems:
         raise DelegatecError(problems)
@@ -160,6 +164,23 @@ def lower(
         backends=choice.names,
         options=choice.options,
     )
+
+
+def _check_types(methods: object, rules: object, program_options: object) -> None:
+    name, expected = (
+        "delegatec.lower",
+        "a dict of exported programs by method, as delegatec.export returns it",
+    )
+    if not isinstance(methods, Mapping):
+        help = 'write {"forward": exported}' if isinstance(methods, ExportedProgram) else "export it first"
+        raise wrong_argument(name, "methods", methods, expected, help)
+    for exported in methods.values():
+        if not isinstance(exported, ExportedProgram):
+            raise wrong_argument(name, "a method", exported, "a torch.export.ExportedProgram")
+    if not isinstance(rules, (PartitionRules, NoneType)):
+        raise wrong_argument(name, "rules", rules, "PartitionRules")
+    if not isinstance(program_options, (ProgramOptions, NoneType)):
+        raise wrong_argument(name, "program_options", program_options, "ProgramOptions")
 
 
 def _delegate(

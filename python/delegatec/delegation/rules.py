@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.delegation.partitioner import Rejection
 from delegatec.delegation.report import operator_name
-from delegatec.diagnostics import Diagnostic
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 
 
@@ -34,6 +34,9 @@ class PartitionRules:
         maximum_delegates: of one graph, which is a method or a body of its control flow: the largest ones
             stay; None for no limit.
         all_or_nothing: whether nothing of a graph is delegated unless all of it is.
+
+    Raises:
+        DelegatecError: DC412, one for each attribute of a wrong type.
     """
 
     allow_operators: tuple[str, ...] = ()
@@ -43,6 +46,23 @@ class PartitionRules:
     minimum_nodes: int = 1
     maximum_delegates: int | None = None
     all_or_nothing: bool = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        for option in ("allow_operators", "block_operators", "allow_modules", "block_modules"):
+            names = getattr(self, option)
+            if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+                problems.append(
+                    Diagnostic("DC412", f"{option} cannot be {names!r}", expected="names: a tuple of str")
+                )
+            else:
+                object.__setattr__(self, option, tuple(names))
+        for option in ("minimum_nodes", "maximum_delegates"):
+            value = getattr(self, option)
+            if type(value) is not int and (value is not None or option == "minimum_nodes"):
+                problems.append(Diagnostic("DC412", f"{option} cannot be {value!r}", expected="an int"))
+        if problems:
+            raise DelegatecError(problems)
 
     def problems(self, programs: Iterable[EdgeProgram]) -> list[Diagnostic]:
         """DC412 for each operator that torch does not have, module that is in no program, and bad number.

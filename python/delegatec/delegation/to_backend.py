@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.lowered_program import LoweredProgram
@@ -16,7 +16,12 @@ from delegatec.delegation.report import DelegationReport, operator_nodes, summar
 from delegatec.delegation.splice import free_names
 from delegatec.delegation.whole import lower_whole
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge.program import EdgeProgram
+
+_NAME: Final = "to_backend"
+_AN_EDGE_PROGRAM: Final = "an edge program"
+_MAKE_ONE: Final = "make one of an exported program: delegatec.to_edge(exported)"
 
 Partitioners = Partitioner | Sequence[Partitioner]
 """One partitioner, or several in order of priority: each sees what those before it left."""
@@ -95,16 +100,40 @@ def to_backend(
         DelegatecError: all problems of all methods: DC401 for an unknown backend id; DC404 for a partitioner
             that edited the program or whose groups overlap or wait for themselves; DC405 for each node of a
             whole program that the backend does not take; DC410, DC411 for a plug-in that raises or returns
-            something else; DC413 for a partitioner of a method that there is not; what `preprocess` raises.
+            something else; DC413 for a partitioner of a method that there is not; DC415 for arguments of
+            other types; what `preprocess` raises.
     """
     if isinstance(first, str):
-        assert isinstance(second, EdgeProgram)
+        if not isinstance(second, EdgeProgram):
+            raise wrong_argument(_NAME, "the second argument", second, _AN_EDGE_PROGRAM, _MAKE_ONE)
+        if not isinstance(compile_specs, Sequence) or not all(
+            isinstance(spec, CompileSpec) for spec in compile_specs
+        ):
+            raise wrong_argument(_NAME, "compile_specs", compile_specs, "a list of CompileSpec")
         return lower_whole(first, second, compile_specs, registry)
     if isinstance(first, EdgeProgram):
-        assert not isinstance(second, (EdgeProgram, Mapping))
-        return _delegate(first, second, registry)
-    assert not isinstance(second, EdgeProgram)
-    return _delegate_methods(first, second, registry)
+        return _delegate(first, _checked(second), registry)
+    if not isinstance(first, Mapping):
+        expected = f"the id of a backend, {_AN_EDGE_PROGRAM}, or a dict of these by method"
+        raise wrong_argument(_NAME, "the first argument", first, expected, _MAKE_ONE)
+    for program in first.values():
+        if not isinstance(program, EdgeProgram):
+            raise wrong_argument(_NAME, "a method", program, _AN_EDGE_PROGRAM, _MAKE_ONE)
+    if not isinstance(second, Mapping):
+        return _delegate_methods(first, _checked(second), registry)
+    return _delegate_methods(first, {name: _checked(value) for name, value in second.items()}, registry)
+
+
+def _checked(partitioners: object) -> Partitioners:
+    """Partitioners, if they are."""
+    several = partitioners if isinstance(partitioners, (list, tuple)) else (partitioners,)
+    for one in several:
+        if not callable(getattr(one, "partition", None)) or isinstance(one, str):
+            help = "ask the backend for one: backend.partitioner(compile_specs)"
+            raise wrong_argument(
+                _NAME, "a partitioner", one, "an object with a method partition(program)", help
+            )
+    return several
 
 
 def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: BackendRegistry) -> Delegated:

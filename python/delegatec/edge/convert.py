@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
@@ -93,8 +94,14 @@ def to_edge(
 
     Raises:
         DelegatecError: DC205 for inputs, outputs, sizes and strides that no program can have; DC206 for
-            other control flow than a program has, DC208 for bodies that write to what is outside of them.
+            other control flow than a program has, DC208 for bodies that write to what is outside of them;
+            DC415 for what is no exported program.
     """
+    if not isinstance(exported, ExportedProgram):
+        help = "take one of its methods" if isinstance(exported, Mapping) else "export it first"
+        raise wrong_argument(
+            "delegatec.to_edge", "exported", exported, "a torch.export.ExportedProgram", help
+        )
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)

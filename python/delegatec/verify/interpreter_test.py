@@ -139,6 +139,13 @@ def test_bounded_shapes_change_from_run_to_run() -> None:
         machine.run([torch.ones(5)])
 
 
+def test_bounded_shapes_grow_in_memory_of_the_callers() -> None:
+    values: list[Value] = [_planned(0, is_dynamic=True), TensorValue(FLOAT, (4,), is_dynamic=True), None]
+    machine = _load(values, [("aten::clone", "out")], [KernelCall(0, (0, 2, 1, 1))], [0], [1])
+    for length in (1, 4, 3):
+        assert torch.equal(machine.run([X[:length]])[0], X[:length])
+
+
 @pytest.mark.parametrize("bad", [[], [X, X], [X[:3]], [X.double()], [1.0]])
 def test_inputs_that_do_not_fit(bad: list[Any]) -> None:
     machine = _load([_planned(0), _planned(16)], [NEG], [KernelCall(0, (0, 1, 1))], [0], [1])

@@ -85,7 +85,8 @@ class TensorSlot:
             _fail(f"a tensor of {self.dtype} would be written as {value.dtype}")
         self.resize(tuple(value.shape))
         if self._memory is None:
-            self._memory = bytearray([POISON]) * max(1, value.numel() * value.element_size())
+            # a bounded shape may grow with the next call
+            self._memory = bytearray([POISON]) * max(1, value.nbytes, self.spec.nbytes)
             self._offset = 0
         self.read().copy_(value)
 

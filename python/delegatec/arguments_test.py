@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of wrong types are diagnostics, not tracebacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import delegatec
+from delegatec.delegation import PartitionRules
+from delegatec.delegation.testing import TakeAllBut
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge.testing import export
+
+X = torch.rand(3)
+anything: Any = delegatec
+
+
+def _exported() -> Any:
+    return export(torch.nn.ReLU(), X)
+
+
+def _edge() -> Any:
+    return delegatec.to_edge(_exported())
+
+
+WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
+    "a module": ("DC415.*ReLU", lambda: anything.to_edge(torch.nn.ReLU())),
+    "all methods": ("DC415.*one of its methods", lambda: anything.to_edge({"forward": _exported()})),
+    "one program": ("DC415.*ExportedProgram.*forward", lambda: anything.lower(_exported())),
+    "modules": ("DC415.*a method", lambda: anything.lower({"forward": torch.nn.ReLU()})),
+    "a backend": ("DC415.*backend", lambda: anything.lower({"forward": _exported()}, object())),
+    "rules": ("DC415.*rules", lambda: anything.lower({"forward": _exported()}, rules={"minimum_nodes": 1})),
+    "options": ("DC415.*program_opt", lambda: anything.lower({"forward": _exported()}, program_options={})),
+    "no edge program": ("DC415.*second", lambda: anything.to_backend("MPSBackend", _exported())),
+    "specs": ("DC415.*compile_specs", lambda: anything.to_backend("MPSBackend", _edge(), {"a": "b"})),
+    "no program": ("DC415.*first", lambda: anything.to_backend(_exported(), TakeAllBut())),
+    "no method": ("DC415.*a method", lambda: anything.to_backend({"forward": X}, TakeAllBut())),
+    "an id": ("DC415.*partitioner.*str", lambda: anything.to_backend(_edge(), "MPSBackend")),
+    "a map": ("DC415.*dict", lambda: anything.to_backend(_edge(), {"forward": TakeAllBut()})),
+    "nothing": ("DC415.*None", lambda: anything.to_backend({"forward": _edge()}, {"forward": None})),
+    "one name": ("DC412.*block_operators", lambda: PartitionRules(block_operators="aten.add")),  # type: ignore[arg-type]
+    "two rules": (
+        "DC412.*minimum_nodes.*DC412.*maximum",
+        lambda: PartitionRules(minimum_nodes="2", maximum_delegates=1.5),  # type: ignore[arg-type]
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "call"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_type_is_a_diagnostic(told: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(DelegatecError, match=f"(?s){told}"):
+        call()
+
+
+def test_rules_take_lists() -> None:
+    assert PartitionRules(block_operators=["aten.add"]).block_operators == ("aten.add",)  # type: ignore[arg-type]

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of the compiler's own functions that are something else than what these take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from delegatec.diagnostics.diagnostic import DelegatecError, Diagnostic
+
+
+def wrong_argument(function: str, argument: str, value: Any, expected: str, help: str = "") -> DelegatecError:
+    """DC415 for a value of the wrong type.
+
+    Args:
+        function: as the user calls it, such as "delegatec.lower".
+        argument: its name.
+        value: what was given.
+        expected: what it takes.
+        help: what to write instead.
+    """
+    message = f"{argument} of {function} is of type {type(value).__name__}"
+    return DelegatecError([Diagnostic("DC415", message, expected=expected, help=help)])
