@@ -38,7 +38,7 @@ def written_state(programs: Iterable[ExportedProgram]) -> frozenset[str]:
             if spec.kind in _MUTATION_OF and spec.target is not None
         }
         for node in exported.graph.nodes:
-            for operand in _written(node):
+            for operand in written_operands(node):
                 root = roots[operand]
                 if root.op == "placeholder" and root.name in names:
                     written.add(names[root.name])
@@ -69,7 +69,8 @@ def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
     program.output_specs[:0] = [spec for _, spec in kept]
 
 
-def _written(node: Node) -> Iterable[Node]:
+def written_operands(node: Node) -> Iterable[Node]:
+    """The operands that a call writes to, those in lists too."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return ()
     if not node.target._schema.is_mutable:

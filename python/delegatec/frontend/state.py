@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
-from torch.fx import Node
 
 from delegatec.edge.functionalize import storage_roots
+from delegatec.edge.state import written_operands
 
 
 def adopt_state(program: ExportedProgram) -> None:
@@ -21,19 +18,8 @@ def adopt_state(program: ExportedProgram) -> None:
     does in eager.
     """
     roots = storage_roots(program.graph)
-    written = {roots[operand].name for node in program.graph.nodes for operand in _written(node)}
+    written = {roots[operand].name for node in program.graph.nodes for operand in written_operands(node)}
     specs = program.graph_signature.input_specs
     for index, spec in enumerate(specs):
         if spec.kind is InputKind.CONSTANT_TENSOR and spec.arg.name in written:
             specs[index] = InputSpec(InputKind.BUFFER, spec.arg, spec.target, persistent=False)
-
-
-def _written(node: Node) -> Iterator[Node]:
-    """The operands that a call writes to."""
-    if not isinstance(node.target, OpOverload):
-        return
-    for position, argument in enumerate(node.target._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            operand = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-            if isinstance(operand, Node):
-                yield operand
