@@ -9,34 +9,27 @@ trace is copied to every call that has it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.fx import Graph, Node
+from torch.fx import Node
 from torch.fx.experimental import _config
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     _ShapeEnvGuardError,
     free_unbacked_symbols,
 )
-from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import FUNCTIONS, RULES, Function
-from delegatec.edge.out_variants import out_variant
+from delegatec.edge.decompositions import FUNCTIONS, RULES
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError
+from delegatec.edge.templates import Templates, is_traced
 
 aten = torch.ops.aten
 
@@ -56,7 +49,7 @@ def decompose(
         kept: nodes to leave alone.
     """
     builder = Builder(program)
-    templates = _Templates()
+    templates = Templates()
     with _no_new_guards(builder):
         node = program.graph._root.next
         while node.op != "root":
@@ -128,7 +121,7 @@ def _recompute(builder: Builder, node: Node) -> None:
     node.graph.erase_node(node)
 
 
-def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
+def _apply(builder: Builder, node: Node, templates: Templates) -> bool:
     assert isinstance(node.target, OpOverload)
     if _is_empty(node):
         # many kernels refuse to compute nothing
@@ -139,7 +132,7 @@ def _apply(builder: Builder, node: Node, templates: _Templates) -> bool:
         results = rule(builder, node) if rule is not None else None
         if callable(results):
             results = templates.apply(builder, node, results)
-        elif results is None and _is_traced(node.target):
+        elif results is None and is_traced(node.target):
             results = templates.apply(builder, node, FUNCTIONS.get(node.target))
     except UnknownSizeError as error:
         raise DelegatecError([_unknown_size(node, error)]) from None
@@ -198,121 +191,3 @@ def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
         expected="sizes that follow from the sizes of the inputs",
         help="avoid operators whose output shape depends on data, such as nonzero and masked_select",
     )
-
-
-@cache
-def _torch_table() -> dict[Any, Any]:
-    table: Any = core_aten_decompositions()
-    return {
-        op: function
-        for op, function in table.items()
-        if (out_variant(op) is None or op in RULES) and op not in FUNCTIONS
-    }
-
-
-@cache
-def _is_traced(target: OpOverload) -> bool:
-    return target in FUNCTIONS or (out_variant(target) is None and _torch_decomposes(target))
-
-
-@cache
-def _torch_decomposes(target: OpOverload) -> bool:
-    return target in _torch_table() or target in decomposition_table or target._can_decompose()
-
-
-def _table_for(target: OpOverload) -> dict[Any, Any]:
-    """Torch's decompositions to core ATen, and that of `target` itself even if it leads elsewhere."""
-    table = _torch_table()
-    if target in table or target not in decomposition_table or out_variant(target) is not None:
-        return table
-    return {**table, target: decomposition_table[target]}
-
-
-class _Templates:
-    """Traces of torch's decompositions, one for each distinct call signature."""
-
-    def __init__(self) -> None:
-        self._traces: dict[Hashable, Graph | None] = {}
-        # signatures of the calls whose decomposition led to a node
-        self._origins: dict[Node, frozenset[Hashable]] = {}
-
-    def apply(self, builder: Builder, node: Node, function: Function | None) -> Any:
-        """What takes the place of `node`, by a function of ours or of torch; None where there is none."""
-        key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
-        origins = self._origins.get(node, frozenset())
-        if key in origins:
-            # some of torch's decompositions give the operator back
-            return None
-        if key not in self._traces:
-            self._traces[key] = _trace(builder, node, function)
-        template = self._traces[key]
-        if template is None or not _gives(template, node):
-            return None
-        before = node.prev
-        results = _instantiate(builder, node, template)
-        while before.next is not node:
-            before = before.next
-            self._origins[before] = origins | {key}
-        return results
-
-
-def _gives(template: Graph, node: Node) -> bool:
-    """Whether a trace has every result of `node` that is read; None stands for one that it has not."""
-    results: Any = template.output_node().args[0]
-    return not isinstance(results, (tuple, list)) or all(
-        results[user.args[1]] is not None  # type: ignore[index]
-        for user in node.users
-        if user.target is operator.getitem and user.users
-    )
-
-
-def _operands(node: Node) -> list[Node]:
-    """The nodes among a call's arguments, each as often as it occurs."""
-    found: list[Node] = []
-    map_arg((node.args, node.kwargs), found.append)
-    return found
-
-
-def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | None:
-    """The decomposition of one call, as a graph over its operands; None where there is none for it."""
-    target = node.target
-    assert isinstance(target, OpOverload)
-
-    def call(*operands: Any) -> Any:
-        remaining = iter(operands)
-        args, kwargs = map_arg((node.args, node.kwargs), lambda _: next(remaining))
-        result = NotImplemented if function is None else function(*args, **kwargs)
-        return target(*args, **kwargs) if result is NotImplemented else result
-
-    values = [operand.meta["val"] for operand in _operands(node)]
-    with builder.fake_mode:
-        traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
-        operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
-        if any(operator.namespace == "prims" for operator in operators):
-            # torch's own primitives, which nothing else has
-            return None
-        if any(operator._schema.is_mutable for operator in operators):
-            # some of torch's decompositions write in place
-            functional = torch.func.functionalize(traced, remove="mutations")
-            traced = make_fx(functional, tracing_mode="real")(*values)
-            operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
-            if any(operator._schema.is_mutable for operator in operators):
-                # it writes to an argument of the call
-                return None
-    graph: Graph = traced.graph
-    graph.eliminate_dead_code()
-    calls = [n for n in graph.nodes if n.op == "call_function"]
-    if (len(calls) == 1 and calls[0].target is target) or any(n.op == "get_attr" for n in graph.nodes):
-        return None
-    return graph
-
-
-def _instantiate(builder: Builder, node: Node, template: Graph) -> Any:
-    copies: dict[Node, Any] = dict(zip(template.find_nodes(op="placeholder"), _operands(node), strict=True))
-    for source in template.nodes:
-        # What has no value only checks, such as _linalg_check_errors.
-        if source.op == "call_function" and "val" in source.meta:
-            args, kwargs = map_arg((source.args, source.kwargs), copies.__getitem__)
-            copies[source] = builder.call(source.target, *args, val=source.meta["val"], **kwargs)
-    results = pytree.tree_map_only(Node, copies.__getitem__, template.output_node().args[0])
-    return results

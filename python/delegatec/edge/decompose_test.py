@@ -19,6 +19,7 @@ from delegatec.edge.testing import assert_computes, called, edge, export
 
 aten = torch.ops.aten
 module: Any = importlib.import_module("delegatec.edge.decompose")
+templates: Any = importlib.import_module("delegatec.edge.templates")
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
 ROWS = Dim("rows", min=2, max=8)
 
@@ -27,13 +28,13 @@ ROWS = Dim("rows", min=2, max=8)
 def _traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The operators that are traced, as often as they are."""
     traced: list[Any] = []
-    trace = module._trace
+    trace = templates._trace
 
     def record(builder: Any, node: Any, function: Any) -> Any:
         traced.append(node.target)
         return trace(builder, node, function)
 
-    monkeypatch.setattr(module, "_trace", record)
+    monkeypatch.setattr(templates, "_trace", record)
     return traced
 
 
