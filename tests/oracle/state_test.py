@@ -144,9 +144,9 @@ class Writes(torch.nn.Module):
 def test_the_caller_sees_what_a_program_writes_to_its_inputs(plan_inputs: bool, plan_outputs: bool) -> None:
     options = ProgramOptions(plan_inputs=plan_inputs, plan_outputs=plan_outputs)
     x = torch.rand(3)
-    module = _portable_lib._load_for_executorch_from_buffer(
-        _write({"forward": torch.export.export(Writes(), (torch.rand(2, 3), x))}, program_options=options)
-    )
+    exported = torch.export.export(Writes(), (torch.rand(2, 3), x))
+    pte = _write({"forward": exported}, program_options=options)  # the runtime keeps pointers into it
+    module = _portable_lib._load_for_executorch_from_buffer(pte)
     for _ in range(2):
         cache = torch.rand(2, 3)
         expected_cache = cache.clone()
