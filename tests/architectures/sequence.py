@@ -218,7 +218,6 @@ SEQUENCE = (
             "future_values": noise(1, 4),
             "future_time_features": noise(1, 4, 2),
         },
-        refusal=("DC202", "complex numbers: a Fourier transform"),
     ),
     Case(
         "PatchTST",

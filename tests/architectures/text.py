@@ -38,7 +38,7 @@ TEXT = (
     _encoder("SqueezeBERT", "SqueezeBert", embedding_size=32, intermediate_size=48),
     _encoder("ConvBERT", "ConvBert", embedding_size=16),
     _encoder("RoFormer", "RoFormer", embedding_size=16),
-    _encoder("FNet", "FNet", refusal=("DC202", "complex numbers: a Fourier transform")),
+    _encoder("FNet", "FNet"),
     Case(
         "Funnel",
         "text",

@@ -34,9 +34,7 @@ CASES = {
         "complex_values",
         (),
         [
-            Problem("DC201", 11, ("view_as_complex",)),
-            Problem("DC202", 11, ("complex64", "float32")),
-            Problem("DC201", 11, ("view_as_real",)),
+            Problem("DC202", 11, ("linalg_svdvals", "complex")),
         ],
     ),
     "half_overflow": Case(

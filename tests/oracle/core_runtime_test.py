@@ -17,6 +17,7 @@ from delegatec.edge.interpret import interpret
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from tests.oracle.core_case import Case, Function
+from tests.oracle.core_complex import COMPLEX
 from tests.oracle.core_dynamic import DYNAMIC
 from tests.oracle.core_elementwise import ELEMENTWISE
 from tests.oracle.core_sizes import SIZES
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 CASES = {
     f"{kind}-{name}": case
     for kind, cases in (
+        ("complex", COMPLEX),
         ("elementwise", ELEMENTWISE),
         ("static", STATIC),
         ("stateful", STATEFUL),

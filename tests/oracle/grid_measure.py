@@ -13,6 +13,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram
 from delegatec.edge.testing import called
 from delegatec.program import emit, write_program
@@ -88,7 +89,11 @@ def measure(name: str, dtype: torch.dtype) -> Cell:
             expected = target(*sample.args, **sample.kwargs)
         except (RuntimeError, IndexError, NotImplementedError):
             continue  # eager has no such call
-        program, inputs = program_of(target, sample)
+        try:
+            program, inputs = program_of(target, sample)
+        except DelegatecError as error:
+            cell.refused += [problem.code for problem in error.diagnostics]
+            continue
         before = called(program)
         legalize(program)
         problems = [*check_kernels(program), *check_bounds(program)]

@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
@@ -118,6 +119,7 @@ def to_edge(
     for each in program.walk():
         _locate(each)
         drop_strides(each)
+        lower_complex(each, origins)
         decompose(each, preserve)
     run_passes(program, passes)
     for each in program.walk():

@@ -9,8 +9,9 @@ trace is copied to every call that has it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -26,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import FUNCTIONS, RULES
+from delegatec.edge.decompositions import FUNCTIONS, RULES, Rule
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError
 from delegatec.edge.templates import Templates, is_traced
@@ -50,7 +51,7 @@ def decompose(
     """
     builder = Builder(program)
     templates = Templates()
-    with _no_new_guards(builder):
+    with no_new_guards(builder):
         node = program.graph._root.next
         while node.op != "root":
             following = node.next
@@ -77,7 +78,7 @@ def replace(node: Node, results: Node | Sequence[Node]) -> None:
 
 
 @contextmanager
-def _no_new_guards(builder: Builder) -> Iterator[None]:
+def no_new_guards(builder: Builder) -> Iterator[None]:
     """Makes code that compares symbolic sizes raise, where the answer would fix what export left dynamic.
 
     Where torch asks only to choose a shortcut ("is this size 1?"), it goes without the shortcut.
@@ -127,23 +128,37 @@ def _apply(builder: Builder, node: Node, templates: Templates) -> bool:
         # many kernels refuse to compute nothing
         replace(node, builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node)))
         return True
-    rule = RULES.get(node.target)
+    results = computed(builder, node, templates, RULES)
+    if results is None:
+        return False
+    replace(node, results)
+    return True
+
+
+def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
+    """What a rule, a function of ours or a decomposition of torch puts in the place of a node.
+
+    Returns:
+        Nodes, made in front of `node`; None where nothing applies.
+
+    Raises:
+        DelegatecError: DC205 where it depends on sizes that are not known.
+    """
+    assert isinstance(node.target, OpOverload)
+    rule = rules.get(node.target)
     try:
         results = rule(builder, node) if rule is not None else None
         if callable(results):
-            results = templates.apply(builder, node, results)
-        elif results is None and is_traced(node.target):
-            results = templates.apply(builder, node, FUNCTIONS.get(node.target))
+            return templates.apply(builder, node, results)
+        if results is None and is_traced(node.target):
+            return templates.apply(builder, node, FUNCTIONS.get(node.target))
     except UnknownSizeError as error:
         raise DelegatecError([_unknown_size(node, error)]) from None
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None
     except (GuardOnDataDependentSymNode, DataDependentOutputException) as error:
         raise DelegatecError([_data_dependent(node, error)]) from None
-    if results is None:
-        return False
-    replace(node, results)
-    return True
+    return results
 
 
 def _is_empty(node: Node) -> bool:

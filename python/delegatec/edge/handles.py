@@ -10,7 +10,7 @@ instructions of the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,3 +94,11 @@ def _graphs(owner: GraphModule) -> Iterator[Graph]:
         body = getattr(owner, node.target, None)
         if isinstance(body, GraphModule):
             yield from _graphs(body)
+
+
+def written(node: Node, origins: Mapping[int, Origin]) -> str:
+    """The operator of a node, after that which the user's code calls where it is another one."""
+    origin = origins.get(node.meta.get("debug_handle", 0))
+    if origin is None or origin.operator == str(node.target):
+        return str(node.target)
+    return f"{origin.operator} is decomposed to {node.target}, which"

@@ -29,10 +29,6 @@ _INSTEAD: Final = {
     special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
     special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta
     """: "a polynomial, or a table of values; of constants alone it is computed at build time",
-    """
-    _conj _fft_c2c _fft_c2r _fft_r2c complex view_as_complex view_as_real
-    """: "real and imaginary parts as tensors of their own; a Fourier transform as products with constant "
-    "matrices of cosines and sines",
     "bincount": "one_hot, and a sum over it, for values of a known range",
     "_unique2 unique_consecutive unique_dim": "sort, and a comparison of neighbours",
     "mode": "one_hot, sum and argmax, for values of a known range",

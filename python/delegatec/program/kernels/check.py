@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.control_flow import FORMS
-from delegatec.edge.handles import Origin
+from delegatec.edge.handles import Origin, written
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
@@ -50,7 +50,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     elif is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
         yield Diagnostic(
             "DC201",
-            f"{_written(node, origins)} has no kernel in the runtime",
+            f"{written(node, origins)} has no kernel in the runtime",
             location=node.meta.get("source"),
             node=node.name,
             expected=_closest(node),
@@ -61,7 +61,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     if limit is not None and not limit.holds(node):
         yield Diagnostic(
             "DC201",
-            f"{_written(node, origins)} has no kernel in the runtime for these arguments",
+            f"{written(node, origins)} has no kernel in the runtime for these arguments",
             location=node.meta.get("source"),
             node=node.name,
             expected=limit.expected,
@@ -76,7 +76,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
                 location=node.meta.get("source"),
                 node=node.name,
                 expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
-                help="convert it, or split complex numbers into real and imaginary parts",
+                help="convert it",
             )
         if isinstance(item, torch.Tensor) and item.dim() > MAX_RANK:
             yield Diagnostic(
@@ -90,14 +90,6 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
 
 
 _NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, REORDERS, *FORMS})
-
-
-def _written(node: Node, origins: Mapping[int, Origin]) -> str:
-    """The operator of a node, after that which the user's code calls where it is another one."""
-    origin = origins.get(node.meta.get("debug_handle", 0))
-    if origin is None or origin.operator == str(node.target):
-        return str(node.target)
-    return f"{origin.operator} is decomposed to {node.target}, which"
 
 
 def _closest(node: Node) -> str:

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fourier transforms of known lengths, as products with constant matrices of cosines and sines."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.complex.arithmetic import Rule
+from delegatec.edge.complex.pair import Pair, Part, add, filled, real_dtype, sub
+from delegatec.edge.complex.values import RefusedError, Values
+from delegatec.edge.handles import written
+
+aten = torch.ops.aten
+
+# The matrices of a transform have twice the square of its length in elements.
+LONGEST: Final = 4096
+
+# How `_fft_r2c` and its like number the ways to scale: not at all, by the square root of the number of
+# elements, by that number (ATen/native/SpectralOpsUtils.h).
+_POWER: Final = {0: 0.0, 1: -0.5, 2: -1.0}
+
+
+def transform(
+    values: Values,
+    b: Builder,
+    node: Node,
+    x: Pair,
+    count: int,
+    bins: int,
+    *,
+    forward: bool,
+    scale: float = 1.0,
+) -> Pair:
+    """The first `bins` frequencies of a transform along the last dimension.
+
+    Args:
+        values: gets the matrices.
+        b: the builder.
+        node: the call that it is for.
+        x: parts [..., count].
+        count: number of elements.
+        bins: number of frequencies.
+        forward: the sign of the exponent is minus.
+        scale: factor of the result.
+    """
+    cos, sin = _matrices(values, b, node, (count, bins), count, (scale, -scale if forward else scale))
+    a, c = x
+    return Pair(
+        sub(b, _times(b, a, cos), _times(b, c, sin)),
+        add(b, _times(b, a, sin), _times(b, c, cos)),
+    )
+
+
+def inverse_real(values: Values, b: Builder, node: Node, x: Pair, count: int, scale: float) -> Part:
+    """The real signal whose frequencies from 0 to `count // 2` are given, along the last dimension.
+
+    Imaginary parts that no real signal has are ignored.
+    """
+    bins = count // 2 + 1
+    cos, sin = _matrices(values, b, node, (bins, count), count, (scale, -scale), mirrored=True)
+    return add(b, _times(b, x.real, cos), _times(b, x.imag, sin))
+
+
+def _times(b: Builder, x: Part, matrix: Node) -> Part:
+    if isinstance(x, Node):
+        return b.call(aten.matmul.default, x, matrix)
+    assert x == 0.0
+    return 0.0
+
+
+def _matrices(
+    values: Values,
+    b: Builder,
+    node: Node,
+    sizes: tuple[int, int],
+    count: int,
+    scales: tuple[float, float],
+    *,
+    mirrored: bool = False,
+) -> tuple[Node, Node]:
+    """cos and sin of 2 pi i k / count, times a scale.
+
+    Args:
+        values: gets them.
+        b: the builder.
+        node: the call that they are for.
+        sizes: numbers of rows i and of columns k.
+        count: number of elements of the transform.
+        scales: of the cosines, and of the sines.
+        mirrored: a row stands for the frequency count - i, too.
+    """
+    kind = real_dtype(dtype(node))
+
+    def make(function: Any, scale: float) -> torch.Tensor:
+        # the remainder keeps all digits of the angle
+        turns = torch.outer(torch.arange(sizes[0]), torch.arange(sizes[1])) % count
+        matrix: torch.Tensor = function(turns.to(torch.float64) * (2 * math.pi / count)) * scale
+        if mirrored:
+            matrix[1 : (count + 1) // 2] *= 2
+        return matrix.to(kind)
+
+    cos, sin = (
+        values.constant(
+            b,
+            (function, sizes, count, scale, mirrored, kind),
+            f"fourier.{function.__name__}_{sizes[0]}_{sizes[1]}",
+            partial(make, function, scale),
+            node,
+        )
+        for function, scale in zip((torch.cos, torch.sin), scales, strict=True)
+    )
+    return cos, sin
+
+
+def known_length(values: Values, node: Node, count: Any) -> int:
+    """The length of a transform; raises RefusedError where there can be no matrix of it."""
+    if isinstance(count, int) and count <= LONGEST:
+        return count
+    what = f"{count} elements" if isinstance(count, int) else "a dynamic dimension"
+    raise RefusedError(
+        Diagnostic(
+            "DC205",
+            f"{written(node, values.origins)} is a Fourier transform of {what}",
+            location=node.meta.get("source"),
+            node=node.name,
+            expected=f"a known number of elements, of at most {LONGEST}: a product with a constant matrix",
+            help="transform shorter pieces, as torch.stft does, or outside of the model",
+        )
+    )
+
+
+def _along(values: Values, b: Builder, node: Node, x: Pair, dim: int, rank: int, step: Any) -> Any:
+    """`step` of the parts with `dim` as the last dimension."""
+    order = [d for d in range(rank) if d != dim] + [dim]
+    if dim == rank - 1:
+        return step(x)
+    moved = Pair(*(_permuted(b, part, order) for part in x))
+    result = step(moved)
+    back = [order.index(d) for d in range(rank)]
+    if isinstance(result, Pair):
+        return Pair(*(_permuted(b, part, back) for part in result))
+    return _permuted(b, result, back)
+
+
+def _permuted(b: Builder, x: Part, order: list[int]) -> Part:
+    return b.call(aten.permute.default, x, order) if isinstance(x, Node) else x
+
+
+def _prepared(values: Values, b: Builder, node: Node) -> tuple[Pair, list[int], list[Any]]:
+    """Parts, dimensions counted from 0, and sizes of what is transformed."""
+    source: Any = node.args[0]
+    rank = len(shape(source))
+    kind = real_dtype(dtype(node))
+    real, imag = values.pair(source)
+    if isinstance(imag, Node) or imag != 0.0:
+        imag = filled(b, imag, shape(source), kind)
+    x = Pair(filled(b, real, shape(source), kind), imag)
+    return x, [d % rank for d in bind(node)["dim"]], list(shape(source))
+
+
+def _factor(node: Node, sizes: list[int]) -> float:
+    return math.pow(math.prod(sizes), _POWER[bind(node)["normalization"]])
+
+
+def _all_along(
+    values: Values, b: Builder, node: Node, x: Pair, dims: list[int], rank: int, counts: dict[int, int],
+    *, forward: bool,
+) -> Pair:  # fmt: skip
+    for dim in dims:
+        count = counts[dim]
+
+        def step(part: Pair, count: int = count) -> Pair:
+            return transform(values, b, node, part, count, count, forward=forward)
+
+        x = _along(values, b, node, x, dim, rank, step)
+    return x
+
+
+def _c2c(values: Values, b: Builder, node: Node) -> Pair:
+    x, dims, sizes = _prepared(values, b, node)
+    return _both(values, b, node, x, dims, sizes, forward=bool(bind(node)["forward"]), onesided=False)
+
+
+def _r2c(values: Values, b: Builder, node: Node) -> Pair:
+    x, dims, sizes = _prepared(values, b, node)
+    return _both(values, b, node, x, dims, sizes, forward=True, onesided=bool(bind(node)["onesided"]))
+
+
+def _both(
+    values: Values, b: Builder, node: Node, x: Pair, dims: list[int], sizes: list[Any],
+    *, forward: bool, onesided: bool,
+) -> Pair:  # fmt: skip
+    """The last of the dimensions first, which real numbers have half of, and which the factor is put into."""
+    counts = {dim: known_length(values, node, sizes[dim]) for dim in dims}
+    if not dims:
+        return x
+    scale = _factor(node, list(counts.values()))
+    last = dims[-1]
+    bins = counts[last] // 2 + 1 if onesided else counts[last]
+
+    def step(part: Pair) -> Pair:
+        return transform(values, b, node, part, counts[last], bins, forward=forward, scale=scale)
+
+    x = _along(values, b, node, x, last, len(sizes), step)
+    return _all_along(values, b, node, x, dims[:-1], len(sizes), counts, forward=forward)
+
+
+def _c2r(values: Values, b: Builder, node: Node) -> Part:
+    x, dims, sizes = _prepared(values, b, node)
+    last = dims[-1]
+    counts = {dim: known_length(values, node, sizes[dim]) for dim in dims[:-1]}
+    count = known_length(values, node, bind(node)["last_dim_size"])
+    scale = _factor(node, [*counts.values(), count])
+    x = _all_along(values, b, node, x, dims[:-1], len(sizes), counts, forward=False)
+    result: Part = _along(
+        values, b, node, x, last, len(sizes), lambda part: inverse_real(values, b, node, part, count, scale)
+    )
+    return result
+
+
+RULES: Final[dict[str, Rule]] = {"_fft_c2c": _c2c, "_fft_r2c": _r2c, "_fft_c2r": _c2r}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts pairs of real tensors in the place of a program's complex values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.complex import arithmetic, fourier, spectrogram
+from delegatec.edge.complex.pair import Pair, filled, real_dtype
+from delegatec.edge.complex.structure import PARTWISE, partwise
+from delegatec.edge.complex.values import RefusedError, Values, is_complex
+from delegatec.edge.decompose import computed, no_new_guards, replace
+from delegatec.edge.handles import Origin, written
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.templates import Templates
+
+RULES: Final = {**arithmetic.RULES, **fourier.RULES, **spectrogram.RULES}
+
+
+def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
+    """Replaces every complex value, and every Fourier transform, by real tensors.
+
+    Args:
+        program: edited in place; of its bodies, each is to be lowered by a call of its own.
+        origins: of the method; messages name the operators that the user's code calls.
+
+    Raises:
+        DelegatecError: DC202 for complex values at the boundary of the program or of control flow, and for
+            operators that have no form on real numbers; DC205 for transforms of lengths that are not known,
+            or longer than `fourier.LONGEST`.
+    """
+    if not any(_is_concerned(node) for node in program.graph.nodes):
+        return
+    builder, templates = Builder(program), Templates()
+    values = Values(program, origins)
+    problems: list[Diagnostic] = []
+    with no_new_guards(builder):
+        node = program.graph._root.next
+        while node.op != "root":
+            following, before = node.next, node.prev
+            if _is_concerned(node):
+                _forget_conjugation(builder, node)
+                try:
+                    if _lower(values, builder.at(node), node, templates):
+                        # what torch made of it is complex, too
+                        following = before.next
+                except RefusedError as refused:
+                    problems.append(refused.diagnostic)
+                    values.refused.add(node)
+            node = following
+    if problems:
+        raise DelegatecError(problems)
+    _erase(program)
+    values.constants.declare()
+    program.erase_unused_placeholders()
+
+
+def _is_concerned(node: Node) -> bool:
+    if is_complex(node) or any(is_complex(operand) for operand in node.all_input_nodes):
+        return True
+    name = node.target._opname if isinstance(node.target, OpOverload) else ""
+    return (name in RULES and name in (*fourier.RULES, *spectrogram.RULES)) or name.startswith("fft_")
+
+
+def _forget_conjugation(b: Builder, node: Node) -> None:
+    """Gives a complex node a plain value: that of a conjugated tensor, traced, is one of other operators."""
+    node.meta["val"] = pytree.tree_map_only(
+        torch.Tensor,
+        lambda val: b.empty(val.shape, val.dtype) if val.is_complex() else val,
+        node.meta.get("val"),
+    )
+
+
+def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool:
+    """Gives a node its pair, or puts what is real, or torch's decomposition, in its place.
+
+    Returns:
+        Whether the nodes in front of it are to be lowered in turn.
+    """
+    if any(operand in values.refused for operand in node.all_input_nodes):
+        values.refused.add(node)
+        return False
+    if node.op == "placeholder" and node.name in values.program.fixed_constants():
+        values.split_constant(b, node)
+        return False
+    if node.op != "call_function" or not (
+        isinstance(node.target, OpOverload) or node.target is operator.getitem
+    ):
+        raise RefusedError(_at_boundary(node))
+    result = _by_rule(values, b, node)
+    if result is not None:
+        _put(values, b, node, result)
+        return False
+    if isinstance(node.target, OpOverload):
+        results = computed(b, node, templates, rules={})
+        if results is not None:
+            replace(node, results)
+            return True
+    if is_complex(node) or any(is_complex(operand) for operand in node.all_input_nodes):
+        raise RefusedError(_unknown(values, node))
+    return False
+
+
+def _by_rule(values: Values, b: Builder, node: Node) -> Any:
+    name = node.target._opname if isinstance(node.target, OpOverload) else None
+    if name in RULES:
+        return RULES[name](values, b, node)
+    if name is None or (name in PARTWISE and is_complex(node)):
+        return partwise(values, b, node)
+    return None
+
+
+def _put(values: Values, b: Builder, node: Node, result: Any) -> None:
+    val = node.meta["val"]
+    if not isinstance(val, torch.Tensor):
+        values.pairs[node] = result
+    elif val.is_complex():
+        assert isinstance(result, Pair)
+        kind = real_dtype(val.dtype)
+        values.pairs[node] = Pair(
+            *(filled(b, part, shape(node), kind) if isinstance(part, Node) else part for part in result)
+        )
+    else:
+        replace(node, filled(b, result, shape(node), dtype(node)))
+
+
+def _erase(program: EdgeProgram) -> None:
+    """Takes away the complex nodes, which only complex nodes read."""
+    for node in reversed(list(program.graph.nodes)):
+        if node.op == "call_function" and is_complex(node):
+            program.graph.erase_node(node)
+
+
+def _at_boundary(node: Node) -> Diagnostic:
+    complex_values = [each for each in (node, *node.all_input_nodes) if is_complex(each)]
+    what = {"placeholder": "input", "output": "output"}.get(node.op, "operand or result of control flow")
+    name, val = complex_values[0].name, complex_values[0].meta["val"]
+    kind = next(
+        leaf.dtype for leaf in pytree.tree_leaves(val) if isinstance(leaf, torch.Tensor) and leaf.is_complex()
+    )
+    return Diagnostic(
+        "DC202",
+        f"{name}, an {what}, has dtype {str(kind).removeprefix('torch.')}",
+        location=node.meta.get("source") or complex_values[0].meta.get("source"),
+        node=node.name,
+        expected="complex numbers inside of a model only",
+        help="pass real and imaginary parts: torch.view_as_real outside, torch.view_as_complex inside of it",
+    )
+
+
+def _unknown(values: Values, node: Node) -> Diagnostic:
+    return Diagnostic(
+        "DC202",
+        f"{written(node, values.origins)} has no form on the real and imaginary parts of complex numbers",
+        location=node.meta.get("source"),
+        node=node.name,
+        expected="arithmetic, products of matrices, Fourier transforms, and what moves elements",
+        help="write it with real tensors, or with exp, log and angle of complex ones",
+    )

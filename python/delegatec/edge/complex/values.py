@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules work with: the pairs of a program's complex nodes, and constants that rules make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.arguments import shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.complex.pair import Pair, filled
+from delegatec.edge.handles import Origin
+from delegatec.edge.passes.new_constants import NewConstants
+from delegatec.edge.program import EdgeProgram
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a node stands for a complex tensor, or for several tensors with a complex one among them."""
+    val = value.meta.get("val") if isinstance(value, Node) else value
+    if isinstance(val, (tuple, list)):
+        return any(is_complex(item) for item in val)
+    return isinstance(val, torch.Tensor) and val.is_complex()
+
+
+class RefusedError(Exception):
+    """A call that has no form on real numbers; the diagnostic says why."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+class Values:
+    """The pairs of a program's complex nodes.
+
+    Attributes:
+        program: what is lowered.
+        origins: of its method.
+        pairs: complex node -> its parts.
+        constants: gets what rules make; it declares them at the end.
+        refused: complex nodes without a pair, because they were refused or read what was.
+    """
+
+    def __init__(self, program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
+        self.program = program
+        self.origins = origins
+        self.pairs: dict[Node, Pair] = {}
+        self.constants = NewConstants(program)
+        self.refused: set[Node] = set()
+        self._made: dict[Hashable, Node] = {}
+
+    def pair(self, value: Any) -> Pair:
+        """The parts of an argument: a complex node, a real one or a number."""
+        if isinstance(value, Node):
+            return self.pairs[value] if value in self.pairs else Pair(value, 0.0)
+        number = complex(value)
+        return Pair(number.real, number.imag)
+
+    def tensors(self, b: Builder, value: Node, kind: torch.dtype) -> Pair:
+        """The parts of a node as tensors of the real dtype `kind`, each of the sizes of the node."""
+        real, imag = self.pair(value)
+        if isinstance(value.meta["val"], (tuple, list)):
+            return Pair(real, imag)
+        return Pair(filled(b, real, shape(value), kind), filled(b, imag, shape(value), kind))
+
+    def constant(
+        self, b: Builder, key: Hashable, origin: str, make: Callable[[], torch.Tensor], like: Node
+    ) -> Node:
+        """A constant of the program, made once for each key.
+
+        Args:
+            b: the builder.
+            key: what the value depends on.
+            origin: name of the constant.
+            make: computes the value.
+            like: the node that needs it.
+        """
+        if key not in self._made:
+            value = make()
+            node = self._made[key] = self.constants.add(origin, value, like)
+            node.meta["val"] = b.empty(value.shape, value.dtype)
+        return self._made[key]
+
+    def split_constant(self, b: Builder, node: Node) -> None:
+        """Gives a complex constant its parts, as constants."""
+        # nothing else of a conjugated tensor says that it is one
+        value = self.program.constants[node.name].resolve_conj()
+        parts = {"real": value.real, "imag": value.imag}
+        name = self.constants.names[node.name]
+        real, imag = (
+            self.constant(b, (node, part), f"{name}.{part}", parts[part].contiguous, node) for part in parts
+        )
+        self.pairs[node] = Pair(real, imag)
