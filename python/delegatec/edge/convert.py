@@ -176,7 +176,8 @@ def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
     value: Any = exported.state_dict.get(target)
     if value is None:
         value = exported.constants[target]
-    tensor: torch.Tensor = value.detach()
+    # the bytes of a conjugated or negated view are those of what it is a view of
+    tensor: torch.Tensor = value.detach().resolve_conj().resolve_neg()
     return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 

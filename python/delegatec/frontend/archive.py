@@ -101,11 +101,11 @@ def save(
             _write(archive, layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(name), example)
         _write_tensors(
             archive,
-            {name: dict(program.state_dict) for name, program in methods.items()},
+            {name: _resolved(program.state_dict) for name, program in methods.items()},
             layout.WEIGHTS_DIR + layout.WEIGHT_FILENAME_PREFIX,
             layout.WEIGHTS_CONFIG_FILENAME_FORMAT,
         )
-        constants = {name: dict(program.constants) for name, program in methods.items()}
+        constants = {name: _resolved(program.constants) for name, program in methods.items()}
         if constant_methods:
             text, tensors = encode(constant_methods)
             _write(archive, _CONSTANT_METHODS, text.encode())
@@ -116,6 +116,14 @@ def save(
             layout.CONSTANTS_DIR + layout.TENSOR_CONSTANT_FILENAME_PREFIX,
             layout.CONSTANTS_CONFIG_FILENAME_FORMAT,
         )
+
+
+def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, where conjugated and negated views, which share the memory of others, are computed."""
+    return {
+        name: value.resolve_conj().resolve_neg() if isinstance(value, torch.Tensor) else value
+        for name, value in values.items()
+    }
 
 
 def load(path: str) -> LoadedModel:

@@ -78,6 +78,30 @@ def test_shared_weights_are_stored_once(tmp_path: Path) -> None:
     )
 
 
+class Conjugated(torch.nn.Module):
+    """Buffers that say of themselves that their memory is to be conjugated, and negated."""
+
+    turn: torch.Tensor
+    angle: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        turn = torch.polar(torch.ones(3), torch.arange(3.0)).conj()
+        self.register_buffer("turn", turn)
+        self.register_buffer("angle", turn.imag)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(x * self.turn + self.angle)
+
+
+def test_conjugated_and_negated_buffers_keep_their_values(tmp_path: Path) -> None:
+    path, module, x = str(tmp_path / "conjugated.pt2"), Conjugated(), torch.ones(3)
+    assert module.turn.is_conj() and module.angle.is_neg()
+    expected = module(x)
+    archive.save(export(Model(module, (x,))), path)
+    torch.testing.assert_close(run(archive.load(path).methods["forward"], x), expected)
+
+
 def test_weights_are_mapped_from_the_file(tmp_path: Path) -> None:
     path = str(tmp_path / "wide.pt2")
     archive.save(export(Model(torch.nn.Linear(512, 512), (torch.ones(1, 512),))), path)

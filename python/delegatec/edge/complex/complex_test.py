@@ -11,7 +11,7 @@ import torch
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge.complex.fourier import LONGEST
-from delegatec.edge.testing import assert_computes, edge
+from delegatec.edge.testing import Function, assert_computes, edge
 
 torch.manual_seed(0)
 X: Final = torch.randn(3, 4, 8)
@@ -137,6 +137,17 @@ def test_a_complex_buffer_is_two_constants() -> None:
     program = edge(Rotary(), q)
     assert_computes(program, Rotary()(q), q)
     assert all(not value.is_complex() for value in program.constants.values())
+
+
+def test_conjugated_and_negated_buffers() -> None:
+    turn = torch.polar(torch.ones(8), torch.arange(8.0)).conj()
+
+    def function(model: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(x * model.turn + model.angle)
+
+    module = Function(function, turn=turn, angle=turn.imag)
+    assert module.get_buffer("turn").is_conj() and module.get_buffer("angle").is_neg()
+    assert_computes(edge(module, X), module(X), X)
 
 
 def test_other_dimensions_may_be_dynamic() -> None:
