@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lowering for MPS takes of programs of 1,000, 10,000 and 100,000 nodes, as a table.
+
+    bazel run //bench:scale
+
+The program is one long chain in which every 50th operator is one that MPS leaves, and every tenth reads a
+weight of its own: 1,000 nodes become 20 delegates, 100,000 become 2,000.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import torch
+from stopwatch import Stopwatch
+
+from delegatec import to_backend
+from delegatec.backends import builtin_backends
+from delegatec.edge.convert import SIMPLIFY
+from delegatec.edge.passes.pass_manager import run_passes
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.synthetic import Synthetic
+from delegatec.program import emit, write_program
+
+aten = torch.ops.aten
+
+SIZES: Final = (1_000, 10_000, 100_000)
+
+
+def chain(count: int) -> EdgeProgram:
+    """A program of `count` operators."""
+    made = Synthetic()
+    weights = iter([made.constant(float(index)) for index in range(count // 10)])
+    x = y = made.input()
+    for index in range(count):
+        if index % 50 == 49:
+            y = made.call(aten.cumsum.default, y, 0)
+        elif index % 10 == 5:
+            y = made.call(aten.mul.Tensor, y, next(weights))
+        else:
+            y = made.call(aten.add.Tensor, y, x)
+    return made.program(y)
+
+
+def stages(count: int) -> dict[str, float]:
+    """Processor seconds of each stage."""
+    program = chain(count)
+    backend = builtin_backends().resolve("mps")
+    partitioner = backend.partitioner(backend.compile_specs({}))
+    watch = Stopwatch()
+    with watch.stage("passes"):
+        run_passes(program, SIMPLIFY)
+    with watch.stage("partition"):
+        partitioner.partition(program)
+    with watch.stage("to_backend"):
+        to_backend(program, partitioner)
+    with watch.stage("emit and write"):
+        write_program(emit({"forward": program}), io.BytesIO())
+    return watch.seconds
+
+
+def main() -> None:
+    """Prints the table."""
+    stages(SIZES[0] // 10)  # what is done once in a process
+    measured = {count: stages(count) for count in SIZES}
+    names = list(measured[SIZES[0]])
+    print(f"| nodes | {' | '.join(names)} | all, microseconds a node |")
+    print(f"| ---: |{' ---: |' * (len(names) + 1)}")
+    for count, seconds in measured.items():
+        # to_backend asks the partitioner itself
+        total = sum(seconds.values()) - seconds["partition"]
+        cells = [f"{seconds[name]:.2f}" for name in names]
+        print(f"| {count:,} | {' | '.join(cells)} | {1e6 * total / count:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
