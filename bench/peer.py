@@ -7,7 +7,7 @@ import json
 import logging
 import types
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 from executorch.exir import to_edge_transform_and_lower
@@ -64,7 +64,7 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         program.write_to_file(file)
 
 
-def _mps_partitioner(half: bool):  # type: ignore[no-untyped-def]
+def _mps_partitioner(half: bool) -> Any:
     from executorch.backends.apple.mps.partition import MPSPartitioner
     from executorch.exir.backend.backend_details import CompileSpec
 
