@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import warnings
 import zipfile
@@ -38,6 +37,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as layout
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.files import MappedFile
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
 from delegatec.frontend.constant_methods import decode, encode
@@ -218,14 +218,11 @@ def _mapped(view: memoryview, dtype: torch.dtype) -> torch.Tensor:
 def _serialized(program: ExportedProgram) -> schema.ExportedProgram:
     """What torch's ExportedProgramSerializer gives, without the copies it makes to test canonicalization."""
     serializer = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # torch warns of calls of control flow without further operands
     try:
-        graph_module = serializer.serialize(program.graph_module)
+        with quiet_logs():  # torch warns of calls of control flow without further operands
+            graph_module = serializer.serialize(program.graph_module)
     except SerializeError as error:
         raise DelegatecError([not_storable(program, error)]) from error
-    finally:
-        logging.disable(disabled)
     return schema.ExportedProgram(
         graph_module=graph_module,
         opset_version={"aten": torch._C._get_max_operator_version()},

@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.proxy import TracerBase
 
+from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.model import Method
 from delegatec.frontend.workspace import Workspace
 
@@ -95,11 +96,7 @@ def _body_frames(workspace: Workspace) -> list[traceback.FrameSummary]:
 def _quiet() -> Iterator[None]:
     """Keeps back what torch logs and prints of a failure that it raises as well."""
     printed = io.StringIO()
-    disabled = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
+    with quiet_logs(logging.ERROR):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             yield
         sys.stderr.write(printed.getvalue())
-    finally:
-        logging.disable(disabled)

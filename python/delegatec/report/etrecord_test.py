@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import zipfile
 
 import pytest
@@ -54,6 +55,18 @@ def test_entries() -> None:
     ]
     assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert archive.testzip() is None
+
+
+def test_control_flow_without_operands_is_written_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Choice(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.cond(x.sum() > 0, lambda: torch.zeros(4), lambda: torch.ones(4), ())
+
+    program = to_edge(export(Choice(), (torch.rand(4),)))
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        graph_record(program)
+    assert caplog.records == []
 
 
 def test_weights_are_under_their_names() -> None:

@@ -32,6 +32,7 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy import functions
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.out_variants import VIEW_COPIES
 from delegatec.edge.program import EdgeProgram
 from delegatec.report.body_constants import as_input, lift_constants
@@ -107,7 +108,8 @@ def _json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
     signature = ExportGraphSignature(program.input_specs, list(_output_specs(program)))
     calls = ModuleCallSignature([], [], program.in_spec, program.out_spec)
     serializer = GraphModuleSerializer(signature, [ModuleCallEntry("", calls)])
-    serialized = serializer.serialize(program.graph_module)
+    with quiet_logs():  # torch warns of calls of control flow without further operands
+        serialized = serializer.serialize(program.graph_module)
     _annotate(program, serialized.graph)
     lifted = _lift(program, serialized)
     content = json.dumps(
