@@ -180,7 +180,14 @@ class GraphBuilder:
         """Id of an operand in a dtype of the program: a number becomes a constant, a tensor is cast."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
-        id = self.of(operand)
+        return self.converted(self.of(operand), dtype)
+
+    def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
+        """dtype, as in the program, and shape of a value."""
+        return self._types[id]
+
+    def converted(self, id: int, dtype: torch.dtype) -> int:
+        """A value in a dtype of the program: itself, or one cast for all who ask; to bool by `!= 0`."""
         have, shape = self._types[id]
         if self.physical(have) == self.physical(dtype):
             return id

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import BinaryT, DivisionT, Operation, ScaledBinaryT, UnaryT
+from delegatec_schemas.mps_graph import BinaryT, DivisionT, Operation, ScaledBinaryT
 from torch.fx import Node
 
 from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMBERS
+from delegatec.backends.mps.expression import operand
 from delegatec.backends.mps.graph_builder import GraphBuilder, Operand
-from delegatec.backends.mps.operators.arguments import dtype_of, promoted, shape_of
+from delegatec.backends.mps.operators.arguments import dtype_of, promoted
 from delegatec.backends.mps.operators.family import Lower, family, overload, variants
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import exact_number, not_in_fp16, result_dtypes
@@ -96,15 +97,8 @@ def logical(operation: int) -> Lower:
 
 
 def _maximum(b: GraphBuilder, node: Node) -> None:
-    dtype = dtype_of(node)
-    negated = []
-    for operand in _operands(node):
-        shape = shape_of(operand) if isinstance(operand, Node) else (1,)
-        negated.append(b.temporary(shape, dtype))
-        b.emit(Operation.Neg, UnaryT(input1Id=b.operand(operand, dtype), outputId=negated[-1]))
-    least = b.temporary(shape_of(node), dtype)
-    b.emit(Operation.Minimum, BinaryT(input1Id=negated[0], input2Id=negated[1], outputId=least))
-    b.emit(Operation.Neg, UnaryT(input1Id=least, outputId=b.result(node)))
+    first, second = (operand(b, o, dtype_of(node)) for o in _operands(node))
+    (-(-first).minimum(-second)).bind(node)
 
 
 def _truncates(node: Node) -> str | None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from delegatec_schemas.mps_graph import BinaryT, MeanT, Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.dtypes import FLOATS
+from delegatec.backends.mps.expression import Expression, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import overload
@@ -25,26 +25,18 @@ def _dims(node: Node) -> list[int]:
     return sorted(positive(dim, rank) for dim in bound.get("dim") or range(rank))
 
 
-def _emit_mean(b: GraphBuilder, node: Node, out: int) -> None:
-    bound, dims = bind(node), _dims(node)
-    operand = b.operand(bound["self"], dtype_of(node))
-    table = MeanT(
-        input1Id=operand, outputId=out, numDims=len(dims), dims=dims, keepDims=bound.get("keepdim", False)
-    )
-    b.emit(Operation.Mean, table)
+def _mean_of(b: GraphBuilder, node: Node) -> Expression:
+    bound = bind(node)
+    return operand(b, bound["self"], dtype_of(node)).mean(_dims(node), bound.get("keepdim", False))
 
 
 def _mean(b: GraphBuilder, node: Node) -> None:
-    _emit_mean(b, node, b.result(node))
+    _mean_of(b, node).bind(node)
 
 
 def _sum(b: GraphBuilder, node: Node) -> None:
-    dtype = dtype_of(node)
     shape = shape_of(bind(node)["self"])
-    count = b.scalar(math.prod(shape[dim] for dim in _dims(node)), dtype)
-    mean = b.temporary(shape_of(node), dtype)
-    _emit_mean(b, node, mean)
-    b.emit(Operation.Mul, BinaryT(input1Id=mean, input2Id=count, outputId=b.result(node)))
+    (_mean_of(b, node) * math.prod(shape[dim] for dim in _dims(node))).bind(node)
 
 
 _RULES: Final = (
