@@ -35,6 +35,13 @@ WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
     "a backend": ("DC415.*backend", lambda: anything.lower({"forward": _exported()}, object())),
     "rules": ("DC415.*rules", lambda: anything.lower({"forward": _exported()}, rules={"minimum_nodes": 1})),
     "options": ("DC415.*program_opt", lambda: anything.lower({"forward": _exported()}, program_options={})),
+    "a list of options": (
+        "DC415.*options.*DC415.*constant_methods",
+        lambda: anything.lower({"forward": _exported()}, options=["precision"], constant_methods=[1]),
+    ),
+    "no methods": ("DC415.*no method", lambda: anything.lower({})),
+    "a method without a name": ("DC415.*name", lambda: anything.lower({"": _exported()})),
+    "a module to export": ("DC415.*model.*ReLU.*Model", lambda: anything.export(torch.nn.ReLU())),
     "no edge program": ("DC415.*second", lambda: anything.to_backend("MPSBackend", _exported())),
     "specs": ("DC415.*compile_specs", lambda: anything.to_backend("MPSBackend", _edge(), {"a": "b"})),
     "no program": ("DC415.*first", lambda: anything.to_backend(_exported(), TakeAllBut())),

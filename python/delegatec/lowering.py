@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import NoneType
 from typing import Any, TypeVar
 
 from torch._ops import OpOverload
@@ -19,7 +18,7 @@ from delegatec.delegation import BackendRegistry, DelegationReport, Partitioner,
 from delegatec.delegation.checks import ask
 from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
@@ -98,7 +97,18 @@ def lower(
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
             the problems of all methods at once.
     """
-    _check_types(methods, rules, program_options)
+    _check_methods(methods)
+    check_types(
+        "delegatec.lower",
+        {
+            "options": (options, Mapping, "a dict of options by name"),
+            "method_backends": (method_backends, Mapping, "a dict of backends by method"),
+            "rules": (rules, PartitionRules, "PartitionRules"),
+            "registry": (registry, BackendRegistry, "a BackendRegistry"),
+            "program_options": (program_options, ProgramOptions, "ProgramOptions"),
+            "constant_methods": (constant_methods, Mapping, "a dict of values by method"),
+        },
+    )
     problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
     if problems:
         raise DelegatecError(problems)
@@ -166,7 +176,7 @@ def lower(
     )
 
 
-def _check_types(methods: object, rules: object, program_options: object) -> None:
+def _check_methods(methods: object) -> None:
     name, expected = (
         "delegatec.lower",
         "a dict of exported programs by method, as delegatec.export returns it",
@@ -174,13 +184,20 @@ def _check_types(methods: object, rules: object, program_options: object) -> Non
     if not isinstance(methods, Mapping):
         help = 'write {"forward": exported}' if isinstance(methods, ExportedProgram) else "export it first"
         raise wrong_argument(name, "methods", methods, expected, help)
-    for exported in methods.values():
+    if not methods:
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC415", f"methods of {name} has no method", expected=expected, help="export a model"
+                )
+            ]
+        )
+    for method, exported in methods.items():
+        if not isinstance(method, str) or not method:
+            message = f"the name of a method of {name} is {method!r}"
+            raise DelegatecError([Diagnostic("DC415", message, expected="a name that is not empty")])
         if not isinstance(exported, ExportedProgram):
             raise wrong_argument(name, "a method", exported, "a torch.export.ExportedProgram")
-    if not isinstance(rules, (PartitionRules, NoneType)):
-        raise wrong_argument(name, "rules", rules, "PartitionRules")
-    if not isinstance(program_options, (ProgramOptions, NoneType)):
-        raise wrong_argument(name, "program_options", program_options, "ProgramOptions")
 
 
 def _delegate(

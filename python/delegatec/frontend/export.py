@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.body_constants import lift_body_constants
@@ -86,8 +87,12 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         example inputs are copies.
 
     Raises:
-        DelegatecError: DC110 to DC114, DC118, DC119, DC123, of all methods together.
+        DelegatecError: DC415 for what is no model; DC110 to DC114, DC118, DC119, DC123, of all methods
+            together.
     """
+    if not isinstance(model, Model):
+        help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
+        raise wrong_argument("delegatec.export", "model", model, "a delegatec.Model", help)
     workspace = workspace or Workspace.at(os.getcwd())
     model.module.eval().requires_grad_(False)
     programs: dict[str, ExportedProgram] = {}
