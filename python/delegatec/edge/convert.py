@@ -21,6 +21,7 @@ from delegatec.edge.handles import handles_by_name, inherit_handles, number_node
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
+from delegatec.edge.passes.empty_operands import remove_empty_operands
 from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.fuse_movement import fuse_movement
@@ -43,6 +44,7 @@ _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     remove_neutral_operands,
+    remove_empty_operands,
     index_to_view,
     resolve_constant_indices,
     fold_padding,

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors without elements add nothing to what they are concatenated with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+
+def remove_empty_operands(program: EdgeProgram) -> bool:
+    """Takes operands without elements out of `cat`, and the call away if one operand is left.
+
+    Caches start empty, and rotary embeddings that turn whole heads pass on the rest, of which there is none.
+    Delegates have no tensors without elements.
+    """
+    builder = Builder(program)
+    changed = False
+    for node in program.graph.nodes:
+        if node.target is not aten.cat.default:
+            continue
+        bound = bind(node)
+        operands: list[Node] = bound["tensors"]
+        kept = [operand for operand in operands if not _is_empty(operand)]
+        if not kept or len(kept) == len(operands):
+            continue
+        if len(kept) > 1 and _promoted(kept) == dtype(node):
+            node.update_arg(0, kept)
+        elif len(kept) == 1:
+            node.replace_all_uses_with(_converted(builder.at(node), kept[0], node))
+            program.graph.erase_node(node)
+        else:
+            continue
+        changed = True
+    return changed
+
+
+def _is_empty(operand: Node) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in shape(operand))
+
+
+def _promoted(operands: list[Node]) -> Any:
+    found = dtype(operands[0])
+    for operand in operands[1:]:
+        found = torch.promote_types(found, dtype(operand))
+    return found
+
+
+def _converted(builder: Builder, operand: Node, node: Node) -> Node:
+    if dtype(operand) == dtype(node):
+        return operand
+    return builder.call(aten._to_copy.default, operand, dtype=dtype(node))
