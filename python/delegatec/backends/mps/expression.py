@@ -17,6 +17,7 @@ from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.backends.mps.graph_builder import GraphBuilder, Number
 
 _NO_BOUND: Final = math.inf
+_REDUCED_RANK: Final = 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class Expression:
         return self._binary(Operation.Div, schema.DivisionT, other)
 
     def __rsub__(self, other: Number) -> Expression:
-        return Expression(self.builder, self.builder.scalar(other, self.dtype)) - self
+        out = self.builder.temporary(self.shape, self.dtype)
+        number = self.builder.scalar(other, self.dtype)
+        self.builder.emit(Operation.Sub, schema.ScaledBinaryT(number, self.id, out, alpha=1.0))
+        return Expression(self.builder, out)
 
     def minimum(self, other: Expression | Number) -> Expression:
         """The smaller of each two."""
@@ -115,7 +119,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def to(self, dtype: torch.dtype) -> Expression:
-        """In another dtype; to bool by comparison with zero."""
+        """In another dtype of the program, or in `GraphBuilder.wide`; to bool by comparison with zero."""
         return Expression(self.builder, self.builder.converted(self.id, dtype))
 
     # ---- shape -------------------------------------------------------------------------------------------
@@ -171,14 +175,22 @@ class Expression:
     # ---- along dimensions --------------------------------------------------------------------------------
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Expression:
-        """The mean along dimensions, which are not negative; floating point only."""
+        """The mean along dimensions, which are not negative; floating point only.
+
+        It is taken in float32, as ATen does: how MPSGraph adds up float16 is not documented. It reduces
+        the last four dimensions only, so that of more those that lie together become one
+        (github.com/pytorch/pytorch/issues/136134: others end the process).
+        """
         shape = [
             1 if dim in dims else size for dim, size in enumerate(self.shape) if keepdim or dim not in dims
         ]
-        out = self.builder.temporary(shape, self.dtype)
-        table = schema.MeanT(self.id, out, numDims=len(dims), dims=list(dims), keepDims=keepdim)
+        if len(self.shape) > _REDUCED_RANK:
+            return _mean_of_many(self, dims).view(*shape)
+        source = self.to(self.builder.wide)
+        out = self.builder.temporary(shape, source.dtype)
+        table = schema.MeanT(source.id, out, numDims=len(dims), dims=list(dims), keepDims=keepdim)
         self.builder.emit(Operation.Mean, table)
-        return Expression(self.builder, out)
+        return Expression(self.builder, out).to(self.dtype)
 
     def __matmul__(self, other: Expression) -> Expression:
         batch = _broadcast(self.shape[:-2], other.shape[:-2])
@@ -197,7 +209,8 @@ class Expression:
         **fields: Any,
     ) -> Expression:
         if isinstance(other, Expression):
-            assert other.dtype == self.dtype, (self.dtype, other.dtype)
+            physical = self.builder.physical
+            assert physical(other.dtype) == physical(self.dtype), (self.dtype, other.dtype)
             second, shape = other.id, _broadcast(self.shape, other.shape)
         else:
             second, shape = self.builder.scalar(other, self.dtype), self.shape
@@ -213,6 +226,13 @@ class Expression:
 
     def _resized(self, dim: int, size: int) -> tuple[int, ...]:
         return (*self.shape[:dim], size, *self.shape[dim + 1 :])
+
+
+def _mean_of_many(x: Expression, dims: Sequence[int]) -> Expression:
+    """The mean along dimensions, which come last in one; the result has one more than what is kept."""
+    kept = [dim for dim in range(len(x.shape)) if dim not in dims]
+    rows = math.prod(x.shape[dim] for dim in kept)
+    return x.permute(*kept, *sorted(dims)).view(rows, math.prod(x.shape) // rows).mean([1])
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -244,6 +264,16 @@ def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: tor
     )
     builder.emit(Operation.Full, table)
     return Expression(builder, out)
+
+
+def positions(builder: GraphBuilder, size: int, dim: int, rank: int) -> Expression:
+    """0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
+
+    def make() -> int:
+        shape = [size if d == dim else 1 for d in range(rank)]
+        return constant(builder, torch.arange(size, dtype=torch.int32).view(shape), "positions").id
+
+    return Expression(builder, builder.once(("positions", size, rank - dim, rank), make))
 
 
 def cat(values: Sequence[Expression], dim: int) -> Expression:

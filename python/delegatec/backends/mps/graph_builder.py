@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -57,6 +57,7 @@ class GraphBuilder:
         self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
         self._scalars: dict[tuple[torch.dtype, str], int] = {}
         self._tied: dict[object, int] = {}
+        self._shared: dict[Hashable, int] = {}
         # ids of inputs, constants and outputs: none of them can be an output once more
         self._taken: set[int] = set()
         self._casts: dict[tuple[int, torch.dtype], int] = {}
@@ -65,9 +66,23 @@ class GraphBuilder:
 
     # ---- values ------------------------------------------------------------------------------------------
 
+    @property
+    def wide(self) -> torch.dtype:
+        """A dtype that is float32 in the graph whatever the precision: for sums, statistics and counts.
+
+        With fp16 it is float64, which no value of a program that is taken has.
+        """
+        return torch.float64 if self._precision is Precision.FP16 else torch.float32
+
     def physical(self, dtype: torch.dtype) -> torch.dtype:
         """What a dtype of the program is in the graph."""
-        return torch.float16 if dtype == torch.float32 and self._precision is Precision.FP16 else dtype
+        if self.halves(dtype):
+            return torch.float16
+        return torch.float32 if dtype == torch.float64 else dtype
+
+    def halves(self, dtype: torch.dtype) -> bool:
+        """Whether the graph has float16 where the program has this dtype."""
+        return dtype == torch.float32 and self._precision is Precision.FP16
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs come before everything else."""
@@ -142,8 +157,9 @@ class GraphBuilder:
             name: gives what to call it if it cannot be converted.
         """
         dtype = tensor.dtype
-        stored = tensor
-        if self.physical(dtype) != dtype:
+        if not self.halves(dtype):
+            stored = tensor.to(self.physical(dtype))
+        else:
             stored, lost = to_float16(tensor)
             if lost:
                 self._problem(f"{name()} has {lost}")
@@ -166,9 +182,15 @@ class GraphBuilder:
             self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
         return self._scalars[key]
 
+    def once(self, key: Hashable, make: Callable[[], int]) -> int:
+        """A value that lowerings share, such as a table of positions: made when it is first asked for."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
     def number(self, number: Number, dtype: torch.dtype) -> float:
         """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
-        if self.physical(dtype) == dtype:
+        if not self.halves(dtype):
             return float(number)
         converted, lost = to_float16(torch.tensor([number], dtype=torch.float32))
         if lost:
