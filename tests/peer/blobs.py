@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from delegatec.backends.mps.blob import Blob, read_blob, value_ids
+from delegatec.backends.mps.blob import Blob, read_blob
+from delegatec.backends.mps.checks import value_ids
 from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS, MpsReferenceExecutor
 from delegatec.backends.mps.reference.run import Run
 

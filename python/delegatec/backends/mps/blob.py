@@ -8,6 +8,9 @@
     bytes 24 to ..   the FlatBuffer (schemas/mps_graph.fbs), padded so that the segment is at a multiple of 16
     then             the constants, each at its `segment_offset`, padded to a multiple of 16
 
+Before there was a segment, a blob was the FlatBuffer alone, and constants lay beside their types in it. That is read,
+too; the runtime of ExecuTorch 1.4 takes such a blob's first bytes for a header and cannot.
+
 Read off the runtime's MPSDelegateHeader and MPSGraphBuilder (ExecuTorch 1.4.1).
 """
 
@@ -16,16 +19,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import flatbuffers
+import numpy as np
 from delegatec_schemas import mps_graph as schema
 
+from delegatec.backends.mps.checks import inline_bytes, problems_of, unpack_vectors
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 MAGIC: Final = b"MP00"
 HEADER: Final = struct.Struct("<4x4sQQ")
 ALIGNMENT: Final = 16
+# Bytes of a string: "0", "floor" and "tanh" are such.
+_LONGEST: Final = 256
+# How many of a blob's faults a message names.
+_NAMED: Final = 8
 
 Part = bytes | memoryview
 
@@ -43,7 +52,10 @@ class Blob:
     constants: memoryview
 
     def constant(self, value: schema.ValueT) -> memoryview:
-        """Bytes of a constant value."""
+        """Bytes of a constant value; not copied."""
+        inline = inline_bytes(value)
+        if inline is not None:
+            return inline
         return self.constants[value.segmentOffset : value.segmentOffset + value.constantBufferSize]
 
 
@@ -68,8 +80,17 @@ def _padding(size: int) -> int:
     return -size % ALIGNMENT
 
 
+class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes whose slices, which are strings, must lie inside of them and be short, as all of the format are."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice) and not 0 <= key.start <= key.stop <= min(self.size, key.start + _LONGEST):
+            raise IndexError(f"a string of bytes {key.start} to {key.stop} of {self.size}")
+        return super().__getitem__(key)
+
+
 def read_blob(data: memoryview) -> Blob:
-    """Reads a blob and checks that everything in it is in bounds.
+    """Reads a blob and checks that everything in it is in bounds (`checks.problems_of`). Nothing is copied.
 
     Args:
         data: the whole blob.
@@ -77,67 +98,43 @@ def read_blob(data: memoryview) -> Blob:
     Raises:
         DelegatecError: DC407, with what is wrong.
     """
+    data = data.cast("B")
+    flatbuffer, constants = _parts(data)
+    if bytes(flatbuffer[4:8]) != MAGIC:
+        raise _damaged([f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}"])
     try:
-        return _read(data.cast("B"))
-    except (struct.error, IndexError, ValueError, TypeError, UnicodeDecodeError) as error:
-        raise _damaged(f"its FlatBuffer points out of bounds ({error})") from error
+        graph = schema.GraphT.InitFromPackedBuf(np.frombuffer(flatbuffer, np.uint8).view(_Bytes), 0)
+        unpack_vectors(graph, len(flatbuffer))
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
+        raise _damaged([f"its FlatBuffer points out of bounds ({error})"]) from error
+    problems = list(problems_of(graph, len(constants)))
+    if problems:
+        raise _damaged(problems)
+    return Blob(graph, constants)
 
 
-def _read(data: memoryview) -> Blob:
+def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
+    """The FlatBuffer and the constants."""
     if len(data) < HEADER.size:
-        raise _damaged(f"it has {len(data)} bytes, fewer than its header")
+        raise _damaged([f"it has {len(data)} bytes, fewer than its header"])
     magic, offset, size = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise _damaged(f"its magic is {magic!r}, not {MAGIC!r}")
+        raise _damaged([f"its magic is {magic!r}, not {MAGIC!r}"])
+    if any(data[:4]):  # a FlatBuffer begins with the offset of its root
+        return data, data[:0]
+    problems = []
     if offset < HEADER.size or offset + size > len(data):
-        raise _damaged(
+        problems.append(
             f"its constant segment [{offset}, {offset + size}) is outside of its {len(data)} bytes"
         )
-    flatbuffer = data[HEADER.size : offset]
-    if bytes(flatbuffer[4:8]) != MAGIC:
-        raise _damaged(f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}")
-    graph = schema.GraphT.InitFromPackedBuf(flatbuffer, 0)
-    blob = Blob(graph, data[offset : offset + size])
-    _check(blob)
-    return blob
+    if offset % ALIGNMENT:
+        problems.append(f"its constant segment begins at {offset}, which is no multiple of {ALIGNMENT}")
+    if problems:
+        raise _damaged(problems)
+    return data[HEADER.size : offset], data[offset : offset + size]
 
 
-def _check(blob: Blob) -> None:
-    graph = blob.graph
-    graph.mpsNodes = graph.mpsNodes or []
-    graph.mpsValues = graph.mpsValues or []
-    count = len(graph.mpsValues)
-    for name in ("inputIds", "outputIds", "constantIds"):
-        ids = [int(i) for i in (() if getattr(graph, name) is None else getattr(graph, name))]
-        setattr(graph, name, ids)
-        for id in ids:
-            if not 0 <= id < count:
-                raise _damaged(f"{name} has id {id}, and there are {count} values")
-    for index, node in enumerate(graph.mpsNodes):
-        if node.mpsnodeUnion is None:
-            raise _damaged(f"node {index} has no operation of the format (type {node.mpsnodeUnionType})")
-        for id in value_ids(node.mpsnodeUnion):
-            if not -1 <= id < count:
-                raise _damaged(f"node {index} has id {id}, and there are {count} values")
-    for id in graph.constantIds:
-        value = graph.mpsValues[id]
-        end = value.segmentOffset + value.constantBufferSize
-        if value.constantBufferSize == 0 or end > len(blob.constants):
-            raise _damaged(
-                f"constant {id} is [{value.segmentOffset}, {end}) of a segment of {len(blob.constants)} bytes"
-            )
-
-
-def value_ids(operation: object) -> list[int]:
-    """All value ids in an unpacked operation, operands and results, in the order of its fields."""
-    ids: list[int] = []
-    for name, field in vars(operation).items():
-        if name in ("inputIds", "outputIds", "indicesId"):
-            ids += [int(item) for item in (() if field is None else field)]
-        elif name.endswith("Id"):
-            ids.append(int(field))
-    return ids
-
-
-def _damaged(message: str) -> DelegatecError:
-    return DelegatecError([Diagnostic(code="DC407", message=f"not a blob of the MPS delegate: {message}")])
+def _damaged(problems: Sequence[str]) -> DelegatecError:
+    more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+    message = f"not a blob of the MPS delegate: {'; '.join(problems[:_NAMED])}{more}"
+    return DelegatecError([Diagnostic(code="DC407", message=message)])

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to hold of a blob that was unpacked, so that whoever reads it need not look again.
+
+The runtime itself looks at nothing of this: an id or an offset that is out of bounds is undefined behaviour there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from delegatec_schemas import mps_graph as schema
+
+# Bits of one element; what is not here is no type of the format.
+BITS: Final[dict[int, int]] = {
+    **dict.fromkeys((schema.DataType.INT4, schema.DataType.UINT4), 4),
+    **dict.fromkeys((schema.DataType.INT8, schema.DataType.UINT8, schema.DataType.BOOL), 8),
+    **dict.fromkeys((schema.DataType.FLOAT16, schema.DataType.BFLOAT16), 16),
+    **dict.fromkeys((schema.DataType.INT16, schema.DataType.UINT16), 16),
+    **dict.fromkeys((schema.DataType.FLOAT32, schema.DataType.COMPLEX_FLOAT16), 32),
+    **dict.fromkeys((schema.DataType.INT32, schema.DataType.UINT32), 32),
+    **dict.fromkeys((schema.DataType.FLOAT64, schema.DataType.COMPLEX_FLOAT32), 64),
+    **dict.fromkeys((schema.DataType.INT64, schema.DataType.UINT64), 64),
+}
+# The runtime reads as many elements of a vector as the number beside it says.
+_COUNTED: Final = ("dims", "shape", "perm")
+_LISTS: Final = ("inputIds", "outputIds", "constantIds")
+
+
+def storage_size(datatype: int, dims: list[int]) -> int:
+    """Bytes of a tensor of a type of the format; two values of four bits share a byte."""
+    return (math.prod(dims) * BITS[datatype] + 7) // 8
+
+
+def value_ids(operation: object) -> list[int]:
+    """All value ids in an unpacked operation, operands and results, in the order of its fields."""
+    ids: list[int] = []
+    for name, field in vars(operation).items():
+        if name in ("inputIds", "outputIds", "indicesId"):
+            ids += [int(item) for item in (() if field is None else field)]
+        elif name.endswith("Id"):
+            ids.append(int(field))
+    return ids
+
+
+def unpack_vectors(graph: schema.GraphT, budget: int) -> None:
+    """Makes lists of Python's ints of the ids and dimensions of a graph; what is absent becomes an empty one.
+
+    Args:
+        graph: edited in place.
+        budget: how many elements all vectors of the graph may have. One vector can be shared by many tables,
+            so that a small file would unfold to a huge one.
+
+    Raises:
+        ValueError: there are more.
+    """
+    graph.mpsNodes = graph.mpsNodes or []
+    graph.mpsValues = graph.mpsValues or []
+    owners = [
+        (graph, _LISTS),
+        *((value, ("dims",)) for value in graph.mpsValues),
+        *((node.mpsnodeUnion, None) for node in graph.mpsNodes if node.mpsnodeUnion is not None),
+    ]
+    for owner, names in owners:
+        for name in names or vars(owner):
+            field = getattr(owner, name)
+            if hasattr(field, "__len__"):
+                budget -= len(field)
+            if budget < 0:
+                raise ValueError("it refers to more elements than it can hold")
+            if names is not None:
+                setattr(owner, name, [] if field is None else field.tolist())
+
+
+def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
+    """Everything that is wrong with a graph.
+
+    Args:
+        graph: after `unpack_vectors`.
+        segment: bytes of the constant segment.
+    """
+    if graph.graphType not in (schema.GraphType.MPS_GRAPH, schema.GraphType.METAL_KERNEL):
+        yield f"it is a graph of the unknown type {graph.graphType}"
+    count = len(graph.mpsValues)
+    for name in _LISTS:
+        for id in getattr(graph, name):
+            if not 0 <= id < count:
+                yield f"{name} has id {id}, and there are {count} values"
+    for id in sorted(set(graph.inputIds) & set(graph.constantIds)):
+        yield f"value {id} is an input and a constant"
+    for id, value in enumerate(graph.mpsValues):
+        yield from _of_value(id, value)
+    for index, node in enumerate(graph.mpsNodes):
+        yield from _of_node(index, node, count)
+    yield from _of_constants(graph, segment)
+
+
+def _of_value(id: int, value: schema.ValueT) -> Iterator[str]:
+    if value.datatype not in BITS:
+        yield f"value {id} has the unknown type {value.datatype}"
+    if value.numDims != len(value.dims):
+        yield f"value {id} has {len(value.dims)} dimensions and says {value.numDims}"
+    if any(size < 0 for size in value.dims):
+        yield f"value {id} has the shape {value.dims}"
+
+
+def _of_node(index: int, node: schema.NodeT, count: int) -> Iterator[str]:
+    operation: Any = node.mpsnodeUnion
+    if operation is None:
+        yield f"node {index} has no operation of the format (type {node.mpsnodeUnionType})"
+        return
+    for id in value_ids(operation):
+        if not -1 <= id < count:
+            yield f"node {index} has id {id}, and there are {count} values"
+    fields = vars(operation)
+    if "numDims" in fields:
+        name = next(name for name in _COUNTED if name in fields)
+        length = 0 if fields[name] is None else len(fields[name])
+        if fields["numDims"] != length:
+            yield f"node {index} has {length} numbers in {name} and says {fields['numDims']}"
+
+
+def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:
+    runs: set[tuple[int, int, int]] = set()
+    for id in dict.fromkeys(graph.constantIds):
+        if not 0 <= id < len(graph.mpsValues):
+            continue
+        value = graph.mpsValues[id]
+        size = int(value.constantBufferSize)
+        if value.datatype in BITS and size != storage_size(value.datatype, value.dims):
+            yield (
+                f"constant {id} of shape {value.dims} has {size} bytes, "
+                f"not {storage_size(value.datatype, value.dims)}"
+            )
+        inline = inline_bytes(value)
+        if inline is not None:
+            if len(inline) != size:
+                yield f"constant {id} has {len(inline)} bytes beside it and says {size}"
+            continue
+        begin, end = int(value.segmentOffset), int(value.segmentOffset) + size
+        if size == 0 or end > segment:
+            yield f"constant {id} is [{begin}, {end}) of a segment of {segment} bytes"
+        else:
+            runs.add((begin, end, id))
+    reached, last = 0, -1
+    previous = (0, 0)
+    for begin, end, id in sorted(runs):
+        # Two constants may be the same bytes.
+        if begin < reached and (begin, end) != previous:
+            yield f"constants {last} and {id} overlap at {begin}"
+        if end >= reached:
+            reached, last = end, id
+        previous = (begin, end)
+
+
+def inline_bytes(value: schema.ValueT) -> memoryview | None:
+    """Bytes of a constant that lie in the FlatBuffer, beside its type; None if they do not."""
+    storage = None if value.constantBuffer is None else value.constantBuffer.storage
+    return None if storage is None or len(storage) == 0 else memoryview(storage).cast("B")
