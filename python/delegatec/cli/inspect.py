@@ -7,14 +7,17 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 if TYPE_CHECKING:
-    from delegatec.delegation import BackendRegistry
+    from delegatec.delegation import Backend, BackendRegistry, BlobLabels
+
+_Result = TypeVar("_Result")
 
 # How many bytes tell what a file is.
 _HEAD: Final = 16
@@ -34,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--debug-map",
         default="",
         metavar="IN.json",
-        help="what `lower --debug` wrote with the .pte, for --lines",
+        help="what `lower --debug` wrote with the .pte, for --lines; names constants of --blobs, too",
     )
     parser.add_argument(
         "--backend",
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.lines:
             text += _lines(arguments.debug_map)
         if arguments.blobs:
-            text += _blobs_of(arguments.file, _backends(arguments))
+            text += _blobs_of(arguments.file, _backends(arguments), arguments.debug_map)
     elif head[4:8] == _DATA_FILE:
         text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
@@ -100,8 +103,13 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 def _lines(path: str) -> str:
     from delegatec.report.debug_text import format_debug_map
 
+    return "\n" + _of_debug_map(path, format_debug_map)
+
+
+def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
+    """What a function makes of a debug map; another file is a CommandLineError."""
     try:
-        return "\n" + format_debug_map(json.loads(Path(path).read_text()))
+        return read(json.loads(Path(path).read_text()))
     except (KeyError, TypeError, ValueError) as error:
         raise CommandLineError(f"--debug-map {path}: expected what `lower --debug` wrote") from error
 
@@ -117,18 +125,31 @@ def _backends(arguments: argparse.Namespace) -> BackendRegistry:
     return registry
 
 
-def _blobs_of(path: str, backends: BackendRegistry) -> str:
+def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
     """The text of each delegate's blob, under the name of its method and its backend."""
     from delegatec.program.reader import read_program
+    from delegatec.report.blob_labels import blob_labels
 
-    described = {backend.id: getattr(backend, "describe", None) for backend in backends}
+    labels = _of_debug_map(debug_map, blob_labels) if debug_map else {}
+    found = {backend.id: backend for backend in backends}
     parts = []
     for method in read_program(path).methods:
         for index, delegate in enumerate(method.delegates):
-            describe = described.get(delegate.id)
-            text = str(describe(delegate.blob)) if describe else "no backend here can read it"
+            backend = found.get(delegate.id)
+            text = backend and _blob_text(backend, delegate.blob, labels.get((method.name, index)))
+            text = text or "no backend here can read it"
             parts.append(f"\n{method.name}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
     return "".join(parts)
+
+
+def _blob_text(backend: Backend, blob: memoryview, labels: BlobLabels | None = None) -> str:
+    """What is in a blob; empty if the backend cannot say, DC407 if it is not its own."""
+    from delegatec.delegation import format_blob_graph
+
+    if (graph := getattr(backend, "graph", None)) is not None:
+        return format_blob_graph(graph(blob), labels)
+    describe = getattr(backend, "describe", None)
+    return str(describe(blob)) if describe is not None else ""
 
 
 def _exported(path: str, format_: str) -> str:
@@ -148,12 +169,11 @@ def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
     """Asks each backend that can describe blobs; one that it does not know is a DelegatecError."""
     content = memoryview(Path(path).read_bytes())
     for backend in backends:
-        describe = getattr(backend, "describe", None)
-        if describe is None:
-            continue
         try:
-            text = str(describe(content))
+            text = _blob_text(backend, content)
         except DelegatecError:
+            continue
+        if not text:
             continue
         if format_ == "json":
             return _json({"backend": backend.id, "bytes": len(content), "text": text})

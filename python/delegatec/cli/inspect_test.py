@@ -44,10 +44,15 @@ def test_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_blobs_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lowered = lower(archive.load(str(files / "model.pt2")).methods, "mps")
     with open(files / "mps.pte", "wb") as file:
-        write_program(lower(archive.load(str(files / "model.pt2")).methods, "mps").emitted, file)
+        write_program(lowered.emitted, file)
     code, out, _ = _inspect(capsys, str(files / "mps.pte"), "--blobs")
-    assert code == 0 and "forward, delegate 0 (MPSBackend): an MPSGraph" in out and "= Addmm(" in out
+    assert code == 0 and "forward, delegate 0 (MPSBackend): MPSGraph: 2 op" in out and "= Addmm(%" in out
+    assert "# weight" not in out
+    (files / "map.json").write_text(debug_map_json(lowered.sources, lowered.emitted))
+    code, out, _ = _inspect(capsys, str(files / "mps.pte"), "--blobs", "--debug-map", str(files / "map.json"))
+    assert code == 0 and '%2 "weight"' in out
     assert "Addmm" not in _inspect(capsys, str(files / "mps.pte"))[1]
     code, _, err = _inspect(capsys, str(files / "mps.pte"), "--blobs", "--format", "json")
     assert code == 2 and "error DC001: --blobs" in err

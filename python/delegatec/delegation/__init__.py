@@ -6,6 +6,12 @@ from delegatec.delegation.backend import NamedData as NamedData
 from delegatec.delegation.backend import OptionSpec as OptionSpec
 from delegatec.delegation.backend import PreprocessResult as PreprocessResult
 from delegatec.delegation.backend import ReferenceExecutor as ReferenceExecutor
+from delegatec.delegation.blob_graph import BlobGraph as BlobGraph
+from delegatec.delegation.blob_graph import BlobLabels as BlobLabels
+from delegatec.delegation.blob_graph import BlobNode as BlobNode
+from delegatec.delegation.blob_graph import BlobValue as BlobValue
+from delegatec.delegation.blob_graph import Family as Family
+from delegatec.delegation.blob_text import format_blob_graph as format_blob_graph
 from delegatec.delegation.call_delegate import call_delegate as call_delegate
 from delegatec.delegation.checks import unchecked_partitioners as unchecked_partitioners
 from delegatec.delegation.compile_spec import CompileSpec as CompileSpec

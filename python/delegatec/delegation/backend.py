@@ -66,6 +66,8 @@ class PreprocessResult:
             stay memoryviews of the constants' storage, so that they are copied once, into the file.
         debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for;
             what `DelegateMappingBuilder` gives. Empty for a backend whose runtime reports no instructions.
+        constant_names: id of a constant, as `Backend.graph` has it -> name of the placeholder whose value it
+            is; for texts and pictures, which then show its name in the model. Nothing else reads it.
         named_data: key -> data that is stored beside the blob. Data under one key is stored once for all
             delegates of all methods, and must be the same; a hash of the content is a good key.
     """
@@ -73,14 +75,18 @@ class PreprocessResult:
     blob: list[bytes | memoryview]
     debug_handle_map: DebugHandleMap = field(default_factory=dict)
     named_data: Mapping[str, NamedData] = field(default_factory=dict)
+    constant_names: Mapping[int, str] = field(default_factory=dict)
 
 
 @runtime_checkable
 class Backend(Protocol):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
-    It may have a method `describe(blob: memoryview) -> str` too, the text that `delegatec inspect` shows of a
-    blob; it raises DelegatecError for a blob that is not its own.
+    It may have a method that says what is in a blob, and raises DelegatecError for one that is not its own:
+
+    - `graph(blob: memoryview) -> BlobGraph`: its graph, of which `delegatec inspect` makes a text with the
+      names that the debug map knows, and the report a picture; or
+    - `describe(blob: memoryview) -> str`: the text alone, for a format that is no graph.
     """
 
     @property

@@ -33,6 +33,7 @@ class LoweredModule(torch.nn.Module):
         debug_handles: debug handles of all its nodes, sorted.
         reference: makes the reference executor; called at the first call of the module.
         named_data: key -> data that is stored beside the blob.
+        constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
 
     Attributes:
         name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
@@ -49,6 +50,7 @@ class LoweredModule(torch.nn.Module):
         debug_handles: Sequence[int],
         reference: Callable[..., ReferenceExecutor],
         named_data: Mapping[str, NamedData] | None = None,
+        constant_names: Mapping[int, str] | None = None,
     ) -> None:
         super().__init__()
         self.backend_id = backend_id
@@ -58,6 +60,7 @@ class LoweredModule(torch.nn.Module):
         self.debug_handle_map = debug_handle_map
         self.debug_handles = tuple(debug_handles)
         self.named_data = dict(named_data or {})
+        self.constant_names = dict(constant_names or {})
         self.name = ""
         self._reference = reference
         self._executor: ReferenceExecutor | None = None

@@ -100,6 +100,7 @@ def lower_view(
         ),
         reference=backend.reference,
         named_data=result.named_data,
+        constant_names={id: names_in_model.get(name, name) for id, name in result.constant_names.items()},
     )
 
 

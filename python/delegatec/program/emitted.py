@@ -105,6 +105,7 @@ class Delegate:
         debug_handle_map: the backend's id of an instruction -> debug handles.
         named_data: key -> data that the backend looks up while it loads the blob.
         num_outputs: number of its outputs, which are the last of a call's arguments.
+        constant_names: id of a constant in the blob's graph -> its fully qualified name; for the debug map.
     """
 
     backend_id: str
@@ -114,6 +115,7 @@ class Delegate:
     debug_handle_map: dict[int | str, tuple[int, ...]]
     named_data: dict[str, NamedData] = field(default_factory=dict)
     num_outputs: int = 1
+    constant_names: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -277,6 +277,7 @@ class MethodEmitter:
                     debug_map,
                     module.named_data,
                     num_outputs=len(results_of(node)),
+                    constant_names=module.constant_names,
                 )
             )
         inputs = [self._node(source) for source in node.args[1:] if isinstance(source, Node)]

@@ -69,8 +69,9 @@ def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[s
         - instructions: in the order of the program, whose runtime reports the index:
           `{"calls", "handles", "outputs"}`: a kernel, or the name of a delegate; debug handles; how many
           values it computes.
-        - delegates: `{"name", "backend", "instructions", "map"}`: indices of the instructions that call it;
-          the backend's identifier of each of its own instructions, as text -> debug handles.
+        - delegates: `{"name", "backend", "instructions", "map", "constants"}`: indices of the instructions
+          that call it; the backend's identifier of each of its own instructions, as text -> debug handles;
+          id of a constant in the blob's graph, as text -> its fully qualified name.
     """
     return {"methods": _methods(sources, emitted)}
 
@@ -110,6 +111,7 @@ def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
                 "backend": delegate.backend_id,
                 "instructions": [index for index, call in calls.items() if call.delegate == position],
                 "map": {str(identifier): h for identifier, h in delegate.debug_handle_map.items()},
+                "constants": {str(id): name for id, name in delegate.constant_names.items()},
             }
             for position, delegate in enumerate(method.delegates)
         ],

@@ -11,11 +11,12 @@ from torch._ops import OpOverload
 
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.compile_spec import OPTIONS, precision_of, specs_for
+from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.partitioner import MpsPartitioner
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
-from delegatec.backends.mps.text import describe_blob
 from delegatec.delegation import (
+    BlobGraph,
     CompileSpec,
     OptionSpec,
     PartitionView,
@@ -52,9 +53,9 @@ class MpsBackend:
         """See `Backend.reference`. The settings are not needed: the graph says all."""
         return MpsReferenceExecutor(read_blob(blob))
 
-    def describe(self, blob: memoryview) -> str:
-        """See `Backend.describe`."""
-        return describe_blob(read_blob(blob))
+    def graph(self, blob: memoryview) -> BlobGraph:
+        """See `Backend`."""
+        return blob_graph(read_blob(blob))
 
 
 MPS: Final = MpsBackend()

@@ -8,8 +8,8 @@
     bytes 24 to ..   the FlatBuffer (schemas/mps_graph.fbs), padded so that the segment is at a multiple of 16
     then             the constants, each at its `segment_offset`, padded to a multiple of 16
 
-Before there was a segment, a blob was the FlatBuffer alone, and constants lay beside their types in it. That is read,
-too; the runtime of ExecuTorch 1.4 takes such a blob's first bytes for a header and cannot.
+Before there was a segment, a blob was the FlatBuffer alone, and constants lay beside their types in it. That
+is read, too; the runtime of ExecuTorch 1.4 takes such a blob's first bytes for a header and cannot.
 
 Read off the runtime's MPSDelegateHeader and MPSGraphBuilder (ExecuTorch 1.4.1).
 """
@@ -81,7 +81,7 @@ def _padding(size: int) -> int:
 
 
 class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes whose slices, which are strings, must lie inside of them and be short, as all of the format are."""
+    """Bytes whose slices, which are strings, must lie inside of them and be short, as the format's are."""
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice) and not 0 <= key.start <= key.stop <= min(self.size, key.start + _LONGEST):

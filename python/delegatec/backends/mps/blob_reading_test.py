@@ -194,7 +194,7 @@ def test_a_segment_that_is_not_aligned() -> None:
 
 
 def test_a_vector_that_many_share_is_not_unfolded() -> None:
-    """A thousand values whose dimensions are one vector of a thousand numbers: 8 kB, not a million numbers."""
+    """A thousand values whose dimensions are one vector of a thousand numbers: not a million numbers."""
     builder = flatbuffers.Builder(0)
     dims = builder.CreateNumpyVector(np.ones(1000, np.int32))
     values = []

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has to hold of a blob that was unpacked, so that whoever reads it need not look again.
 
-The runtime itself looks at nothing of this: an id or an offset that is out of bounds is undefined behaviour there.
+The runtime itself looks at nothing of this: an id or an offset that is out of bounds is undefined behaviour
+there.
 """
 
 from __future__ import annotations

@@ -35,11 +35,13 @@ class GraphBuilder:
     Attributes:
         problems: DC406 for each constant that cannot be converted.
         debug_map: index of each operation -> handle of the node it stands for.
+        constant_names: id of a constant -> the placeholder whose value it is.
     """
 
     def __init__(self, view: PartitionView, precision: Precision) -> None:
         self.problems: list[Diagnostic] = []
         self.debug_map = DelegateMappingBuilder()
+        self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
         self._view = view
         self._precision = precision
@@ -123,6 +125,7 @@ class GraphBuilder:
             storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
             if storage not in self._tied:
                 self._tied[storage] = self.constant(tensor, lambda: self._name_of(node))
+                self.constant_names[self._tied[storage]] = node.name
             self._ids[node] = self._tied[storage]
         return self._ids[node]
 

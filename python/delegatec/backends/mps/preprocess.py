@@ -36,4 +36,6 @@ def preprocess(view: PartitionView, precision: Precision) -> PreprocessResult:
         builder.output(node)
     if builder.problems:
         raise DelegatecError(builder.problems)
-    return PreprocessResult(builder.blob(), builder.debug_map.get_delegate_mapping())
+    return PreprocessResult(
+        builder.blob(), builder.debug_map.get_delegate_mapping(), constant_names=builder.constant_names
+    )

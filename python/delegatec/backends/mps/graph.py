@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of a blob in the form that texts and pictures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from delegatec_schemas.mps_graph import DataType, GraphType, NodeT, Operation, ValueT
+
+from delegatec.backends.mps.blob import Blob
+from delegatec.backends.mps.checks import inline_bytes, value_ids
+from delegatec.delegation.blob_graph import BlobGraph, BlobNode, BlobValue, Family
+
+NAMES: Final[dict[int, str]] = {
+    value: name for name, value in vars(Operation).items() if not name.startswith("_") and value
+}
+_DTYPES: Final[dict[int, str]] = {
+    value: name.lower().replace("float", "f").replace("uint", "u").replace("int", "i")
+    for name, value in vars(DataType).items()
+    if not name.startswith("_")
+}
+_LITERALS: Final = {
+    DataType.FLOAT16: "<f2",
+    DataType.FLOAT32: "<f4",
+    DataType.INT8: "i1",
+    DataType.INT16: "<i2",
+    DataType.INT32: "<i4",
+    DataType.INT64: "<i8",
+    DataType.BOOL: "?",
+}
+
+FAMILIES: Final[dict[Family, tuple[str, ...]]] = {
+    Family.COMPUTE: ("MatMul", "Addmm", "Conv2D", "DepthwiseConv2D"),
+    Family.ACTIVATION: ("HardTanh", "Relu", "Gelu", "LeakyRelu", "Sigmoid", "Tanh", "Clamp"),
+    Family.NORMALISE: ("Softmax", "LogSoftmax", "BatchNorm", "LayerNorm"),
+    Family.REDUCE: ("Mean", "MaxPool2DWithIndices", "AvgPool2D"),
+    Family.INDEX: ("IndexSelect", "Embedding", "IndexTensor", "IndexPut", "Scatter"),
+    Family.MOVE: (
+        *("Permute", "View", "Expand", "Cat", "Squeeze", "Unsqueeze", "Select", "Slice", "PixelShuffle"),
+        *("SplitWithSizes", "ConstantPadND"),
+    ),
+    Family.CONVERT: ("Cast", "Full", "FullLike", "Arange", "DequantizePerChannelGroup"),
+}
+_FAMILY: Final = {name: family for family, names in FAMILIES.items() for name in names}
+
+_RESULTS: Final = ("outputId", "outputIds", "output1Id", "output2Id", "output3Id")
+# Fields that the runtime does not read as operands of these.
+_NO_OPERANDS: Final = {"Relu": ("input2Id",), "Full": ("input1Id",)}
+_ROLES: Final[dict[str, dict[str, str]]] = {
+    "Conv2D": {"input2Id": "weight", "input3Id": "bias"},
+    "DepthwiseConv2D": {"input2Id": "weight", "input3Id": "bias"},
+    "Embedding": {"input1Id": "weight", "input2Id": "indices"},
+}
+# Fields of one axis each, in the order in which they are written, under one name.
+_JOINED: Final[dict[str, tuple[str, ...]]] = {
+    "kernel": ("kernelHeight", "kernelWidth"),
+    "stride": ("strideY", "strideX", "strideHeight", "strideWidth"),
+    "dilation": ("dilationY", "dilationX", "dilationHeight", "dilationWidth"),
+    "padding": ("paddingTop", "paddingBottom", "paddingLeft", "paddingRight"),
+}
+# What says nothing: neutral values, sizes that the result's shape has, numbers of elements of other fields.
+_NEUTRAL: Final[dict[str, str]] = {
+    "alpha": "1",
+    "beta": "1",
+    "groups": "1",
+    "dilation": "1x1",
+    "padding": "0",
+    "step": "1",
+    "divisor_override": "0",
+    "padding_idx": "-1",
+    "ceil_mode": "False",
+    "rounding_mode": "none",
+    "half_to_float": "False",
+    "scale_grad_by_freq": "False",
+    "sparse": "False",
+    "keep_dims": "False",
+}
+_IMPLIED: Final = frozenset({"numDims", "shape", "normalizedShape", "valuesShape", "momentum"})
+_UNREAD: Final = frozenset(
+    {("MaxPool2DWithIndices", "countIncludePad"), ("MaxPool2DWithIndices", "divisorOverride")}
+)
+_PADDED: Final = "padding"
+
+
+def blob_graph(blob: Blob) -> BlobGraph:
+    """The graph of a blob."""
+    graph = blob.graph
+    constants = set(graph.constantIds)
+    is_kernel = graph.graphType == GraphType.METAL_KERNEL
+    return BlobGraph(
+        title="Metal kernel" if is_kernel else "MPSGraph",
+        nodes=tuple(_node(index, node) for index, node in enumerate(graph.mpsNodes)),
+        values={id: _value(blob, value, id in constants) for id, value in enumerate(graph.mpsValues)},
+        inputs=tuple(graph.inputIds),
+        outputs=tuple(graph.outputIds),
+        constants=tuple(graph.constantIds),
+        notes=tuple(_notes(blob, is_kernel)),
+    )
+
+
+def _notes(blob: Blob, is_kernel: bool) -> Iterable[str]:
+    if is_kernel:
+        yield "no released runtime can run a graph of this type"
+    if any(inline_bytes(blob.graph.mpsValues[id]) is not None for id in blob.graph.constantIds):
+        yield "constants lie in the FlatBuffer, where runtimes of ExecuTorch 1.4 do not look"
+
+
+def _value(blob: Blob, value: ValueT, is_constant: bool) -> BlobValue:
+    dtype, shape = _DTYPES[value.datatype], tuple(value.dims)
+    if not is_constant:
+        return BlobValue(dtype, shape)
+    note = "inline" if inline_bytes(value) is not None else f"at {value.segmentOffset}"
+    return BlobValue(dtype, shape, int(value.constantBufferSize), _literal(blob, value), note)
+
+
+def _literal(blob: Blob, value: ValueT) -> str:
+    layout = _LITERALS.get(value.datatype)
+    data = blob.constant(value)
+    if layout is None or len(data) != np.dtype(layout).itemsize:
+        return ""
+    number = np.frombuffer(data, layout)[0]
+    return f"{float(number):g}" if layout[1:2] == "f" else str(number)
+
+
+def _node(index: int, node: NodeT) -> BlobNode:
+    name, fields = NAMES[node.mpsnodeUnionType], vars(node.mpsnodeUnion)
+    roles = _ROLES.get(name, {})
+    reads: list[tuple[str, int]] = []
+    for field, content in fields.items():
+        if field in _RESULTS or field in _NO_OPERANDS.get(name, ()):
+            continue
+        role = roles.get(field, "" if field.startswith("input") else field.removesuffix("Id"))
+        ids = value_ids(_Field(field, content))
+        # What is optional comes with a role, so that a reader need not count.
+        reads += [(_snake(role), id) for id in ids if id >= 0 or not role]
+    return BlobNode(
+        identifier=index,
+        operation=name,
+        family=_FAMILY.get(name, Family.ARITHMETIC),
+        reads=tuple(reads),
+        gives=tuple(
+            id for field in _RESULTS for id in value_ids(_Field(field, fields.get(field))) if id >= 0
+        ),
+        attributes=_attributes(name, fields, node),
+    )
+
+
+class _Field:
+    """An operation of one field, for `value_ids`; of none if the field is absent."""
+
+    def __init__(self, name: str, content: Any) -> None:
+        if content is not None:
+            setattr(self, name, content)
+
+
+def _attributes(operation: str, fields: Mapping[str, Any], node: NodeT) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    joined = {field: name for name, several in _JOINED.items() for field in several}
+    for field, content in fields.items():
+        if field.endswith(("Id", "Ids")) or field in _IMPLIED or (operation, field) in _UNREAD:
+            continue
+        if field in joined:
+            name = joined[field]
+            if name not in texts:
+                several = [str(fields[part]) for part in _JOINED[name] if part in fields]
+                is_uniform = name == _PADDED and len(set(several)) == 1
+                texts[name] = several[0] if is_uniform else ("," if name == _PADDED else "x").join(several)
+        else:
+            texts[_snake(field)] = _text(field, content)
+    if node.minMax is not None:
+        texts |= {"min": f"{node.minMax.minValue:g}", "max": f"{node.minMax.maxValue:g}"}
+    infinite = {"min": "-inf", "max": "inf"}
+    return {
+        name: text for name, text in texts.items() if text not in (_NEUTRAL.get(name), infinite.get(name), "")
+    }
+
+
+def _text(field: str, content: Any) -> str:
+    if field.lower().endswith("dtype"):
+        return _DTYPES.get(content, str(content))
+    if isinstance(content, bytes):
+        return content.decode("utf-8", "backslashreplace")
+    if isinstance(content, float):
+        return f"{content:g}"
+    if content is None:
+        return ""
+    return str(content.tolist()) if hasattr(content, "tolist") else str(content)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

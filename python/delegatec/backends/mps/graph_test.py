@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of a blob, and its text."""
+
+# ruff: noqa: E501  the text of a graph has long lines
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from delegatec_schemas import mps_graph as schema
+
+from delegatec.backends.mps.backend import MPS
+from delegatec.backends.mps.blob import write_blob
+from delegatec.backends.mps.graph import FAMILIES, NAMES
+from delegatec.backends.mps.reference.executor import OPERATION_NAMES
+from delegatec.backends.mps.testing import compile_module
+from delegatec.delegation import BlobLabels, Family, format_blob_graph
+from delegatec.diagnostics import DelegatecError
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 2, (3, 1), stride=(2, 1), padding=(1, 0), bias=False)
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.max_pool2d(self.conv(x).clamp(min=0.0), 2)
+        return torch.cat([self.linear(y.flatten(1)) * 0.5, x.mean([2, 3])], 1).to(torch.float16)
+
+
+def test_every_value_and_operation_has_a_line() -> None:
+    (delegate,) = compile_module(Net(), (torch.zeros(1, 1, 4, 4),)).delegates
+    graph = MPS.graph(memoryview(delegate.blob_bytes()))
+    labels = BlobLabels(delegate.constant_names, {"0": "conv"}, {"0": "net.py:7", "2": "net.py:8"})
+    text = format_blob_graph(graph, labels)
+    assert text.splitlines() == EXPECTED.splitlines()
+    assert set(delegate.constant_names.values()) == {"conv.weight", "linear.weight.permute", "linear.bias"}
+    bare = format_blob_graph(graph)
+    assert [line.partition("  # ")[0].rstrip() for line in bare.splitlines()] == bare.splitlines()
+    assert re.sub(r' "[a-z.]+"', "", bare).splitlines()[-1] == text.splitlines()[-1]
+
+
+EXPECTED = """\
+MPSGraph: 9 operations, 15 values, 4 constants of 68 B
+  operations: 1 Addmm, 1 Cast, 1 Cat, 1 Clamp, 1 Conv2D, 1 MaxPool2DWithIndices, 1 Mean, 1 Mul, 1 View
+  constants: 4 of f32 in 68 B
+  %0      f32[1, 1, 4, 4] = input
+  %1      f32[2, 1, 3, 1] = constant 24 B, at 0                                               # conv.weight
+  %7      f32[4, 2]       = constant 32 B, at 24                                              # linear.weight.permute
+  %8      f32[2]          = constant 8 B, at 56                                               # linear.bias
+  %10     f32[1]          = constant 4 B, at 64, 0.5
+  %2      f32[1, 2, 2, 4] = Conv2D(%0, weight=%1 "conv.weight", stride=2x1, padding=1,1,0,0)  # conv  net.py:7
+  %3      f32[1, 2, 2, 4] = Clamp(%2, min=0)
+  %4, %5  f32[1, 2, 1, 2], i32[1, 2, 1, 2] = MaxPool2DWithIndices(%3, kernel=2x2, stride=2x2)  # net.py:8
+  %6      f32[1, 4]       = View(%4)
+  %9      f32[1, 2]       = Addmm(%8 "linear.bias", %6, %7 "linear.weight.permute")
+  %11     f32[1, 2]       = Mul(%9, %10(0.5))
+  %12     f32[1, 1]       = Mean(%0, dims=[2, 3])
+  %13     f32[1, 3]       = Cat(%11, %12, dim=1)
+  %14     f16[1, 3]       = Cast(%13, dtype=f16)
+  return %14
+"""
+
+
+def test_another_file_is_refused() -> None:
+    with pytest.raises(DelegatecError, match="DC407"):
+        MPS.graph(memoryview(b"something else, of more than 24 bytes"))
+
+
+def test_every_operation_has_a_name_and_a_family() -> None:
+    assert NAMES == OPERATION_NAMES
+    assert {name for names in FAMILIES.values() for name in names} <= set(NAMES.values())
+    assert set(FAMILIES) == set(Family) - {Family.ARITHMETIC}
+
+
+def test_a_kernel_and_an_operand_that_is_absent() -> None:
+    values = [schema.ValueT(schema.DataType.FLOAT32, 1, [2]) for _ in range(3)]
+    table = schema.ConvolutionT(input1Id=0, input2Id=1, input3Id=-1, outputId=2)
+    made = schema.GraphT("0", [schema.NodeT(schema.Operation.Conv2D, table)], values, [0, 1], [2], [], 1)
+    graph = MPS.graph(memoryview(b"".join(write_blob(made, []))))
+    text = format_blob_graph(graph)
+    assert text.startswith("Metal kernel: 1 operation, 3 values, 0 constants of 0 B\n  note: no released")
+    assert "= Conv2D(%0, weight=%1, " in text and "bias" not in text

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph in a blob as text, to be read like code: a line for each input, constant and operation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from delegatec.delegation.blob_graph import BlobGraph, BlobLabels, BlobNode
+
+# A longer left side, or expression, does not push those of the other lines to the right.
+_WIDEST: Final = (12, 28, 64)
+
+
+def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str:
+    """A graph as text: totals, then what is passed and stored, then operations in order.
+
+    Args:
+        graph: the graph.
+        labels: names of its constants, and what its operations come of, if known.
+    """
+    labels = labels or BlobLabels()
+    rows = [_given(graph, id, "input", "") for id in graph.inputs]
+    rows += [_given(graph, id, "constant", labels.names.get(id, "")) for id in graph.constants]
+    rows += [_operation(graph, labels, node) for node in graph.nodes]
+    widths = [
+        max((len(row[column]) for row in rows if len(row[column]) <= widest), default=0)
+        for column, widest in enumerate(_WIDEST)
+    ]
+    lines = [_headline(graph), *(f"  note: {note}" for note in graph.notes), *_totals(graph)]
+    lines += [_line(row, widths) for row in rows]
+    lines.append(f"  return {', '.join(_reference(graph, id) for id in graph.outputs)}")
+    return "\n".join(lines) + "\n"
+
+
+def _headline(graph: BlobGraph) -> str:
+    data = sum(graph.values[id].bytes for id in graph.constants)
+    return (
+        f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "
+        f"{_number(len(graph.constants), 'constant')} of {data} B"
+    )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _totals(graph: BlobGraph) -> Iterable[str]:
+    operations = Counter(node.operation for node in graph.nodes)
+    by_count = sorted(operations.items(), key=lambda item: (-item[1], item[0]))
+    yield "  operations: " + ", ".join(f"{count} {name}" for name, count in by_count)
+    constants: dict[str, list[int]] = {}
+    for id in graph.constants:
+        value = graph.values[id]
+        total = constants.setdefault(value.dtype, [0, 0])
+        total[0] += 1
+        total[1] += value.bytes
+    if constants:
+        texts = (f"{count} of {dtype} in {size} B" for dtype, (count, size) in constants.items())
+        yield "  constants: " + ", ".join(texts)
+
+
+Row = tuple[str, str, str, str]
+"""Results, their types, what gives them, and a comment."""
+
+
+def _line(row: Row, widths: Sequence[int]) -> str:
+    ids, types, expression, comment = row
+    text = f"  {ids:<{widths[0]}}  {types:<{widths[1]}} = {expression}"
+    return f"{text:<{sum(widths) + 7}}  # {comment}" if comment else text
+
+
+def _given(graph: BlobGraph, id: int, kind: str, name: str) -> Row:
+    value = graph.values[id]
+    facts = [f"{value.bytes} B" if value.bytes else "", value.note, value.literal]
+    return f"%{id}", str(value), " ".join([kind, ", ".join(filter(None, facts))]).rstrip(), name
+
+
+def _operation(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> Row:
+    operands = [_operand(graph, labels, role, id) for role, id in node.reads]
+    attributes = [f"{name}={text}" for name, text in node.attributes.items()]
+    identifier = str(node.identifier)
+    comment = [labels.modules.get(identifier, ""), labels.lines.get(identifier, "")]
+    return (
+        ", ".join(f"%{id}" for id in node.gives),
+        ", ".join(str(graph.values[id]) for id in node.gives),
+        f"{node.operation}({', '.join(operands + attributes)})",
+        "  ".join(filter(None, comment)),
+    )
+
+
+def _operand(graph: BlobGraph, labels: BlobLabels, role: str, id: int) -> str:
+    name = labels.names.get(id)
+    text = _reference(graph, id) + (f' "{name}"' if name else "")
+    return f"{role}={text}" if role else text
+
+
+def _reference(graph: BlobGraph, id: int) -> str:
+    """An operand: `%3`, `none`, or for a constant of one element its value, too."""
+    if id not in graph.values:
+        return "none"
+    literal = graph.values[id].literal
+    return f"%{id}({literal})" if literal else f"%{id}"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a debug map says of the graphs in the blobs of delegates: names, modules, lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from delegatec.delegation import BlobLabels
+
+
+def blob_labels(document: Mapping[str, Any]) -> dict[tuple[str, int], BlobLabels]:
+    """Labels for the delegates of a program.
+
+    Args:
+        document: what `debug_map` gave, or `debug_map_json`, parsed.
+
+    Returns:
+        Name of a method and index of the delegate in it -> its labels.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is something else.
+    """
+    return {
+        (name, index): BlobLabels(
+            names={int(id): str(text) for id, text in delegate.get("constants", {}).items()},
+            modules=_of(method, delegate, "module"),
+            lines=_of(method, delegate, "source"),
+        )
+        for name, method in document["methods"].items()
+        for index, delegate in enumerate(method["delegates"])
+    }
+
+
+def _of(method: Mapping[str, Any], delegate: Mapping[str, Any], key: str) -> dict[str, str]:
+    """A property of the first node that each operation comes of and that has it."""
+    found = {
+        identifier: _first(method["handles"].get(str(handle), {}).get(key, "") for handle in handles)
+        for identifier, handles in delegate["map"].items()
+    }
+    return {identifier: text for identifier, text in found.items() if text}
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")
