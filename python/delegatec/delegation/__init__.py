@@ -25,6 +25,8 @@ from delegatec.delegation.partitioner import DelegationSpec as DelegationSpec
 from delegatec.delegation.partitioner import Partitioner as Partitioner
 from delegatec.delegation.partitioner import Partitioning as Partitioning
 from delegatec.delegation.partitioner import Rejection as Rejection
+from delegatec.delegation.parts import ComputedBytes as ComputedBytes
+from delegatec.delegation.parts import Part as Part
 from delegatec.delegation.registry import BackendRegistry as BackendRegistry
 from delegatec.delegation.report import DelegateSummary as DelegateSummary
 from delegatec.delegation.report import DelegationReport as DelegationReport

@@ -13,6 +13,7 @@ from torch._ops import OpOverload
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.mapping import DebugHandleMap
 from delegatec.delegation.partitioner import Partitioner
+from delegatec.delegation.parts import Part
 from delegatec.delegation.view import PartitionView
 
 ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
@@ -63,7 +64,8 @@ class PreprocessResult:
 
     Attributes:
         blob: parts whose concatenation is what the runtime gets. Weights that the format takes as they are
-            stay memoryviews of the constants' storage, so that they are copied once, into the file.
+            stay memoryviews of the constants' storage, so that they are copied once, into the file; what it
+            takes in another form are `ComputedBytes`, made on the way there.
         debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for;
             what `DelegateMappingBuilder` gives. Empty for a backend whose runtime reports no instructions.
         constant_names: id of a constant, as `Backend.graph` has it -> name of the placeholder whose value it
@@ -72,7 +74,7 @@ class PreprocessResult:
             delegates of all methods, and must be the same; a hash of the content is a good key.
     """
 
-    blob: list[bytes | memoryview]
+    blob: list[Part]
     debug_handle_map: DebugHandleMap = field(default_factory=dict)
     named_data: Mapping[str, NamedData] = field(default_factory=dict)
     constant_names: Mapping[int, str] = field(default_factory=dict)

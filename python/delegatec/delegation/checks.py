@@ -11,6 +11,7 @@ from typing import Any, Final
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.partitioner import Partitioner, Partitioning
+from delegatec.delegation.parts import Part
 from delegatec.delegation.ruled_partitioner import RuledPartitioner
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
@@ -87,7 +88,7 @@ def checked_result(backend_id: str, result: object) -> PreprocessResult:
     found = "" if isinstance(result, PreprocessResult) else f"a {type(result).__name__}"
     if isinstance(result, PreprocessResult):
         parts = result.blob if isinstance(result.blob, (list, tuple)) else [result.blob]
-        wrong = [type(part).__name__ for part in parts if not isinstance(part, (bytes, memoryview))]
+        wrong = [type(part).__name__ for part in parts if not isinstance(part, Part)]
         if wrong or parts is not result.blob:
             found = f"a blob of {', '.join(dict.fromkeys(wrong)) or type(result.blob).__name__}"
         else:
@@ -97,7 +98,8 @@ def checked_result(backend_id: str, result: object) -> PreprocessResult:
             Diagnostic(
                 "DC411",
                 f"preprocess of backend {backend_id} returned {found}",
-                expected="a delegatec.delegation.PreprocessResult, its blob a list of bytes and memoryviews",
+                expected="a delegatec.delegation.PreprocessResult, its blob a list of bytes, memoryviews and "
+                "ComputedBytes",
                 help="correct the backend",
             )
         ]

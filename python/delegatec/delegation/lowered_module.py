@@ -14,6 +14,7 @@ from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.mapping import DebugHandleMap
 from delegatec.delegation.named_data import make_reference
 from delegatec.delegation.original import Original
+from delegatec.delegation.parts import Part, join
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 
@@ -43,7 +44,7 @@ class LoweredModule(torch.nn.Module):
         self,
         *,
         backend_id: str,
-        blob: Sequence[bytes | memoryview],
+        blob: Sequence[Part],
         compile_specs: Sequence[CompileSpec],
         original: Original,
         debug_handle_map: DebugHandleMap,
@@ -78,7 +79,7 @@ class LoweredModule(torch.nn.Module):
 
     def blob_bytes(self) -> bytes:
         """The blob in one piece: a copy, weights included."""
-        return b"".join(self.blob)
+        return join(self.blob)
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """Calls the delegate, which in eager is run by the backend's reference executor, from the blob alone.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of tests: a backend that runs its nodes in eager, and a count of the work that Python code does."""
+"""Helpers of tests: a backend that runs its nodes in eager, computed bytes, and a count of Python's work."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from delegatec.delegation import (
     CompileSpec,
+    ComputedBytes,
     DelegationSpec,
     OptionSpec,
     Partitioner,
@@ -93,6 +94,27 @@ class EagerBackend:
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         return self._programs[blob[0]]
+
+
+class Counting(ComputedBytes):
+    """The numbers from `first` on, modulo 251, as bytes.
+
+    Attributes:
+        asked: the most bytes that were asked for at a time.
+    """
+
+    def __init__(self, size: int, first: int = 0) -> None:
+        self._size, self._first = size, first
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, place: slice, /) -> bytes:
+        start, end, _ = place.indices(self._size)
+        self.asked = max(self.asked, end - start)
+        first = (self._first + start) % 251
+        return (bytes(range(251)) * ((first + end - start) // 251 + 1))[first : first + end - start]
 
 
 def lines_run(work: Callable[[], object]) -> int:

@@ -8,13 +8,15 @@ from typing import Final
 
 import numpy as np
 
+from delegatec.delegation import Part
+
 # What is looked at of every run: so many places of so many bytes. Only runs that agree there are compared.
 _PLACES: Final = 16
 _PLACE_BYTES: Final = 32
 # Bytes that are compared at a time, so that the comparison needs little memory.
 _STEP: Final = 1 << 20
 
-Parts = Sequence[bytes | memoryview]
+Parts = Sequence[Part]
 
 
 class ContentIndex:
@@ -38,19 +40,22 @@ class ContentIndex:
         return index
 
 
-def _fingerprint(part: bytes | memoryview) -> Hashable:
+def _fingerprint(part: Part) -> Hashable:
     size = len(part)
     step = max(1, size // _PLACES)
     return size, b"".join(part[start : start + _PLACE_BYTES] for start in range(0, size, step))
 
 
-def equal_bytes(first: bytes | memoryview, second: bytes | memoryview) -> bool:
+def equal_bytes(first: Part, second: Part) -> bool:
     """Whether two runs of bytes have the same content."""
     if len(first) != len(second):
         return False
-    # numpy compares whole words; a memoryview byte by byte
-    one, other = np.frombuffer(first, np.uint8), np.frombuffer(second, np.uint8)
     return all(
-        np.array_equal(one[start : start + _STEP], other[start : start + _STEP])
-        for start in range(0, len(one), _STEP)
+        np.array_equal(_array(first[start : start + _STEP]), _array(second[start : start + _STEP]))
+        for start in range(0, len(first), _STEP)
     )
+
+
+def _array(data: bytes | memoryview) -> np.ndarray:
+    # numpy compares whole words; a memoryview byte by byte
+    return np.frombuffer(data, np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from delegatec.delegation import NamedData
+from delegatec.delegation import NamedData, Part
 from delegatec.program.options import ProgramOptions
 from delegatec.program.planning.memory_plan import MemoryPlan
 
@@ -109,7 +109,7 @@ class Delegate:
     """
 
     backend_id: str
-    blob: tuple[bytes | memoryview, ...]
+    blob: tuple[Part, ...]
     compile_specs: tuple[tuple[str, bytes], ...]
     name: str
     debug_handle_map: dict[int | str, tuple[int, ...]]

@@ -26,6 +26,7 @@ import numpy as np
 from delegatec_schemas import mps_graph as schema
 
 from delegatec.backends.mps.checks import inline_bytes, problems_of, unpack_vectors
+from delegatec.delegation import Part
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 MAGIC: Final = b"MP00"
@@ -35,8 +36,6 @@ ALIGNMENT: Final = 16
 _LONGEST: Final = 256
 # How many of a blob's faults a message names.
 _NAMED: Final = 8
-
-Part = bytes | memoryview
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,17 @@ from typing import Final
 
 import torch
 
+from delegatec.delegation import ComputedBytes
+
 FLOAT16_MAX: Final = 65504.0
+FLOAT16_LEAST: Final = 2.0**-24
+"""The smallest number above zero."""
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
+
+# Halfway between the largest number and the one that would be next: from here on all round to infinity.
+_OVERFLOW: Final = 65520.0
+# Numbers are looked at this many at a time where that takes memory.
+_STEP: Final = 1 << 18
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
@@ -18,36 +27,75 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     return data.cast("B")
 
 
-def to_float16(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """A float32 tensor as float16, and what is out of range.
+class Float16Bytes(ComputedBytes):
+    """A float32 tensor as float16 in row-major order, converted when it is written.
 
     The lowest and highest float32, which models write for "masked", become the lowest and highest float16, as
     `torch.finfo` would have given them in that type. Infinities and NaN stay.
 
     Args:
-        tensor: float32, any shape.
+        values: float32, of one dimension.
+        saturates: whether there may be such extremes.
+    """
+
+    def __init__(self, values: torch.Tensor, saturates: bool) -> None:
+        self._values = values
+        self._saturates = saturates
+
+    def __len__(self) -> int:
+        return 2 * self._values.numel()
+
+    def __getitem__(self, place: slice, /) -> memoryview:
+        start, end, _ = place.indices(len(self))
+        half = self._converted(start // 2, (end + 1) // 2)
+        return tensor_bytes(half)[start % 2 : start % 2 + end - start]
+
+    def _converted(self, start: int, end: int) -> torch.Tensor:
+        values = self._values[start:end]
+        half = values.to(torch.float16)
+        if self._saturates:
+            masked = values.abs() == FLOAT32_MAX
+            half[masked] = values[masked].sign().to(torch.float16) * FLOAT16_MAX
+        return half
+
+
+def to_float16(tensor: torch.Tensor) -> tuple[Float16Bytes, str]:
+    """A float32 tensor as float16, and what is out of range.
+
+    Args:
+        tensor: any shape.
 
     Returns:
-        The converted tensor, and a text that names the count and the largest of the other values beyond
-        +-65504; empty if there are none.
+        Its bytes, to be converted when they are written, and a text that names the count and the largest of
+        the finite values beyond +-65504, "masked" aside; empty if there are none.
     """
-    half = tensor.to(torch.float16)
-    if tensor.numel() == 0 or _is_finite(half):
-        return half, ""
-    lost = half.isinf() & tensor.isfinite()
-    if not lost.any():
-        return half, ""
-    masked = lost & (tensor.abs() == FLOAT32_MAX)
-    half[masked] = tensor[masked].sign().to(torch.float16) * FLOAT16_MAX
-    rest = tensor[lost & ~masked]
-    if rest.numel() == 0:
-        return half, ""
-    worst = rest[rest.abs().argmax()].item()
-    values = "1 value" if rest.numel() == 1 else f"{rest.numel()} values"
-    return half, f"{values} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}"
+    flat = tensor.detach().reshape(-1)
+    if _fits(flat):
+        return Float16Bytes(flat, saturates=False), ""
+    count, worst = 0, 0.0
+    for values in torch.split(flat, _STEP):
+        size = values.abs()
+        rest = values[(size >= _OVERFLOW) & (size < FLOAT32_MAX)]
+        count += rest.numel()
+        if rest.numel():
+            worst = max(worst, rest[rest.abs().argmax()].item(), key=abs)
+    number = "1 value" if count == 1 else f"{count} values"
+    lost = f"{number} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
+    return Float16Bytes(flat, saturates=True), lost
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
-    """Whether no value is infinite or NaN: one pass that allocates nothing."""
-    low, high = (value.item() for value in tensor.aminmax())
-    return low > -math.inf and high < math.inf  # not so for NaN
+def kept_from_zero(number: float) -> float:
+    """A number that float16 would round to zero as the smallest that it has; any other as it is.
+
+    What is so small guards a division or a logarithm, such as the epsilon of a normalisation: as zero it
+    would not.
+    """
+    return math.copysign(FLOAT16_LEAST, number) if 0 < abs(number) < FLOAT16_LEAST else number
+
+
+def _fits(values: torch.Tensor) -> bool:
+    """Whether all values are finite in float16: one pass that allocates nothing."""
+    if values.numel() == 0:
+        return True
+    low, high = (value.item() for value in values.aminmax())
+    return low > -_OVERFLOW and high < _OVERFLOW  # not so for NaN

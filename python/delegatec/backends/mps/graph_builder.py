@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -10,10 +11,17 @@ import torch
 from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
-from delegatec.backends.mps.blob import Part, write_blob
+from delegatec.backends.mps.blob import write_blob
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.constants import tensor_bytes, to_float16
+from delegatec.backends.mps.constants import (
+    FLOAT16_MAX,
+    FLOAT32_MAX,
+    kept_from_zero,
+    tensor_bytes,
+    to_float16,
+)
 from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.delegation import Part
 from delegatec.delegation.mapping import DelegateMappingBuilder
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import Diagnostic
@@ -160,14 +168,14 @@ class GraphBuilder:
             name: gives what to call it if it cannot be converted.
         """
         dtype = tensor.dtype
+        data: Part
         if not self.halves(dtype):
-            stored = tensor.to(self.physical(dtype))
+            data = tensor_bytes(tensor.to(self.physical(dtype)))
         else:
-            stored, lost = to_float16(tensor)
+            data, lost = to_float16(tensor)
             if lost:
                 self._problem(f"{name()} has {lost}")
-        data = tensor_bytes(stored)
-        id = self._value(stored.dtype, tuple(tensor.shape), dtype)
+        id = self._value(self.physical(dtype), tuple(tensor.shape), dtype)
         value = self._graph.mpsValues[id]
         value.constantBufferSize = len(data)
         value.segmentOffset = self._segment_size
@@ -179,6 +187,8 @@ class GraphBuilder:
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """A constant of shape [1]; equal ones are one."""
+        if self.halves(dtype):
+            number = kept_from_zero(number)
         tensor = torch.tensor([number], dtype=dtype)
         key = (dtype, repr(tensor.item()))
         if key not in self._scalars:
@@ -195,11 +205,12 @@ class GraphBuilder:
         """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
         if not self.halves(dtype):
             return float(number)
-        converted, lost = to_float16(torch.tensor([number], dtype=torch.float32))
-        if lost:
+        if to_float16(torch.tensor([number], dtype=torch.float32))[1]:
             self._problem(f"the number {number} is beyond float16")
+        if abs(number) == FLOAT32_MAX:
+            return math.copysign(FLOAT16_MAX, number)
         # A number that fits is left to the runtime to round, once.
-        return float(number) if abs(number) != torch.finfo(torch.float32).max else converted.item()
+        return float(kept_from_zero(number))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
         """Id of an operand in a dtype of the program: a number becomes a constant, a tensor is cast."""

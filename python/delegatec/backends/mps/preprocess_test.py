@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from delegatec_schemas.mps_graph import LayerNormT
 from torch import nn
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.constants import FLOAT16_MAX, FLOAT32_MAX, to_float16
+from delegatec.backends.mps.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, eager, operations
+from delegatec.delegation import ComputedBytes
+from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
 
 
@@ -134,28 +137,83 @@ def test_numbers_beyond_float16_are_named() -> None:
     ]
 
 
+def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """What a blob holds of float32 values, and what it loses of them."""
+    data, lost = to_float16(values)
+    return torch.frombuffer(bytearray(join([data])), dtype=torch.float16), lost
+
+
 @pytest.mark.parametrize(
     ("value", "lost"), [(65519.99, False), (-65519.99, False), (65520.0, True), (-65520.0, True)]
 )
 def test_what_rounds_to_infinity_is_lost(value: float, lost: bool) -> None:
-    half, message = to_float16(torch.tensor([0.5, value]))
+    half, message = halves(torch.tensor([0.5, value]))
     assert bool(message) is lost
     assert lost or abs(half[1].item()) == 65504
 
 
 def test_float16_of_nothing_and_of_nan() -> None:
-    assert to_float16(torch.empty(0, 3))[0].shape == (0, 3)
-    half, lost = to_float16(torch.tensor([float("nan"), 1e5]))
+    assert len(to_float16(torch.empty(0, 3))[0]) == 0
+    half, lost = halves(torch.tensor([float("nan"), 1e5]))
     assert half.isnan().tolist() == [True, False] and lost.startswith("1 value beyond")
 
 
 def test_float16_keeps_infinities_and_saturates_what_stands_for_them() -> None:
     inf = float("inf")
-    values = torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX])
-    half, lost = to_float16(values)
+    half, lost = halves(torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX]))
     assert not lost
     assert half.tolist() == [1.0, inf, -inf, FLOAT16_MAX, -FLOAT16_MAX]
-    assert to_float16(torch.tensor([float("nan")]))[0].isnan().all()
+
+
+def test_float16_of_many_values_is_that_of_each() -> None:
+    """More than are converted or looked at in one step, from anywhere to anywhere."""
+    values = torch.randn(700_001, generator=torch.Generator().manual_seed(0))
+    wanted = values.half().numpy().tobytes()
+    data, lost = to_float16(values.view(1, -1))
+    assert not lost and join([data]) == wanted
+    for start, end in ((0, 1), (1, 2), (3, 3), (3, 8), (4, 7), (1_399_999, 1_400_002)):
+        assert bytes(data[start:end]) == wanted[start:end]
+    values[[5, 300_000, 600_000]] = torch.tensor([7e4, FLOAT32_MAX, -8e5])
+    half, lost = halves(values)
+    assert lost == "2 values beyond float16 (+-65504), the largest -800000"
+    assert half[300_000].item() == FLOAT16_MAX
+
+
+def test_nothing_of_a_large_weight_is_converted_before_it_is_written() -> None:
+    module = nn.Linear(512, 512)
+    (delegate,) = compile_module(module, (torch.rand(1, 512),), "fp16").delegates
+    with torch.no_grad():
+        module.weight.fill_(0.25)
+    halves = [part for part in delegate.blob if len(part) == 2 * 512 * 512]
+    assert [isinstance(part, ComputedBytes) for part in halves] == [True]
+    assert join(halves) == torch.full((512, 512), 0.25).half().numpy().tobytes()
+
+
+class Guarded(nn.Module):
+    """Divisions that an epsilon guards in each of the ways that a graph has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4, eps=1e-12)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        root = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-12)
+        return self.norm(x), root, x / (x * x).mean(-1, keepdim=True).clamp(min=1e-10)
+
+
+def test_an_epsilon_does_not_vanish_in_float16() -> None:
+    x = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.1, 0.2, -0.1, 0.5]])
+    compiled = compile_module(Guarded(), (x,), "fp16")
+    for result, wanted in zip(compiled(x), eager(Guarded().eval(), (x,)), strict=True):
+        assert wanted.abs().max() > 1
+        torch.testing.assert_close(result, wanted, rtol=2e-3, atol=2e-3)
+    (norm,) = [
+        node.mpsnodeUnion
+        for node in read_blob(memoryview(compiled.blobs()[0])).graph.mpsNodes
+        if isinstance(node.mpsnodeUnion, LayerNormT)
+    ]
+    assert norm.eps == FLOAT16_LEAST
+    assert torch.tensor(FLOAT16_LEAST).half() > 0 and torch.tensor(FLOAT16_LEAST / 2).half() == 0
 
 
 def test_a_mask_of_the_lowest_number_gives_no_nan_in_float16() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from delegatec.delegation import Part
 from delegatec.program.content import ContentIndex
 from delegatec.program.emitted import Delegate, EmittedProgram
 from delegatec.program.file.segments import Parts, Segments, align, concatenate
@@ -33,7 +34,7 @@ class Layout:
     constant_offsets: list[int] = field(default_factory=list)
     mutable_segment: int = 0
     mutable_offsets: list[int] = field(default_factory=list)
-    inline: list[Sequence[bytes | memoryview]] = field(default_factory=list)
+    inline: list[Sequence[Part]] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
     delegates: dict[str, list[int]] = field(default_factory=dict)
 

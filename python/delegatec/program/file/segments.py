@@ -7,11 +7,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
+from delegatec.delegation import Part
+from delegatec.delegation.parts import pieces
 from delegatec.files import MappedFile
 from delegatec.program.file.pieces import PieceWriter
 
 # What a segment is made of: parts, each with its offset in the segment.
-Parts = list[tuple[int, bytes | memoryview]]
+Parts = list[tuple[int, Part]]
 
 # A FlatBuffer with an identifier begins with these bytes; a header of the file stands behind them.
 _ROOT_AND_IDENTIFIER: Final = 8
@@ -60,7 +62,7 @@ def align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def concatenate(blob: Sequence[bytes | memoryview]) -> Parts:
+def concatenate(blob: Sequence[Part]) -> Parts:
     """Parts that follow each other."""
     parts: Parts = []
     end = 0
@@ -100,5 +102,6 @@ def write_file(
         for offset, data in parts:
             target = base + start + offset
             out.write(b"\0" * (target - position))
-            out.write(data)
+            for piece in pieces(data):
+                out.write(piece)
             position = target + len(data)

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
 import flatbuffers
 from delegatec_schemas import program as schema
 
+from delegatec.delegation import Part
+from delegatec.delegation.parts import pieces
 from delegatec.program.emitted import (
     Delegate,
     DelegateCall,
@@ -75,14 +78,14 @@ def inline_alignment(program: EmittedProgram) -> int:
     return max(_LEAST_ALIGNMENT, options.delegate_alignment if options.inline_delegates else 1)
 
 
-def _inline_blob(b: Any, blob: Sequence[bytes | memoryview], alignment: int) -> int:
+def _inline_blob(b: Any, blob: Sequence[Part], alignment: int) -> int:
     size = sum(map(len, blob))
     b.StartVector(1, size, alignment)
     # the builder has made room for it, and fills its buffer from the end
     b.head = position = b.Head() - size
-    for part in blob:
-        b.Bytes[position : position + len(part)] = part
-        position += len(part)
+    for piece in itertools.chain.from_iterable(map(pieces, blob)):
+        b.Bytes[position : position + len(piece)] = piece
+        position += len(piece)
     data = b.EndVector()
     schema.BackendDelegateInlineDataStart(b)
     schema.BackendDelegateInlineDataAddData(b, data)

@@ -13,9 +13,11 @@ import pytest
 import torch
 from delegatec_schemas import program as schema
 
+from delegatec.delegation.testing import Counting
 from delegatec.edge.testing import Function, edge
-from delegatec.program import EmittedProgram, MemoryPlan, emit, write_program
+from delegatec.program import EmittedProgram, MemoryPlan, ProgramOptions, emit, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
+from delegatec.program.reader import parse_program
 
 # Written by `python writer_test.py`, and read by eye and by the runtime before it was committed.
 GOLDEN = Path(__file__).parents[1] / "testdata" / "scale_and_count.pte"
@@ -130,6 +132,20 @@ def test_blobs_of_delegates_are_segments_whose_parts_follow_each_other() -> None
         assert delegate.processed.location == schema.DataLocation.SEGMENT
         assert delegate.processed.index == index and delegate.id == b"Some"
         assert [bytes(spec.value) for spec in delegate.compileSpecs] == [b"\x00\xff"]
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_computed_bytes_are_written_some_at_a_time(inline: bool) -> None:
+    """Once for delegates that compute the same, and never all at once."""
+    size = 3 * 2**20 + 1
+    computed = [Counting(size), Counting(size), Counting(size, first=1)]
+    program = _with_delegates(*((b"head", item) for item in computed))  # type: ignore[arg-type]
+    program.options = ProgramOptions(inline_delegates=inline)
+    data = _bytes(program)
+    assert 2 * size < len(data) < 2.01 * size
+    assert max(item.asked for item in computed) <= 2**20
+    for delegate, item in zip(parse_program(data).methods[0].delegates, computed, strict=True):
+        assert bytes(delegate.blob) == b"head" + item[0:size]
 
 
 def test_arena_zero_is_reserved() -> None:
