@@ -78,6 +78,7 @@ CODES: Final[dict[str, str]] = {
     "DC420": "A backend built its debug map in a wrong way: a mistake of the backend, not of the model.",
     "DC421": "The debug map of a backend does not fit the partition that it compiled.",
     "DC422": "A method has something that an ETRecord cannot hold.",
+    "DC440": "A delegate's blob rests on something that its runtime does not specify.",
     "DC501": "A program needs a kernel or a backend that this host cannot run.",
     "DC502": "An output of the program differs from eager by more than the tolerance.",
     "DC503": "An output of the program has another shape or dtype than in eager.",

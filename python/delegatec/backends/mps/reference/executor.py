@@ -4,31 +4,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import GraphType, Operation, ValueT
+from delegatec_schemas.mps_graph import DataType, GraphType, Operation, ValueT
 
 from delegatec.backends.mps.blob import Blob
-from delegatec.backends.mps.reference import compute, elementwise, movement
-from delegatec.backends.mps.reference.movement import format_dtype, ints, mps_shape
-from delegatec.backends.mps.reference.run import Run, Semantics, refuse
+from delegatec.backends.mps.checks import value_ids
+from delegatec.backends.mps.dtypes import short_name
+from delegatec.backends.mps.reference import (
+    activation,
+    binary,
+    convolution,
+    creation,
+    indexing,
+    linear_algebra,
+    normalization,
+    pooling,
+    shape,
+    unary,
+)
+from delegatec.backends.mps.reference.constants import constant_tensor, unpack_int4
+from delegatec.backends.mps.reference.run import (
+    MAX_ELEMENTS,
+    Run,
+    Semantics,
+    format_dtype,
+    ints,
+    mps_shape,
+    refuse,
+)
+from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 
 OPERATION_NAMES: Final[dict[int, str]] = {
     value: name for name, value in vars(Operation).items() if not name.startswith("_") and value
 }
-SEMANTICS: Final[dict[str, Semantics]] = {**elementwise.SEMANTICS, **compute.SEMANTICS, **movement.SEMANTICS}
+SEMANTICS: Final[dict[str, Semantics]] = {
+    **activation.SEMANTICS,
+    **binary.SEMANTICS,
+    **creation.SEMANTICS,
+    **convolution.SEMANTICS,
+    **indexing.SEMANTICS,
+    **linear_algebra.SEMANTICS,
+    **normalization.SEMANTICS,
+    **pooling.SEMANTICS,
+    **shape.SEMANTICS,
+    **unary.SEMANTICS,
+}
 
 
 class MpsReferenceExecutor:
     """Runs one blob.
 
+    Before the first run, all shapes and dtypes are inferred as MPSGraph would infer them when the runtime
+    compiles the graph, and what it would stop at is refused.
+
     Args:
         blob: the blob, as read.
+        unspecified: what to do where MPSGraph's behaviour is not specified.
+        max_elements: how large a value may be; a damaged blob can ask for more than a host has.
     """
 
-    def __init__(self, blob: Blob) -> None:
+    def __init__(
+        self, blob: Blob, unspecified: Unspecified = DEFAULT, max_elements: int = MAX_ELEMENTS
+    ) -> None:
         self._blob = blob
+        self._unspecified = unspecified
+        self._max_elements = max_elements
 
     @property
     def num_inputs(self) -> int:
@@ -46,43 +89,117 @@ class MpsReferenceExecutor:
 
         Raises:
             DelegatecError: DC408 where the runtime would stop, or would read or write a buffer as
-                another dtype than it has.
+                another dtype than it has; DC440 where the result is not specified, and the choice is to
+                refuse.
         """
+        graph = self._blob.graph
+        assert self.types is not None
+        if len(inputs) != len(graph.inputIds):
+            refuse(f"{len(inputs)} inputs are given, and it has {len(graph.inputIds)}")
+        given = [
+            _as_declared(tensor, graph.mpsValues[id], f"input {id}").reshape(
+                mps_shape(graph.mpsValues[id].dims)
+            )
+            for id, tensor in zip(graph.inputIds, inputs, strict=True)
+        ]
+        run = Run(len(graph.mpsValues), self._unspecified, max_elements=self._max_elements)
+        self._build(run, given)
+        return [_as_declared(run[id], graph.mpsValues[id], f"output {id}") for id in graph.outputIds]
+
+    @cached_property
+    def types(self) -> list[tuple[torch.dtype, list[int]] | None]:
+        """Dtype and shape of each value as MPSGraph infers them; none for what the graph does not make.
+
+        Raises:
+            DelegatecError: DC408 and DC440, as for a run.
+        """
+        self._check_graph()
+        graph = self._blob.graph
+        run = Run(len(graph.mpsValues), self._unspecified, "meta", self._max_elements)
+        given = []
+        for id in graph.inputIds:
+            value = graph.mpsValues[id]
+            run.check_size(mps_shape(value.dims), f"input {id}")
+            dtype = format_dtype(value.datatype)
+            given.append(torch.empty(mps_shape(value.dims), dtype=dtype, device="meta"))
+        self._build(run, given, keep=True)
+        found = [(run[id].dtype, list(run[id].shape)) if run.is_tensor(id) else None for id in run.ids()]
+        for id in graph.outputIds:
+            _check_declared(run[id], graph.mpsValues[id], f"output {id}")
+        return found
+
+    def mismatches(self) -> list[str]:
+        """Values that the blob declares with another dtype or shape than they have.
+
+        The runtime reads the declarations of inputs and constants only, and the peer declares the
+        intermediate values of a float16 graph as float32.
+        """
+        found = []
+        for id, (value, made) in enumerate(zip(self._blob.graph.mpsValues, self.types, strict=True)):
+            dtype, shape = format_dtype(value.datatype), ints(value.dims)
+            if made is not None and made not in ((dtype, shape), (dtype, shape or [1])):
+                declared = f"{short_name(dtype)}{shape}"
+                found.append(f"value {id} is declared as {declared} and is {short_name(made[0])}{made[1]}")
+        return found
+
+    def _check_graph(self) -> None:
         graph = self._blob.graph
         if graph.graphType != GraphType.MPS_GRAPH:
             refuse("kernels for single operators are not implemented in it")
         if graph.inputIds != list(range(len(graph.inputIds))):
             refuse(f"its inputs have the ids {graph.inputIds}, and are looked up by position")
-        if len(inputs) != len(graph.inputIds):
-            refuse(f"{len(inputs)} inputs are given, and it has {len(graph.inputIds)}")
-        run = Run(len(graph.mpsValues))
+        given = {*graph.inputIds, *graph.constantIds}
+        made_twice = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
+        self._unspecified.settle(
+            "outputs", lambda: bool(made_twice), "an output that is an input, a constant or another output"
+        )
+
+    def _build(self, run: Run, inputs: Sequence[torch.Tensor], keep: bool = False) -> None:
+        graph = self._blob.graph
         for id, tensor in zip(graph.inputIds, inputs, strict=True):
-            run[id] = _as_declared(tensor, graph.mpsValues[id], f"input {id}").reshape(
-                mps_shape(graph.mpsValues[id].dims)
-            )
+            run[id] = tensor
         for id in graph.constantIds:
-            run[id] = self._constant(id)
-        for node in graph.mpsNodes:
+            if graph.mpsValues[id].datatype == DataType.INT4:
+                run.set_int4(id, unpack_int4(self._blob, id, run.device))
+            else:
+                run[id] = self._constant(id).to(run.device)
+        for node, last in zip(graph.mpsNodes, self._last_uses, strict=True):
             name = OPERATION_NAMES[node.mpsnodeUnionType]
             if name not in SEMANTICS:
                 refuse(f"it has no operation {name}")
-            SEMANTICS[name](run, node.mpsnodeUnion, node)
-        return [_as_declared(run[id], graph.mpsValues[id], f"output {id}") for id in graph.outputIds]
+            try:
+                SEMANTICS[name](run, node.mpsnodeUnion, node)
+            except RuntimeError as error:
+                # What torch cannot do with operands that were let through.
+                refuse(f"{name}: {str(error).splitlines()[0]}")
+            if not keep:
+                run.forget(last)
+
+    @cached_property
+    def _last_uses(self) -> list[list[int]]:
+        """For each operation the ids that are in no later one, and are no output."""
+        seen = set(self._blob.graph.outputIds)
+        found: list[list[int]] = []
+        for node in reversed(self._blob.graph.mpsNodes):
+            ids = {id for id in value_ids(node.mpsnodeUnion) if id >= 0} - seen
+            seen |= ids
+            found.append(sorted(ids))
+        return found[::-1]
 
     def _constant(self, id: int) -> torch.Tensor:
-        value = self._blob.graph.mpsValues[id]
-        dtype, shape = format_dtype(value.datatype), mps_shape(value.dims)
-        data = bytearray(self._blob.constant(value))
-        if len(data) != torch.Size(shape).numel() * dtype.itemsize:
-            refuse(f"constant {id} of shape {shape} and {dtype} has {len(data)} bytes")
-        return torch.frombuffer(data, dtype=dtype).reshape(shape)
+        return constant_tensor(self._blob, id)
+
+
+def _check_declared(tensor: torch.Tensor, value: ValueT, what: str) -> None:
+    declared = ints(value.dims)
+    dtype = format_dtype(value.datatype)
+    if tensor.dtype != dtype or tensor.numel() != torch.Size(declared).numel():
+        refuse(
+            f"{what} is declared as {short_name(dtype)}{declared}, and is "
+            f"{short_name(tensor.dtype)}{list(tensor.shape)}"
+        )
 
 
 def _as_declared(tensor: torch.Tensor, value: ValueT, what: str) -> torch.Tensor:
-    shape = ints(value.dims)
-    if tensor.dtype != format_dtype(value.datatype) or tensor.numel() != torch.Size(shape).numel():
-        refuse(
-            f"{what} is declared as {shape} of {format_dtype(value.datatype)}, and is {list(tensor.shape)} "
-            f"of {tensor.dtype}"
-        )
-    return tensor.reshape(shape).contiguous()
+    _check_declared(tensor, value, what)
+    return tensor.reshape(ints(value.dims)).contiguous()

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of one run of a blob."""
+"""State of one run of a blob, and what many operations check (the runtime's MPSGraphBuilder)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn
 
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
+from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT, short_name
+from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError, Diagnostic
+
+MAX_RANK: Final = 16
+"""Dimensions of an MPSNDArray."""
+MAX_ELEMENTS: Final = 2**31 - 1
+"""MPSNDArray asserts at more elements, or a longer dimension."""
 
 
 def refuse(message: str) -> NoReturn:
-    """Stops where the runtime would.
+    """Stops where the runtime or MPSGraph would.
 
     Raises:
         DelegatecError: DC408.
@@ -28,32 +36,205 @@ class Run:
 
     Args:
         values: how many ids there are.
+        unspecified: what to do where MPSGraph's behaviour is not specified.
+        device: where operations without operands make tensors: "meta" to find shapes and dtypes only.
+        max_elements: how large a value may be.
     """
 
-    def __init__(self, values: int) -> None:
+    def __init__(
+        self,
+        values: int,
+        unspecified: Unspecified = DEFAULT,
+        device: str = "cpu",
+        max_elements: int = MAX_ELEMENTS,
+    ) -> None:
         self._values: list[torch.Tensor | None] = [None] * values
+        self._nibbles: dict[int, torch.Tensor] = {}
+        self._max_elements = max_elements
+        self.unspecified = unspecified
+        self.device = device
+
+    def __contains__(self, id: int) -> bool:
+        return self.is_id(id) and self._values[id] is not None
 
     def __getitem__(self, id: int) -> torch.Tensor:
-        value = self._values[id] if id >= 0 else None
+        if id in self._nibbles:
+            refuse(f"value {id} is of type int4, which only DequantizePerChannelGroup reads")
+        value = self._values[id] if self.is_id(id) else None
         if value is None:
             refuse(f"value {id} is read before anything gives it one")
         return value
 
     def __setitem__(self, id: int, value: torch.Tensor) -> None:
-        if id >= 0:
-            self._values[id] = value
+        self._check_id(id)
+        self.check_size(value.shape, f"value {id}")
+        self._nibbles.pop(id, None)
+        self._values[id] = value
+
+    def check_size(self, shape: Sequence[int], what: str) -> None:
+        """Refuses tensors that MPSGraph does not have, before one is made."""
+        if len(shape) > MAX_RANK:
+            refuse(f"{what} has {len(shape)} dimensions; MPSGraph takes {MAX_RANK}")
+        if any(size < 1 for size in shape):
+            refuse(f"{what} is of shape {list(shape)}; MPSGraph has no empty tensors")
+        if math.prod(shape) > self._max_elements:
+            refuse(f"{what} is of shape {list(shape)}, more than {self._max_elements} elements")
+
+    def is_id(self, id: int) -> bool:
+        """Whether the graph has a value of an id, made yet or not."""
+        return 0 <= id < len(self._values)
+
+    def ids(self) -> range:
+        """All ids."""
+        return range(len(self._values))
+
+    def is_tensor(self, id: int) -> bool:
+        """Whether an id has a value of a dtype that torch has."""
+        return id in self and id not in self._nibbles
+
+    def clear(self, id: int) -> None:
+        """Leaves an id without a value: the runtime's nil."""
+        self._check_id(id)
+        self._nibbles.pop(id, None)
+        self._values[id] = None
+
+    def set_int4(self, id: int, value: torch.Tensor) -> None:
+        """Gives an id a value of the type int4, whose elements are in an int8 tensor."""
+        self[id] = value
+        self._nibbles[id] = value
+
+    def int4(self, id: int) -> torch.Tensor:
+        """A value of the type int4, as int8."""
+        if id not in self._nibbles:
+            refuse(f"value {id} is not of type int4")
+        return self._nibbles[id]
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Frees values that are not read any more."""
+        for id in ids:
+            self._values[id] = None
+
+    def scalar(self, value: float, dtype: torch.dtype) -> float:
+        """What a float becomes as a constant of MPSGraph (`constantWithScalar`)."""
+        number: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
+        return number
+
+    def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
+        """A constant of MPSGraph made of a float, of no dimensions."""
+        return torch.tensor(self.scalar(value, dtype), dtype=dtype, device=self.device)
+
+    def cast(self, x: torch.Tensor, dtype: torch.dtype, what: str) -> torch.Tensor:
+        """`castTensor`."""
+        if x.dtype == dtype:
+            return x
+        if dtype == torch.bool:
+            if x.dtype in FLOATS:
+                partial = (x != 0) & (x.trunc() == 0)
+                if self.unspecified.settle("truth", lambda: partial, f"{what} of fractions") != "nonzero":
+                    return x.trunc() != 0
+            return x != 0
+        if dtype in FLOATS or x.dtype == torch.bool:
+            return x.to(dtype)
+        limits = torch.iinfo(dtype)
+        if x.dtype in FLOATS:
+            return self._integer_of_float(x, dtype, what)
+        outside = (x < limits.min) | (x > limits.max) if torch.iinfo(x.dtype).bits > limits.bits else False
+        choice = self.unspecified.settle(
+            "integer_casts", lambda: outside, f"{what} that does not fit {short_name(dtype)}"
+        )
+        if choice == "saturate" and outside is not False:
+            x = x.clamp(limits.min, limits.max)
+        return x.to(dtype)
+
+    def _integer_of_float(self, x: torch.Tensor, dtype: torch.dtype, what: str) -> torch.Tensor:
+        limits = torch.iinfo(dtype)
+        # 2.0**63 is the first float above the highest int64, as for every type: compare with that.
+        low, high = float(limits.min), float(limits.max + 1)
+        whole = x.double().trunc()
+        fits = (whole >= low) & (whole < high)
+        choice = self.unspecified.settle(
+            "float_casts", lambda: ~fits, f"{what} that does not fit {short_name(dtype)}"
+        )
+        inside = torch.where(fits, whole, 0.0).to(torch.int64)
+        if choice == "wrap":
+            wrapped = whole.remainder(2.0**32).nan_to_num(low, low, low).to(torch.int64)
+            return torch.where(fits, inside, wrapped).to(dtype)
+        beyond = torch.where(whole >= high, limits.max, torch.where(whole < low, limits.min, 0))
+        return torch.where(fits, inside, beyond).to(dtype)
+
+    def _check_id(self, id: int) -> None:
+        if not self.is_id(id):
+            refuse(f"a result has the id {id}, and there are {len(self._values)} values")
 
 
 Semantics = Callable[[Run, Any, NodeT], None]
 """Runs one operation: gets the state, its operands, and the node that it is in."""
 
 
+def ints(values: Iterable[int] | None) -> list[int]:
+    """A list of numbers in an unpacked table, absent if empty."""
+    return [] if values is None else [int(value) for value in values]
+
+
+def present(values: Iterable[int] | None, what: str) -> list[int]:
+    """A list that the runtime reads without asking whether it is there."""
+    if values is None:
+        refuse(f"it has no {what}")
+    return ints(values)
+
+
+def mps_shape(values: Iterable[int] | None) -> list[int]:
+    """A shape as the runtime reads it: [1] if it has no dimensions."""
+    return ints(values) or [1]
+
+
+def format_dtype(datatype: int) -> torch.dtype:
+    """What the runtime makes of a type of the format."""
+    if datatype not in FROM_FORMAT:
+        refuse(f"type {datatype} of the format")
+    return FROM_FORMAT[datatype]
+
+
 def one_dtype(*tensors: torch.Tensor) -> torch.dtype:
     """The dtype of all tensors; MPSGraph stops where they differ."""
     dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) > 1:
-        refuse(f"operands of one operation have the dtypes {', '.join(sorted(map(str, dtypes)))}")
+        refuse(f"operands of one operation have the dtypes {', '.join(sorted(map(short_name, dtypes)))}")
     return tensors[0].dtype
+
+
+def floats(what: str, *tensors: torch.Tensor) -> torch.dtype:
+    """The one dtype of tensors that have to be of a float type."""
+    dtype = one_dtype(*tensors)
+    if dtype not in FLOATS:
+        refuse(f"{what} of {short_name(dtype)}; MPSGraph has it for floats only")
+    return dtype
+
+
+def axis(dim: int, rank: int, what: str) -> int:
+    """An axis that may be negative, counted from the start."""
+    if not -rank <= dim < rank:
+        refuse(f"{what} along dimension {dim} of a tensor of {rank} dimensions")
+    return dim % rank
+
+
+def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
+    """An axis that MPSGraph declares as unsigned."""
+    run.unspecified.settle("axes", lambda: dim < 0, f"{what} along dimension {dim}")
+    return axis(dim, rank, what)
+
+
+def broadcast(what: str, *tensors: torch.Tensor) -> torch.Size:
+    """The shape that tensors have together; MPSGraph broadcasts trailing dimensions as ATen does."""
+    rank = max(tensor.dim() for tensor in tensors)
+    result = [1] * rank
+    for tensor in tensors:
+        for place, size in enumerate(tensor.shape, rank - tensor.dim()):
+            if size != 1 and result[place] not in (1, size):
+                shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
+                refuse(f"{what} of shapes {shapes}, which do not broadcast")
+            result[place] = max(result[place], size)
+    return torch.Size(result)
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:

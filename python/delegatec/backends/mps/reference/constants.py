@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A blob's constants as tensors (the runtime's getConstantData). They are views of the blob.
+
+Two elements of int4 are in one byte, the first in the low half: so PyTorch packs weights for the same kernels
+(`weight_to_int4pack` of its Quantized.metal).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+
+from delegatec.backends.mps.blob import Blob
+from delegatec.backends.mps.reference.run import format_dtype, mps_shape, refuse
+
+
+def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
+    """A constant, as a view of the blob; it must not be written to."""
+    dtype = format_dtype(blob.graph.mpsValues[id].datatype)
+    shape, data = _bytes(blob, id, 8 * dtype.itemsize)
+    whole = _view(data, torch.uint8)
+    if whole.data_ptr() % dtype.itemsize:  # The peer does not align its constants.
+        whole = whole.clone()
+    return whole.view(dtype).reshape(shape)
+
+
+def unpack_int4(blob: Blob, id: int, device: str) -> torch.Tensor:
+    """A constant of the type int4 as int8, in [-8, 8)."""
+    shape, data = _bytes(blob, id, 4)
+    if device == "meta":
+        return torch.empty(shape, dtype=torch.int8, device=device)
+    pairs = _view(data, torch.int8)
+    # A shift to the left and back extends the sign of the low half.
+    return torch.stack([(pairs << 4) >> 4, pairs >> 4], -1).reshape(shape)
+
+
+def _bytes(blob: Blob, id: int, bits: int) -> tuple[list[int], memoryview]:
+    value = blob.graph.mpsValues[id]
+    shape = mps_shape(value.dims)
+    data = blob.constant(value)
+    if min(shape) < 1 or 8 * len(data) != math.prod(shape) * bits:
+        refuse(f"constant {id} of shape {shape} and {bits} bits an element has {len(data)} bytes")
+    return shape, data
+
+
+def _view(data: memoryview, dtype: torch.dtype) -> torch.Tensor:
+    with warnings.catch_warnings():
+        # torch warns that a tensor on read-only memory must not be written; nothing here writes one.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.frombuffer(data, dtype=dtype)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants that operations make (the runtime's ConstantOps, RangeOps and QuantDequant)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import torch
+from delegatec_schemas.mps_graph import NodeT
+
+from delegatec.backends.mps.reference.run import (
+    MAX_ELEMENTS,
+    Run,
+    Semantics,
+    floats,
+    format_dtype,
+    present,
+    refuse,
+)
+
+
+def _fill(run: Run, op: Any, shape: list[int]) -> None:
+    run.check_size(shape, "a constant")
+    # One element seen many times: nothing of the size of the result is allocated.
+    run[op.outputId] = run.number(op.fillValue, format_dtype(op.dtype)).expand(shape)
+
+
+def _full(run: Run, op: Any, _: NodeT) -> None:
+    """Of no elements it leaves its id without a value."""
+    shape = present(op.shape, "shape")
+    if math.prod(shape) == 0:
+        run.clear(op.outputId)
+    else:
+        _fill(run, op, shape or [1])
+
+
+def _full_like(run: Run, op: Any, _: NodeT) -> None:
+    """The dtype is its own, not that of the operand. `shape` is not read."""
+    _fill(run, op, list(run[op.input1Id].shape))
+
+
+def _arange(run: Run, op: Any, _: NodeT) -> None:
+    """Places cast to the dtype, then multiplied and added in it. The count is made in float32 and float64."""
+    dtype = format_dtype(op.dtype)
+    with np.errstate(all="ignore"):
+        count = np.ceil(np.float64(np.float32(op.end) - np.float32(op.start)) / np.float64(op.step))
+    if not 1 <= count <= MAX_ELEMENTS:
+        refuse(f"Arange of {count} elements")
+    run.check_size([int(count)], "Arange")
+    places = run.cast(torch.arange(int(count), dtype=torch.int32, device=run.device), dtype, "Arange")
+    if dtype == torch.bool:
+        refuse("Arange of bool")
+    run[op.outputId] = places * run.number(op.step, dtype) + run.number(op.start, dtype)
+
+
+def _dequantize(run: Run, op: Any, _: NodeT) -> None:
+    """int4 * scale in float16; symmetric. Groups follow from the shapes: all other fields are not read.
+
+    The scales have the rank of the operand, and each size divides that of the operand ("scale tensor with
+    groups support"). MPSGraph has this from macOS 15 and iOS 18 on, and before the runtime stops.
+    """
+    x, scales = run.int4(op.input1Id), run[op.scalesId]
+    floats("scales", scales)
+    if x.dim() != scales.dim() or any(a % b for a, b in zip(x.shape, scales.shape, strict=True)):
+        refuse(f"scales of shape {list(scales.shape)} for a weight of shape {list(x.shape)}")
+    other = scales.dtype != torch.float16
+    run.unspecified.settle("scales", lambda: other, "scales that are not float16")
+    for dim, (size, count) in enumerate(zip(x.shape, scales.shape, strict=True)):
+        if 1 < count < size:
+            scales = scales.repeat_interleave(size // count, dim)
+    run[op.outputId] = (x.float() * scales.float()).to(torch.float16)
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    "Full": _full,
+    "FullLike": _full_like,
+    "Arange": _arange,
+    "DequantizePerChannelGroup": _dequantize,
+}

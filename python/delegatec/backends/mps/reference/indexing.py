@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups and updates by index (the runtime's IndexingOps)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.mps_graph import NodeT
+
+from delegatec.backends.mps.dtypes import INTEGERS, short_name
+from delegatec.backends.mps.reference.run import (
+    Run,
+    Semantics,
+    axis,
+    ints,
+    one_dtype,
+    present,
+    refuse,
+    unsigned_axis,
+)
+
+Tensor = torch.Tensor
+
+
+def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
+    """`gatherWithUpdatesTensor`: the dimensions of the index take the place of the dimension."""
+    size = x.shape[dim]
+    shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
+    run.check_size(shape, what)
+    outside = (index < 0) | (index >= size)
+    choice = run.unspecified.settle("reads", lambda: outside, f"{what} out of range")
+    inside = index % size if choice == "wrap" else index.clamp(0, size - 1)
+    result = x.index_select(dim, inside.reshape(-1)).reshape(shape)
+    if choice == "zero":
+        mask = outside.reshape(*index.shape, *(1,) * (x.dim() - dim - 1))
+        result = torch.where(mask, torch.zeros((), dtype=x.dtype, device=x.device), result)
+    return result
+
+
+def _int32(run: Run, index: Tensor, what: str) -> Tensor:
+    return run.cast(index, torch.int32, f"an index of {what}")
+
+
+def _index_select(run: Run, op: Any, _: NodeT) -> None:
+    x, index = run[op.input1Id], _int32(run, run[op.indexId], "IndexSelect")
+    dim = unsigned_axis(run, op.dim, x.dim(), "IndexSelect")
+    run[op.outputId] = _look_up(run, x, dim, index, "IndexSelect")
+
+
+def _embedding(run: Run, op: Any, _: NodeT) -> None:
+    """Rows whose index is `padding_idx` become zeros, unless that is -1."""
+    weight, indices = run[op.input1Id], run[op.input2Id]
+    if weight.dim() < 1:
+        refuse("Embedding of a weight of no dimensions")
+    rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
+    if op.paddingIdx != -1:
+        padding = run.number(op.paddingIdx, indices.dtype)
+        # The condition has one dimension more than the indices, whatever the rows have.
+        if weight.dim() != 2:
+            refuse(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
+        rows = torch.where((indices != padding).unsqueeze(-1), rows, torch.zeros_like(rows))
+    run[op.outputId] = rows
+
+
+def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
+    """The one index that is given, with its axis; MPSGraph gets it in the dtype it has."""
+    given = [(place, id) for place, id in enumerate(present(op.indicesId, "indices")) if id != -1]
+    if len(given) != 1:
+        refuse(f"{what} with {len(given)} indices")
+    place, id = given[0]
+    index = run[id]
+    if index.dtype not in INTEGERS:
+        refuse(f"{what} with an index of {short_name(index.dtype)}")
+    other = index.dtype != torch.int32
+    run.unspecified.settle("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
+    return axis(place, rank, what), index.long()
+
+
+def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
+    x = run[op.input1Id]
+    run[op.outputId] = _look_up(run, x, *_one_index(run, op, x.dim(), "IndexTensor"), "IndexTensor")
+
+
+def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
+    """Places to write to; `size` stands for nowhere."""
+    outside = (index < 0) | (index >= size)
+    choice = run.unspecified.settle("writes", lambda: outside, f"{what} out of range")
+    if choice == "wrap":
+        return index % size
+    return index.clamp(0, size - 1) if choice == "nearest" else torch.where(outside, size, index)
+
+
+def _update(run: Run, data: Tensor, dim: int, index: Tensor, source: Tensor, what: str) -> Tensor:
+    """Writes along a dimension, one element for each of the index, whose shape is that of the source."""
+    targets = _targets(run, index, data.shape[dim], what)
+    ordered = targets.sort(dim).values
+    repeated = (ordered.diff(dim=dim) == 0) & (ordered.narrow(dim, 1, index.shape[dim] - 1) < data.shape[dim])
+    choice = run.unspecified.settle("duplicates", lambda: repeated, f"{what} twice to one element")
+    if choice == "first":
+        targets, source = targets.flip(dim), source.flip(dim)
+    room = torch.cat([data, data.narrow(dim, 0, 1)], dim)
+    return room.scatter(dim, targets, source).narrow(dim, 0, data.shape[dim])
+
+
+def _index_put(run: Run, op: Any, _: NodeT) -> None:
+    """Writes slices. There is no way to add: `accumulate` is not in the format."""
+    data, update = run[op.input1Id], run[op.valuesId]
+    dim, index = _one_index(run, op, data.dim(), "IndexPut")
+    one_dtype(data, update)
+    wanted = [*data.shape[:dim], *index.shape, *data.shape[dim + 1 :]]
+    shape = ints(op.valuesShape)
+    run.check_size(wanted, "IndexPut")
+    if shape:
+        sizes = [1] * (len(shape) - update.dim()) + list(update.shape)
+        if len(sizes) != len(shape) or any(a not in (1, b) for a, b in zip(sizes, shape, strict=True)):
+            refuse(f"values of shape {list(update.shape)} for {shape}")
+    if (shape or list(update.shape)) != wanted:
+        refuse(f"IndexPut of values of shape {shape or list(update.shape)}, where {wanted} is written")
+    flat = [*data.shape[:dim], index.numel(), *data.shape[dim + 1 :]]
+    source = update.expand(wanted).reshape(flat)
+    places = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
+    run[op.outputId] = _update(run, data, dim, places, source, "IndexPut")
+
+
+def _scatter(run: Run, op: Any, _: NodeT) -> None:
+    """`scatterAlongAxis`: index and updates have one shape, that of the data but along the axis."""
+    data, source, index = run[op.input1Id], run[op.srcId], run[op.idxId]
+    one_dtype(data, source)
+    if index.dtype not in (torch.int32, torch.int64):
+        refuse(f"Scatter with an index of {short_name(index.dtype)}")
+    dim = axis(op.dim, data.dim(), "Scatter")
+    wanted = [*data.shape[:dim], *index.shape[dim : dim + 1], *data.shape[dim + 1 :]]
+    if list(index.shape) != wanted or source.shape != index.shape:
+        shapes = f"{list(source.shape)} at {list(index.shape)}"
+        refuse(f"Scatter into shape {list(data.shape)} along {dim} of shapes {shapes}")
+    run[op.outputId] = _update(run, data, dim, index.long(), source, "Scatter")
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    "IndexSelect": _index_select,
+    "Embedding": _embedding,
+    "IndexTensor": _index_tensor,
+    "IndexPut": _index_put,
+    "Scatter": _scatter,
+}

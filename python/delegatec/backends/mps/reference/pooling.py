@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling in two dimensions (the runtime's PoolingOps).
+
+Average pooling does not read `ceil_mode`. That of max pooling is MPSGraph's, which rounds up where it divides
+by the stride, and unlike ATen keeps a last window that lies in the padding alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.mps_graph import NodeT
+from torch.nn import functional
+
+from delegatec.backends.mps.reference.convolution import check_window
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, refuse, wide
+
+Tensor = torch.Tensor
+Pair = tuple[int, int]
+
+
+class _Windows:
+    """Places of the windows of a pooling.
+
+    Attributes:
+        kernel, stride, dilation: of height and width.
+        pad: to add to the operand: left, right, top, bottom. What the last window does not reach is cut off.
+        shape: of the result: height and width.
+    """
+
+    def __init__(self, run: Run, x: Tensor, op: Any, up: bool) -> None:
+        if x.dim() != 4:
+            refuse(f"pooling of rank {x.dim()}")
+        self.kernel: Pair = (op.kernelHeight, op.kernelWidth)
+        self.stride: Pair = (op.strideHeight, op.strideWidth)
+        self.dilation: Pair = (op.dilationHeight, op.dilationWidth)
+        left, right, top, bottom = check_window(run, x, self.kernel, self.stride, self.dilation, op)
+        height, extra_height = self._fit(x.shape[2] + top + bottom, 0, up)
+        width, extra_width = self._fit(x.shape[3] + left + right, 1, up)
+        self.pad = (left, right + extra_width, top, bottom + extra_height)
+        self.shape = (height, width)
+
+    def _fit(self, size: int, place: int, up: bool) -> Pair:
+        """How many windows there are, and how far the last one reaches out."""
+        reach = (self.kernel[place] - 1) * self.dilation[place] + 1
+        steps = (size - reach) / self.stride[place]
+        count = (math.ceil(steps) if up else math.floor(steps)) + 1
+        return count, (count - 1) * self.stride[place] + reach - size
+
+
+def _sums(windows: _Windows, padded: Tensor) -> Tensor:
+    channels = padded.shape[1]
+    ones = torch.ones(channels, 1, *windows.kernel, device=padded.device)
+    return functional.conv2d(padded, ones, None, windows.stride, 0, windows.dilation, channels)
+
+
+def _inside(windows: _Windows, x: Tensor, border: float) -> Tensor:
+    """How many elements of each window count, those of the border as `border`: (1, 1, height, width)."""
+    ones = torch.ones(1, 1, *x.shape[2:], device=x.device)
+    return _sums(windows, functional.pad(ones, windows.pad, value=border))
+
+
+def _max_pool(run: Run, op: Any, _: NodeT) -> None:
+    x = run[op.input1Id]
+    dtype = floats("max pooling", x)
+    windows = _Windows(run, x, op, up=op.ceilMode)
+    value = wide(x)
+    missing = value.isnan()
+    if run.unspecified.settle("nan", lambda: missing, "max pooling of NaN") == "other":
+        value = torch.where(missing, -math.inf, value)
+    padded = functional.pad(value, windows.pad, value=-math.inf)
+    last = run.unspecified.ties == "last"
+    if last:
+        padded = padded.flip(2, 3)
+    values, places = functional.max_pool2d(
+        padded, windows.kernel, windows.stride, 0, windows.dilation, return_indices=True
+    )
+    if last:
+        values, places = values.flip(2, 3), padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
+    empty = _inside(windows, x, 0.0) == 0
+    if run.unspecified.settle("windows", lambda: empty, "max pooling of padding alone") == "zero":
+        values = torch.where(empty, 0.0, values)
+    width = padded.shape[3]
+    row, column = places // width - windows.pad[2], places % width - windows.pad[0]
+    run[op.output1Id] = values.to(dtype)
+    run[op.output2Id] = (row * x.shape[3] + column).to(torch.int32)
+
+
+def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
+    """With a divisor, the average over all elements times a float32 factor."""
+    x = run[op.input1Id]
+    dtype = floats("average pooling", x)
+    windows = _Windows(run, x, op, up=False)
+    border = 1.0 if op.divisorOverride or op.countIncludePad else 0.0
+    counts = _inside(windows, x, border)
+    run.unspecified.settle("windows", lambda: counts == 0, "average pooling of padding alone")
+    result = (_sums(windows, functional.pad(wide(x), windows.pad)) / counts).to(dtype)
+    if op.divisorOverride:
+        if dtype != torch.float32:
+            refuse("average pooling in float16 with a divisor")
+        result = result * run.number(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
+    run[op.output1Id] = result
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {"MaxPool2DWithIndices": _max_pool, "AvgPool2D": _avg_pool}

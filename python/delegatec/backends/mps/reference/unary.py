@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operand, element by element (the runtime's UnaryOps and ClampOps; there is no cast in them).
+
+MPSGraph has most functions for floats only: `exp` and others of int32 give zeros, of int64 stop with
+"Function logarithm_i64 was not found in the library" (pytorch/pytorch#78019), as does `floor` (#84995).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.mps_graph import NodeT
+
+from delegatec.backends.mps.dtypes import FLOATS, short_name
+from delegatec.backends.mps.reference.run import Run, Semantics, broadcast, floats, one_dtype, refuse, wide
+
+Tensor = torch.Tensor
+
+
+def _of_floats(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
+    def apply(run: Run, op: Any, _: NodeT) -> None:
+        x = run[op.input1Id]
+        dtype = floats(name, x)
+        result = function(wide(x))
+        run[op.outputId] = result if result.dtype == torch.bool else result.to(dtype)
+
+    return apply
+
+
+def _of_numbers(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
+    def apply(run: Run, op: Any, _: NodeT) -> None:
+        x = run[op.input1Id]
+        if x.dtype == torch.bool:
+            refuse(f"{name} of bool")
+        run[op.outputId] = function(x)
+
+    return apply
+
+
+def _round(run: Run, op: Any, _: NodeT) -> None:
+    x = run[op.input1Id]
+    dtype = floats("Round", x)
+    value = wide(x)
+    half = (value - value.trunc()).abs() == 0.5
+    if run.unspecified.settle("halves", lambda: half, "Round of x.5") == "even":
+        run[op.outputId] = value.round().to(dtype)
+        return
+    rounded = torch.where(half, value.abs().ceil().copysign(value), value.round())
+    run[op.outputId] = rounded.to(dtype)
+
+
+def _logical_not(run: Run, op: Any, _: NodeT) -> None:
+    """`not` keeps the dtype of its operand."""
+    x = run[op.input1Id]
+    run[op.outputId] = (x == 0).to(x.dtype)
+
+
+def _bitwise_not(run: Run, op: Any, _: NodeT) -> None:
+    x = run[op.input1Id]
+    if x.dtype in FLOATS:
+        refuse(f"BitwiseNot of {short_name(x.dtype)}")
+    run[op.outputId] = ~x
+
+
+def pick(run: Run, x: Tensor, other: Tensor, largest: bool, what: str) -> Tensor:
+    """`maximum` or `minimum`. Both operands have one dtype."""
+    choose = torch.maximum if largest else torch.minimum
+    if x.dtype not in FLOATS:
+        return choose(x, other)
+    missing = x.isnan() | other.isnan()
+    if run.unspecified.settle("nan", lambda: missing, f"{what} of NaN") == "nan":
+        return choose(x, other)
+    return (torch.fmax if largest else torch.fmin)(x, other)
+
+
+def _relu(run: Run, op: Any, _: NodeT) -> None:
+    x = run[op.input1Id]
+    if x.dtype == torch.bool:
+        refuse("Relu of bool")
+    run[op.outputId] = pick(run, x, torch.zeros((), dtype=x.dtype, device=x.device), True, "Relu")
+
+
+def _clamp(run: Run, op: Any, node: NodeT) -> None:
+    """The bounds are floats, made constants of the operand's dtype. NaN is a bound like others."""
+    x = run[op.input1Id]
+    low, high = (-math.inf, math.inf) if node.minMax is None else (node.minMax.minValue, node.minMax.maxValue)
+    if (low, high) == (-math.inf, math.inf):
+        return  # The result keeps no value: whoever reads it is refused.
+    if x.dtype == torch.bool:
+        refuse("Clamp of bool")
+    lowest, highest = (run.number(value, x.dtype) for value in (low, high))
+    if low == -math.inf:
+        run[op.outputId] = pick(run, x, highest, False, "Clamp")
+    elif high == math.inf:
+        run[op.outputId] = pick(run, x, lowest, True, "Clamp")
+    else:
+        empty = not low <= high
+        order = run.unspecified.settle("bounds", lambda: empty, f"Clamp to between {low} and {high}")
+        if empty and order == "low":
+            run[op.outputId] = pick(run, pick(run, x, highest, False, "Clamp"), lowest, True, "Clamp")
+        else:
+            run[op.outputId] = pick(run, pick(run, x, lowest, True, "Clamp"), highest, False, "Clamp")
+
+
+def _where(run: Run, op: Any, _: NodeT) -> None:
+    condition, first, second = run[op.input1Id], run[op.input2Id], run[op.input3Id]
+    one_dtype(first, second)
+    broadcast("Where", condition, first, second)
+    run[op.outputId] = torch.where(run.cast(condition, torch.bool, "Where's condition"), first, second)
+
+
+_FLOAT_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "Exp": torch.exp,
+    "Exp2": torch.exp2,
+    "Reciprocal": torch.reciprocal,
+    "Sqrt": torch.sqrt,
+    "Log": torch.log,
+    "Log10": torch.log10,
+    "Log2": torch.log2,
+    "Erf": torch.erf,
+    "Floor": torch.floor,
+    "Ceil": torch.ceil,
+    "Rsqrt": torch.rsqrt,
+    "Sigmoid": torch.sigmoid,
+    "Sin": torch.sin,
+    "Cos": torch.cos,
+    "Tan": torch.tan,
+    "Asin": torch.asin,
+    "Acos": torch.acos,
+    "Atan": torch.atan,
+    "Sinh": torch.sinh,
+    "Cosh": torch.cosh,
+    "Tanh": torch.tanh,
+    "Asinh": torch.asinh,
+    "Acosh": torch.acosh,
+    "Atanh": torch.atanh,
+    "Isnan": torch.isnan,
+    "Isinf": torch.isinf,
+}
+_NUMBER_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "Neg": torch.neg,
+    "Sign": torch.sign,
+    "Abs": torch.abs,
+}
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    **{name: _of_floats(name, function) for name, function in _FLOAT_FUNCTIONS.items()},
+    **{name: _of_numbers(name, function) for name, function in _NUMBER_FUNCTIONS.items()},
+    "Round": _round,
+    "LogicalNot": _logical_not,
+    "BitwiseNot": _bitwise_not,
+    "Relu": _relu,
+    "Clamp": _clamp,
+    "Where": _where,
+}

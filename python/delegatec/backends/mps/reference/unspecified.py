@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MPSGraph does where neither Apple's documentation nor the runtime's source says it.
+
+A blob is right only if its results are the same for every choice. A run takes one choice for each behaviour;
+`variants()` lists the runs that a test compares, and `STRICT` stops wherever a result would depend on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, get_args, get_type_hints
+
+import torch
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+
+@dataclass(frozen=True)
+class Unspecified:
+    """Choices. The first of each is the default: what is documented for like operations, or was measured.
+
+    Attributes:
+        halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides.
+        nan: what Minimum, Clamp, Relu and max pooling give for a NaN: the other operand, or the NaN. MPSGraph
+            has operations that are documented to propagate it besides.
+        ties: which of several equal elements' index max pooling gives.
+        reads: what a look-up gives at an index out of range, negative ones included.
+        writes: what IndexPut and Scatter do at one. (`scatterAlongAxis` is documented to skip it.)
+        duplicates: which of several updates of one element stays.
+        float_casts: an integer made of a float that it cannot hold. NaN becomes 0, or the lowest.
+        integer_casts: an integer made of a wider one that it cannot hold.
+        truth: when a float is true: if it is not zero, or if its integer part is not.
+        quotient: an integer divided by zero.
+        booleans: sum, difference and product of bool: by "not zero", or modulo two.
+        bounds: Clamp to an empty range.
+        windows: max pooling of nothing but padding (average pooling: of no counted element).
+        indices: whether a look-up takes indices that are not int32.
+        axes: whether an axis that MPSGraph declares as unsigned may be negative.
+        scales: whether dequantising takes scales of another dtype than its result.
+        outputs: whether an output may be an input, a constant, or another output.
+    """
+
+    halves: Literal["away", "even", "refuse"] = "away"
+    nan: Literal["other", "nan", "refuse"] = "other"
+    ties: Literal["first", "last", "refuse"] = "first"
+    reads: Literal["refuse", "zero", "nearest", "wrap"] = "refuse"
+    writes: Literal["refuse", "skip", "nearest", "wrap"] = "refuse"
+    duplicates: Literal["last", "first", "refuse"] = "last"
+    float_casts: Literal["saturate", "wrap", "refuse"] = "saturate"
+    integer_casts: Literal["wrap", "saturate", "refuse"] = "wrap"
+    truth: Literal["nonzero", "truncated", "refuse"] = "nonzero"
+    quotient: Literal["zero", "ones", "refuse"] = "zero"
+    booleans: Literal["logical", "modular", "refuse"] = "logical"
+    bounds: Literal["high", "low", "refuse"] = "high"
+    windows: Literal["infinite", "zero", "refuse"] = "infinite"
+    indices: Literal["convert", "refuse"] = "convert"
+    axes: Literal["wrap", "refuse"] = "wrap"
+    scales: Literal["convert", "refuse"] = "convert"
+    outputs: Literal["copy", "refuse"] = "copy"
+
+    def settle(self, behaviour: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
+        """The choice for a behaviour that may occur in an operation.
+
+        Args:
+            behaviour: an attribute.
+            occurs: says whether it does, for the message; is asked only where the choice is to refuse.
+                A tensor without data ("meta") stands for no.
+            what: how a message names what would occur.
+
+        Raises:
+            DelegatecError: DC440 if it occurs and the choice is to refuse.
+        """
+        choice: str = getattr(self, behaviour)
+        if choice == "refuse":
+            found = occurs()
+            if isinstance(found, torch.Tensor):
+                found = not found.is_meta and bool(found.any())
+            if found:
+                raise DelegatecError(
+                    [Diagnostic(code="DC440", message=f"what MPSGraph does is not specified for {what}")]
+                )
+        return choice
+
+
+def _choices(behaviour: str) -> tuple[str, ...]:
+    return get_args(get_type_hints(Unspecified)[behaviour])
+
+
+DEFAULT: Final = Unspecified()
+_REFUSALS: Final[dict[str, Any]] = {field.name: "refuse" for field in fields(Unspecified)}
+STRICT: Final = Unspecified(**_REFUSALS)
+
+
+def variants() -> dict[str, Unspecified]:
+    """One run for each choice that is not the default: "halves=even" -> the choices of that run."""
+    found: dict[str, Unspecified] = {}
+    for field in fields(Unspecified):
+        for choice in _choices(field.name):
+            if choice not in ("refuse", field.default):
+                change: dict[str, Any] = {field.name: choice}
+                found[f"{field.name}={choice}"] = Unspecified(**change)
+    return found
