@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import torch
 from torch._ops import OpOverload
 
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.compile_spec import OPTIONS, precision_of, specs_for
 from delegatec.backends.mps.graph import blob_graph
+from delegatec.backends.mps.operators.table import ROWS
 from delegatec.backends.mps.partitioner import MpsPartitioner
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
@@ -38,8 +38,8 @@ class MpsBackend:
         return specs_for(resolve_options(self.name, self.options, options))
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """`linear`, which is three operations with one reading of the weight as it lies."""
-        return frozenset({torch.ops.aten.linear.default})
+        """What has a lowering that is better than those of its parts."""
+        return frozenset(row.target for row in ROWS.values() if row.whole)
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> MpsPartitioner:
         """See `Backend.partitioner`."""

@@ -13,6 +13,7 @@ from delegatec_schemas import mps_graph as schema
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.mps.constants import tensor_bytes
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.backends.mps.graph_builder import GraphBuilder, Number
 
@@ -172,6 +173,15 @@ class Expression:
         self.builder.emit(Operation.IndexSelect, table)
         return Expression(self.builder, out)
 
+    def pixel_shuffle(self, factor: int) -> Expression:
+        """[N, C * factor^2, H, W] as [N, C, H * factor, W * factor]."""
+        batch, channels, height, width = self.shape
+        shape = (batch, channels // factor**2, height * factor, width * factor)
+        out = self.builder.temporary(shape, self.dtype)
+        table = schema.PixelShuffleT(input1Id=self.id, outputId=out, upscaleFactor=factor)
+        self.builder.emit(Operation.PixelShuffle, table)
+        return Expression(self.builder, out)
+
     # ---- along dimensions --------------------------------------------------------------------------------
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Expression:
@@ -250,6 +260,15 @@ def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | Non
 def constant(builder: GraphBuilder, tensor: torch.Tensor, name: str) -> Expression:
     """A constant that a lowering makes; `name` says what it is if it cannot be converted."""
     return Expression(builder, builder.constant(tensor, lambda: name))
+
+
+def table(builder: GraphBuilder, values: torch.Tensor) -> Expression:
+    """A small constant that a lowering makes, once a graph; integers become int32, as look-ups want them."""
+    values = values if values.is_floating_point() else values.to(torch.int32)
+    key = ("table", values.dtype, values.shape, bytes(tensor_bytes(values)))
+    return Expression(
+        builder, builder.once(key, lambda: builder.constant(values, lambda: "a constant of the lowering"))
+    )
 
 
 def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> Expression:

@@ -132,10 +132,14 @@ class GraphBuilder:
             tensor = self._view.constants[node]
             storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
             if storage not in self._tied:
-                self._tied[storage] = self.constant(tensor, lambda: self._name_of(node))
+                self._tied[storage] = self.constant(tensor, lambda: self.name_of(node))
                 self.constant_names[self._tied[storage]] = node.name
             self._ids[node] = self._tied[storage]
         return self._ids[node]
+
+    def constant_value(self, node: Node) -> torch.Tensor | None:
+        """The tensor that a node stands for, if it is a constant; not to be written to."""
+        return self._view.constants.get(node)
 
     def result(self, node: Node, index: int | None = None) -> int:
         """Adds the value that a node computes.
@@ -270,7 +274,8 @@ class GraphBuilder:
         )
         return len(self._graph.mpsValues) - 1
 
-    def _name_of(self, constant: Node) -> str:
+    def name_of(self, constant: Node) -> str:
+        """What messages call a constant: the model's name for it."""
         program = self._view.program
         for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
             if node is constant:

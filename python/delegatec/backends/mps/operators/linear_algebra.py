@@ -81,6 +81,8 @@ ROWS: Final = (
         ("Permute", "View", "Addmm", "MatMul"),
         _linear,
         (*_RULES, rank_of("weight", (2,), "a single output has no dimension of its own.")),
+        note="reads the weight as it lies",
+        whole=True,
     ),
     *family({"mm": "MatMul", "bmm": "MatMul"}, _matmul, *_RULES),
     OperatorRow(

@@ -42,6 +42,7 @@ class OperatorRow:
         constraints: what a node must satisfy beyond what holds for all (`rules.UNIVERSAL`).
         computes: whether a delegate of such nodes alone is worth its call; false for what only moves data.
         note: what a reader of the table should know.
+        whole: whether the edge program leaves the operator whole for it, which it would take apart.
     """
 
     target: OpOverload
@@ -50,3 +51,4 @@ class OperatorRow:
     constraints: tuple[Constraint, ...] = ()
     computes: bool = True
     note: str = ""
+    whole: bool = False

@@ -11,7 +11,6 @@ from typing import Final
 
 from delegatec_schemas.mps_graph import (
     CatT,
-    ConstantPadT,
     Operation,
     PermuteT,
     PixelShuffleT,
@@ -25,12 +24,11 @@ from delegatec_schemas.mps_graph import (
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.dtypes import NUMBERS
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import CONTIGUOUS, argument, rank_of, read_results, result_dtypes
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, rank_of, read_results
 from delegatec.backends.mps.operators.slices import slice_bounds
 from delegatec.edge.arguments import bind
 
@@ -179,15 +177,6 @@ def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.PixelShuffle, table)
 
 
-def _pad(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    value = b.number(bound["value"], dtype_of(node))
-    table = ConstantPadT(
-        input1Id=b.of(bound["self"]), outputId=b.result(node), pad=list(bound["pad"]), value=value
-    )
-    b.emit(Operation.ConstantPadND, table)
-
-
 def _mixed_ranks(node: Node, _: Precision) -> str | None:
     ranks = sorted({len(shape_of(tensor)) for tensor in bind(node)["tensors"]})
     return f"tensors of ranks {ranks}" if len(ranks) > 1 else None
@@ -228,17 +217,5 @@ ROWS: Final = (
         "PixelShuffle",
         _pixel_shuffle,
         rank_of("self", (3, 4), "the format folds channels into one plane."),
-    ),
-    _row(
-        "constant_pad_nd",
-        "ConstantPadND",
-        _pad,
-        result_dtypes(NUMBERS, "MPSGraph does not pad bool.", "convert to int32"),
-        argument(
-            "pad",
-            lambda pad: len(pad) in (2, 4, 6) and min(pad) >= 0,
-            "One to three dimensions are padded, by no negative number: the runtime stops at others.",
-            "slice for a negative padding",
-        ),
     ),
 )

@@ -16,6 +16,7 @@ from torch.fx import Node
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.operators import (
     activation,
+    adaptive_pooling,
     binary,
     convolution,
     creation,
@@ -24,6 +25,7 @@ from delegatec.backends.mps.operators import (
     linear_algebra,
     normalization,
     ordering,
+    padding,
     pooling,
     reduction,
     selection,
@@ -41,7 +43,8 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Matrix products": linear_algebra.ROWS,
     "Convolution": convolution.ROWS,
     "Normalisation": normalization.ROWS,
-    "Pooling": pooling.ROWS,
+    "Pooling": (*pooling.ROWS, *adaptive_pooling.ROWS),
+    "Padding": padding.ROWS,
     "Reduction": reduction.ROWS,
     "Extrema with their positions": extrema.ROWS,
     "Order and running sums": ordering.ROWS,
