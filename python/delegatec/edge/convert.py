@@ -22,6 +22,7 @@ from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.empty_operands import remove_empty_operands
+from delegatec.edge.passes.fold_casts import fold_casts
 from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.fuse_movement import fuse_movement
@@ -47,6 +48,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     remove_empty_operands,
     index_to_view,
     resolve_constant_indices,
+    fold_casts,
     fold_padding,
     fuse_movement,
     eliminate_common,

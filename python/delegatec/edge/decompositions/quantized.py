@@ -7,7 +7,7 @@ A quantised model so runs anywhere, with its numbers; what makes it fast is a de
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, overload
 
 import torch
 
@@ -23,8 +23,9 @@ quantized = torch.ops.quantized_decomposed
 def _quantize(
     x: Tensor, scale: float | Tensor, zero_point: int | Tensor, low: int, high: int, dtype: torch.dtype
 ) -> Tensor:
-    x = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
-    return torch.clamp(torch.round(x * (1.0 / scale)) + zero_point, low, high).to(dtype)
+    x = x.to(torch.float32)
+    inverse = _single(scale).reciprocal() if isinstance(scale, Tensor) else 1.0 / scale
+    return torch.clamp(torch.round(x * inverse) + _single(zero_point), low, high).to(dtype)
 
 
 def _dequantize(
@@ -38,7 +39,22 @@ def _dequantize(
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     x = x.to(out_dtype or torch.float32)
-    return (x if zero_point is None else x - zero_point) * scale
+    return (x if zero_point is None else x - _single(zero_point)) * _single(scale)
+
+
+@overload
+def _single(parameter: Tensor) -> Tensor: ...
+@overload
+def _single(parameter: float) -> float: ...
+
+
+def _single(parameter: float | Tensor) -> float | Tensor:
+    """A parameter in float32.
+
+    Those that are chosen at run time are declared as float64 and int64, and were computed in float32. A level
+    may differ from eager's by one where its place between two levels is as close as float32 gets.
+    """
+    return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 
 
 def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -70,6 +86,93 @@ def _dequantize_per_channel(
     return result.to(out_dtype or torch.float32)
 
 
+def _of_groups(values: Tensor, x: Tensor) -> Tensor:
+    """Values of groups of columns of a matrix, in a shape that broadcasts along what `_groups` gives."""
+    return values.reshape(x.shape[0], -1, 1)
+
+
+def _groups(x: Tensor, scales: Tensor, group: int) -> Tensor:
+    """A matrix with its columns in groups: [rows, groups, columns of a group]."""
+    # one group may be said to be larger than the matrix
+    group = x.shape[-1] if group > x.shape[-1] and scales.shape[-1] == 1 else group
+    return x.reshape(x.shape[0], -1, group)
+
+
+def _quantize_per_channel_group(
+    x: Tensor, scales: Tensor, zero_points: Tensor, low: int, high: int, dtype: torch.dtype, group: int = 128
+) -> Tensor:
+    levels = _groups(x, scales, group) * _of_groups(scales, x).reciprocal() + _of_groups(zero_points, x)
+    return torch.clamp(torch.round(levels), low, high).to(dtype).reshape(x.shape)
+
+
+def _dequantize_per_channel_group(
+    x: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    low: int,
+    high: int,
+    dtype: torch.dtype,
+    group: int = 128,
+    output_dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    levels = _groups(x, scales, group).to(scales.dtype)
+    if zero_points is not None:
+        levels = levels - _of_groups(zero_points, x)
+    return (levels * _of_groups(scales, x)).reshape(x.shape).to(output_dtype)
+
+
+def _quantize_per_token(
+    x: Tensor, scales: Tensor, zero_points: Tensor, low: int, high: int, dtype: torch.dtype
+) -> Tensor:
+    levels = torch.round(x.to(torch.float32) / _single(scales) + _single(zero_points))
+    return torch.clamp(levels, low, high).to(dtype)
+
+
+def _dequantize_per_token(
+    x: Tensor,
+    scales: Tensor,
+    zero_points: Tensor,
+    low: int,
+    high: int,
+    dtype: torch.dtype,
+    output_dtype: torch.dtype,
+) -> Tensor:
+    return ((x.to(torch.float32) - _single(zero_points)) * _single(scales)).to(output_dtype)
+
+
+def _choose_per_token(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    largest = torch.amax(torch.abs(x), dim=-1, keepdim=True).to(torch.float32)
+    scales = torch.clamp(largest, min=1e-5) / 127
+    return scales.to(torch.float64), torch.zeros_like(scales, dtype=torch.int64)
+
+
+def _choose_per_token_asymmetric(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Of int8, whatever the dtype that is asked for."""
+    low, high = -128, 127
+    least = torch.clamp(torch.amin(x, dim=-1, keepdim=True), max=0)
+    largest = torch.clamp(torch.amax(x, dim=-1, keepdim=True), min=0)
+    scale = torch.clamp((largest - least) / float(high - low), min=torch.finfo(torch.float32).eps)
+    below, above = least / scale, largest / scale
+    # The end of the range whose error is smaller stays exact.
+    zero_point = torch.where((low + below) + (high + above) > 0, low - below, high - above)
+    return scale.to(torch.float64), torch.round(torch.clamp(zero_point, low, high)).to(torch.int64)
+
+
+def _choose(x: Tensor, low: int, high: int, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    least, largest = torch.clamp(torch.amin(x), max=0), torch.clamp(torch.amax(x), min=0)
+    scale = torch.clamp((largest - least) / float(high - low), min=eps).to(torch.float32)
+    zero_point = torch.clamp(low - torch.round(least / scale), low, high)
+    return scale.reshape(1).to(torch.float64), zero_point.reshape(1).to(torch.int64)
+
+
+def _choose_symmetric(
+    x: Tensor, low: int, high: int, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    scale = torch.clamp(torch.amax(torch.abs(x)) / (float(high - low) / 2), min=eps)
+    zero_point = torch.full([1], 128 if dtype == torch.uint8 else 0, dtype=torch.int64)
+    return scale.to(torch.float32).reshape(1).to(torch.float64), zero_point
+
+
 FUNCTIONS: Final[FunctionTable] = {
     **dict.fromkeys(
         (
@@ -87,6 +190,16 @@ FUNCTIONS: Final[FunctionTable] = {
         ),
         _dequantize,
     ),
+    quantized.convert_element_type.no_fuse: lambda x, dtype: x.to(dtype),
     quantized.quantize_per_channel.default: _quantize_per_channel,
     quantized.dequantize_per_channel.default: _dequantize_per_channel,
+    quantized.quantize_per_channel_group.default: _quantize_per_channel_group,
+    quantized.dequantize_per_channel_group.default: _dequantize_per_channel_group,
+    quantized.choose_qparams.tensor: _choose,
+    quantized.choose_qparams_symmetric.tensor: _choose_symmetric,
+    quantized.choose_qparams_per_token.default: _choose_per_token,
+    quantized.choose_qparams_per_token_asymmetric.default: _choose_per_token_asymmetric,
+    quantized._choose_qparams_per_token_asymmetric_impl.default: _choose_per_token_asymmetric,
+    quantized.quantize_per_token.default: _quantize_per_token,
+    quantized.dequantize_per_token.default: _dequantize_per_token,
 }

@@ -15,6 +15,11 @@ quantized = torch.ops.quantized_decomposed
 X = torch.tensor([[-9.0, -0.51, 0.25, 0.75], [0.0, 0.03, 1.25, 9.0]])
 INT8 = (-128, 127, torch.int8)
 LEVELS = torch.arange(-4, 4, dtype=torch.int8).view(2, 4)
+WIDE = torch.randn(5, 64, generator=torch.Generator().manual_seed(0))
+ROWS = torch.arange(-8, 8, dtype=torch.int8).repeat(5, 4)
+GROUPS = torch.arange(1, 11).view(5, 2) / 8
+GROUP_ZEROS = torch.tensor([[0, 1], [-1, 2], [3, 0], [0, -4], [5, 6]], dtype=torch.int32)
+INT4 = (-8, 7, torch.int8)
 SCALES, ZEROS = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0, 1, -2, 3])
 
 
@@ -29,6 +34,26 @@ SCALES, ZEROS = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0, 1, -2, 3])
         (lambda x: quantized.quantize_per_channel(x, SCALES, ZEROS, 1, *INT8), X),
         (lambda x: quantized.dequantize_per_channel(x, SCALES, ZEROS, 1, *INT8), LEVELS),
         (lambda x: quantized.dequantize_per_channel(x, SCALES[:2], None, 0, *INT8), LEVELS),
+        (lambda x: quantized.quantize_per_channel_group(x, GROUPS, GROUP_ZEROS, *INT4, 32), WIDE),
+        (
+            lambda x: quantized.dequantize_per_channel_group(
+                x, GROUPS, GROUP_ZEROS, *INT4, 32, torch.float32
+            ),
+            ROWS,
+        ),
+        (
+            lambda x: quantized.dequantize_per_channel_group(
+                x, GROUPS.half(), None, *INT4, 32, torch.float16
+            ),
+            ROWS,
+        ),
+        (
+            lambda x: quantized.dequantize_per_channel_group(
+                x, GROUPS[:, :1], None, *INT4, 256, torch.float32
+            ),
+            ROWS,
+        ),
+        (lambda x: quantized.convert_element_type.no_fuse(x, torch.float64), X),
     ],
 )
 def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
@@ -37,3 +62,67 @@ def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     expected = function(x)
     assert len(expected.unique()) > 3
     assert_computes(program, expected, x)
+
+
+def _static(x: Tensor) -> Tensor:
+    levels = quantized.quantize_per_tensor(x, 0.05, 128, 0, 255, torch.uint8)
+    return quantized.dequantize_per_tensor(levels, 0.05, 128, 0, 255, torch.uint8)
+
+
+def _chosen(x: Tensor) -> Tensor:
+    scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
+    levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    return quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+
+
+def _chosen_symmetric(x: Tensor) -> Tensor:
+    scale, zero = quantized.choose_qparams_symmetric(x, -128, 127, 1e-5, torch.int8)
+    levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    return quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+
+
+def _of_tokens(choose: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        scales, zeros = choose(x, torch.int8)
+        levels = quantized.quantize_per_token(x, scales, zeros, *INT8)
+        return quantized.dequantize_per_token(levels, scales, zeros, *INT8, torch.float32)
+
+    return function
+
+
+@pytest.mark.parametrize("x", [WIDE, WIDE.abs(), -WIDE.abs(), WIDE * 1e-9, torch.zeros(2, 3)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        _static,
+        _chosen,
+        _chosen_symmetric,
+        _of_tokens(quantized.choose_qparams_per_token),
+        _of_tokens(quantized.choose_qparams_per_token_asymmetric),
+    ],
+)
+def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """No level leaves float32: neither uint8 nor float64 is left, which delegates do not have."""
+    program = edge(function, x)
+    assert {node.meta["val"].dtype for node in program.graph.nodes if node.op == "call_function"} <= {
+        torch.float32,
+        torch.bool,
+    }
+    assert_computes(program, function(x), x)
+
+
+def test_quantised_weights_are_not_unfolded() -> None:
+    class Linear(torch.nn.Module):
+        weight: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.arange(4096).view(64, 64).to(torch.int8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            each = torch.arange(1, 65) / 64
+            return x @ quantized.dequantize_per_channel(self.weight, each, None, 0, *INT8).T
+
+    program = edge(Linear(), WIDE)
+    assert {value.dtype for value in program.constants.values() if value.numel() == 4096} == {torch.int8}
+    assert_computes(program, Linear()(WIDE), WIDE, atol=1e-3)

@@ -20,6 +20,10 @@ aten = torch.ops.aten
 # only if it takes the place of constants that are larger still.
 _SMALL: Final = 64 * 1024
 
+# Quantised weights are small on purpose: what makes floating point of more of them than this is not folded.
+_FEW: Final = 1024
+_LEVELS: Final = frozenset({torch.int8, torch.uint8})
+
 # They move elements at no cost, or at less than a copy of the constant would.
 _MOVEMENT: Final = frozenset(
     {aten.view.default, aten.permute.default, aten.unsqueeze.default, aten.squeeze.dims, aten.expand.default}
@@ -66,10 +70,16 @@ def _evaluate(program: EdgeProgram, node: Node) -> torch.Tensor:
 
 
 def _is_worth(program: EdgeProgram, node: Node) -> bool:
-    size = node.meta["val"].nbytes
-    if size <= _SMALL:
+    value = node.meta["val"]
+    size = value.nbytes
+    if size <= _SMALL and not (_dequantizes(node) and value.numel() > _FEW):
         return True
     freed = sum(
         program.constants[operand.name].nbytes for operand in node.all_input_nodes if len(operand.users) == 1
     )
     return node.target not in _MOVEMENT and size < freed
+
+
+def _dequantizes(node: Node) -> bool:
+    sources = {operand.meta["val"].dtype for operand in node.all_input_nodes}
+    return bool(sources & _LEVELS) and node.meta["val"].dtype.is_floating_point
