@@ -21,6 +21,7 @@ from delegatec.backends.mps.constants import (
     to_float16,
 )
 from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.backends.mps.ranges import Ranges
 from delegatec.delegation import Part
 from delegatec.delegation.mapping import DelegateMappingBuilder
 from delegatec.delegation.view import PartitionView
@@ -44,6 +45,7 @@ class GraphBuilder:
         problems: DC406 for each constant that cannot be converted.
         debug_map: index of each operation -> handle of the node it stands for.
         constant_names: id of a constant -> the placeholder whose value it is.
+        ranges: what is known of values of the program.
     """
 
     def __init__(self, view: PartitionView, precision: Precision) -> None:
@@ -51,6 +53,7 @@ class GraphBuilder:
         self.debug_map = DelegateMappingBuilder()
         self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
+        self.ranges = Ranges(view.constants)
         self._view = view
         self._precision = precision
         self._graph = schema.GraphT(

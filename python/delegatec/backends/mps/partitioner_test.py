@@ -17,6 +17,7 @@ from delegatec.edge import to_edge
 
 IMAGE = torch.rand(1, 2, 6, 6)
 X = torch.rand(3, 4)
+BIG = torch.rand(1 << 20)
 
 
 class Call(torch.nn.Module):
@@ -46,7 +47,8 @@ REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str,
         "65537 output channels",
     ),
     ("large pad", lambda x: F.pad(x, (1, 1), value=2**25 + 1), (torch.arange(4),), "fp32", "argument", "is"),
-    ("two indices", lambda x, i: x[i, i], (X, torch.tensor([0, 1])), "fp32", "argument", "indices"),
+    ("sums at many places", lambda x: x.put(torch.arange(9) % 2, x.view(-1)[:9], True), (BIG,), "fp32",
+     "accumulate", "9437184 pairs"),
     ("large fill", lambda x: x.clamp(max=2**30 + 1), (torch.arange(4),), "fp32", "argument", "max is"),
     ("layer norm's statistics", lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[2], (X,), "fp32",
      "result", "its result 2 is read"),

@@ -1,102 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look-ups.
 
-Indices are not checked at run time: a negative one, or one out of range, gives an undefined value.
+Indices are not checked at run time: one that is out of range gives an undefined value.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-import torch
-from delegatec_schemas.mps_graph import EmbeddingT, IndexSelectT, IndexTensorT, Operation, ScatterT
+from delegatec_schemas.mps_graph import EmbeddingT, IndexTensorT, Operation
 from torch.fx import Node
 
+from delegatec.backends.mps.expression import Expression, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
-from delegatec.backends.mps.operators.family import overload
-from delegatec.backends.mps.operators.row import OperatorRow
+from delegatec.backends.mps.operators.addressing import Indexing, Lines
+from delegatec.backends.mps.operators.arguments import positive, shape_of
+from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.places import INDICES, moved, positions, ranked, weighted
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import argument, rank_of
-from delegatec.backends.mps.operators.slices import slice_bounds
 from delegatec.edge.arguments import bind
-
-_INDICES: Final = frozenset({torch.int32, torch.int64})
 
 
 def _embedding(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    # padding_idx matters to gradients only, but the runtime would put zeros in the place of that row.
-    table = EmbeddingT(
-        input1Id=b.of(bound["weight"]),
-        input2Id=b.of(bound["indices"]),
-        outputId=b.result(node),
-        paddingIdx=-1,
-    )
-    b.emit(Operation.Embedding, table)
+    index = ranked(operand(b, bound["indices"]))
+
+    def look_up(weight: Expression) -> Expression:
+        out = b.temporary((*index.shape, *weight.shape[1:]), weight.dtype)
+        # padding_idx matters to gradients only, but the runtime would put zeros in the place of that row.
+        table = EmbeddingT(input1Id=weight.id, input2Id=index.id, outputId=out, paddingIdx=-1)
+        b.emit(Operation.Embedding, table)
+        return Expression(b, out)
+
+    weight = bound["weight"]
+    moved(b, [weight], [operand(b, weight)], look_up).view(*shape_of(node)).bind(node)
 
 
 def _index_select(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    dim = positive(bound["dim"], len(shape_of(bound["self"])))
-    table = IndexSelectT(
-        input1Id=b.of(bound["self"]), outputId=b.result(node), dim=dim, indexId=b.of(bound["index"])
-    )
-    b.emit(Operation.IndexSelect, table)
+    source = bound["self"]
+    dim, index = positive(bound["dim"], len(shape_of(node))), ranked(operand(b, bound["index"]))
+    moved(b, [source], [operand(b, source)], lambda x: x.index_select(dim, index)).bind(node)
 
 
 def _index(b: GraphBuilder, node: Node) -> None:
+    source = bind(node)["self"]
+    place = Indexing(b, source, bind(node)["indices"])
+
+    def look_up(x: Expression) -> Expression:
+        if not place.single:
+            return place.of(x).index_select(place.axis, place.index)
+        shape = (*x.shape[: place.axis], *place.index.shape, *x.shape[place.axis + 1 :])
+        out = b.temporary(shape, x.dtype)
+        indices = [-1] * place.axis + [place.index.id]
+        b.emit(Operation.IndexTensor, IndexTensorT(input1Id=x.id, indicesId=indices, outputId=out))
+        return Expression(b, out)
+
+    moved(b, [source], [operand(b, source)], look_up).view(*shape_of(node)).bind(node)
+
+
+def _gather(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    source = b.of(bound["self"])
-    # MPSGraph gathers by int32, and this operation, unlike IndexSelect, does not convert.
-    indices = [-1 if index is None else b.operand(index, torch.int32) for index in bound["indices"]]
-    b.emit(Operation.IndexTensor, IndexTensorT(input1Id=source, indicesId=indices, outputId=b.result(node)))
+    source = bound["self"]
+    place = Lines(b, source, bound["dim"], bound["index"])
+
+    def look_up(x: Expression) -> Expression:
+        return x.view(*place.shape).index_select(place.axis, place.index)
+
+    moved(b, [source], [operand(b, source)], look_up).view(*shape_of(node)).bind(node)
 
 
-def _slice_scatter(b: GraphBuilder, node: Node) -> None:
+def _flip(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    source, update = bound["self"], bound["src"]
-    dim = positive(bound["dim"], len(shape_of(source)))
-    start, end, step = slice_bounds(bound, shape_of(source)[dim])
-    along = [1] * len(shape_of(source))
-    along[dim] = -1
-    positions = torch.arange(start, end, step, dtype=torch.int32).view(along).expand(shape_of(update))
-    table = ScatterT(
-        input1Id=b.of(source),
-        outputId=b.result(node),
-        dim=dim,
-        idxId=b.constant(positions, lambda: "positions"),
-        srcId=b.operand(update, dtype_of(source)),
-    )
-    b.emit(Operation.Scatter, table)
+    source = bound["self"]
+    shape = shape_of(source)
+
+    def turned(x: Expression) -> Expression:
+        for dim in sorted(positive(dim, len(shape)) for dim in bound["dims"]):
+            if shape[dim] > 1:
+                x = x.index_select(dim, positions(b, shape[dim], start=shape[dim] - 1, step=-1))
+        return x
+
+    moved(b, [source], [operand(b, source)], turned).bind(node)
 
 
-def _is_one_tensor(indices: Any) -> bool:
+def _unfold(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source, size, step = bound["self"], bound["size"], bound["step"]
+    shape = shape_of(source)
+    dim = positive(bound["dimension"], len(shape))
+    count = shape_of(node)[dim]
+
+    def windows(x: Expression) -> Expression:
+        if size == step:  # They lie side by side.
+            whole = x.slice(dim, 0, count * size)
+            return whole.view(*shape[:dim], count, size, *shape[dim + 1 :])
+        index = weighted([positions(b, count, 1), positions(b, size)], [step, 1])
+        return x.index_select(dim, index)
+
+    order = [d for d in range(len(shape) + 1) if d != dim + 1] + [dim + 1]
+    moved(b, [source], [operand(b, source)], windows).permute(*order).bind(node)
+
+
+def _as_strided(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source, sizes = bound["self"], shape_of(node)
+    parts = [positions(b, size, len(sizes) - 1 - dim) for dim, size in enumerate(sizes)]
+    strides = list(bound["stride"])
+    parts.append(positions(b, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0))
+    index = weighted(parts, [*strides, 1])
+
+    def look_up(x: Expression) -> Expression:
+        return x.view(math.prod(x.shape)).index_select(0, index)
+
+    moved(b, [source], [operand(b, source)], look_up).view(*sizes).bind(node)
+
+
+def _are_indices(indices: Any) -> bool:
     given = [index for index in indices if index is not None]
-    return len(given) == 1 and given[0].meta["val"].dtype in _INDICES
+    return bool(given) and all(index.meta["val"].dtype in INDICES for index in given)
 
 
 _HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
 
+
+def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
+    return OperatorRow(overload(name), tuple(operations.split()), lower, constraints, note=note)
+
+
+_LOOK_UP: Final = "View IndexSelect Mul Add"
+_EXACT: Final = "integers that may be beyond 2^24 in parts that float32 holds, in which MPSGraph moves them"
+
 ROWS: Final = (
-    OperatorRow(
-        overload("embedding"),
-        ("Embedding",),
+    _row(
+        "embedding",
+        "Embedding",
         _embedding,
         note="padding_idx is left out, as it does not matter to the result",
     ),
-    OperatorRow(overload("index_select"), ("IndexSelect",), _index_select, (_HAS_AXIS,)),
-    OperatorRow(
-        overload("index.Tensor"),
-        ("IndexTensor", "Cast"),
+    _row("index_select", "IndexSelect", _index_select, _HAS_AXIS, note=_EXACT),
+    _row(
+        "index.Tensor",
+        f"IndexTensor Permute Lt Where {_LOOK_UP}",
         _index,
-        (
-            _HAS_AXIS,
-            argument(
-                "indices",
-                _is_one_tensor,
-                "One index, of int32 or int64: the runtime stops at several, and at masks.",
-            ),
+        _HAS_AXIS,
+        argument(
+            "indices",
+            _are_indices,
+            "Indices are int32 or int64: how many elements a mask picks is not known before.",
+            "torch.where for masks",
         ),
+        note=f"one index by IndexTensor, several as positions in a View; {_EXACT}",
     ),
-    OperatorRow(overload("slice_scatter"), ("Scatter",), _slice_scatter, (_HAS_AXIS,)),
+    _row("gather", f"{_LOOK_UP} Expand", _gather, note=f"by positions in a View; {_EXACT}"),
+    _row("flip", "IndexSelect", _flip),
+    _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, _HAS_AXIS),
+    _row("as_strided", _LOOK_UP, _as_strided, note="the operand is dense"),
 )

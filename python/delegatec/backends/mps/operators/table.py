@@ -28,6 +28,7 @@ from delegatec.backends.mps.operators import (
     padding,
     pooling,
     reduction,
+    scattering,
     selection,
     shape,
     unary,
@@ -49,6 +50,7 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Extrema with their positions": extrema.ROWS,
     "Order and running sums": ordering.ROWS,
     "Look-up": indexing.ROWS,
+    "Replacement": scattering.ROWS,
     "Shape": shape.ROWS,
     "Creation and conversion": creation.ROWS,
 }
