@@ -43,6 +43,8 @@ class GraphBuilder:
 
     Attributes:
         problems: DC406 for each constant that cannot be converted.
+        unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
+            rounding to float16.
         debug_map: index of each operation -> handle of the node it stands for.
         constant_names: id of a constant -> the placeholder whose value it is.
         ranges: what is known of values of the program.
@@ -51,6 +53,7 @@ class GraphBuilder:
     def __init__(self, view: PartitionView, precision: Precision) -> None:
         self.problems: list[Diagnostic] = []
         self.debug_map = DelegateMappingBuilder()
+        self.unrounded: dict[Node, int] = {}
         self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
         self.ranges = Ranges(view.constants)
@@ -201,6 +204,17 @@ class GraphBuilder:
         if key not in self._scalars:
             self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
         return self._scalars[key]
+
+    def in_wide(self, node: Node) -> int:
+        """A floating-point operand in `wide`; of a weight every digit is kept."""
+        if node in self._ids or not self.halves(node.meta["val"].dtype):
+            return self.converted(self.of(node), self.wide)
+        return self.once(("wide", node), lambda: self._in_wide(node))
+
+    def _in_wide(self, node: Node) -> int:
+        id = self.constant(self._view.constants[node].to(self.wide), lambda: self.name_of(node))
+        self.constant_names[id] = node.name
+        return id
 
     def once(self, key: Hashable, make: Callable[[], int]) -> int:
         """A value that lowerings share, such as a table of positions: made when it is first asked for."""

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation. The runtime wants every operand, so an absent weight or bias becomes ones or zeros."""
+"""Normalisation.
+
+Where statistics are taken, that is done in float32, as by ATen: a variance is beyond float16 where the
+deviation is beyond 256, and an epsilon such as 1e-12 is nothing in it. The runtime wants every operand, so
+that an absent weight or bias becomes a one or a zero.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,60 +16,93 @@ import torch
 from delegatec_schemas.mps_graph import BatchNormT, LayerNormT, Operation
 from torch.fx import Node
 
+from delegatec.backends.mps.expression import Expression, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder
-from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
+from delegatec.backends.mps.operators.arguments import dtype_of
 from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, rank_of, same_dtypes, unused_results
+from delegatec.backends.mps.operators.rules import (
+    FLOAT_OPERANDS,
+    rank_of,
+    read_results,
+    same_dtypes,
+    unused_results,
+)
 from delegatec.edge.arguments import bind
 
+_MOST_RANK: Final = 4
 
-def _or_filled(b: GraphBuilder, operand: Node | None, shape: Sequence[int], fill: float, like: Node) -> int:
-    if operand is not None:
-        return b.of(operand)
-    return b.constant(torch.full(tuple(shape), fill, dtype=dtype_of(like)), lambda: f"the number {fill}")
+
+def _or_number(
+    b: GraphBuilder, node: Node | None, number: float, shape: Sequence[int], dtype: torch.dtype
+) -> int:
+    """A parameter, or a number in the place of an absent one."""
+    if node is not None:
+        return b.in_wide(node) if dtype == b.wide else b.of(node)
+
+    def make() -> int:
+        return b.constant(torch.full(tuple(shape), number, dtype=dtype), lambda: f"the number {number}")
+
+    return b.once(("number", number, tuple(shape), dtype), make)
+
+
+def _finish(results: dict[int, Expression], node: Node) -> None:
+    for index in read_results(node):
+        value = node.meta["val"][index]
+        results[index].view(*value.shape).to(value.dtype).bind(node, index)
 
 
 def _batch_norm(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    source = bound["input"]
-    channels = shape_of(source)[1:2]
+    bound, dtype = bind(node), dtype_of(bind(node)["input"])
+    x = operand(b, bound["input"])
+    batch, channels, *sizes = x.shape
+    if len(x.shape) > _MOST_RANK:
+        x = x.view(batch, channels, math.prod(sizes))
+    out = Expression(b, b.temporary(x.shape, dtype))
     table = BatchNormT(
-        inputId=b.of(source),
+        inputId=x.id,
         meanId=b.of(bound["running_mean"]),
         varId=b.of(bound["running_var"]),
-        weightId=_or_filled(b, bound["weight"], channels, 1.0, source),
-        biasId=_or_filled(b, bound["bias"], channels, 0.0, source),
+        weightId=_or_number(b, bound["weight"], 1.0, [channels], dtype),
+        biasId=_or_number(b, bound["bias"], 0.0, [channels], dtype),
         momentum=bound["momentum"],
-        epsilon=b.number(bound["eps"], dtype_of(source)),
-        output1Id=b.result(node, 0),
-        output2Id=b.temporary(channels, dtype_of(source)),
-        output3Id=b.temporary(channels, dtype_of(source)),
+        epsilon=b.number(bound["eps"], dtype),
+        output1Id=out.id,
+        output2Id=b.temporary([channels], dtype),
+        output3Id=b.temporary([channels], dtype),
     )
     b.emit(Operation.BatchNorm, table)
+    _finish({0: out}, node)
 
 
 def _layer_norm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    source = bound["input"]
+    x = Expression(b, b.in_wide(bound["input"]))
     shape = list(bound["normalized_shape"])
+    ones = [1] * len(x.shape)
+    statistics = (*x.shape[: -len(shape)], *ones[-len(shape) :])
+    out, mean, variance = (b.temporary(s, b.wide) for s in (x.shape, statistics, statistics))
     table = LayerNormT(
-        input1Id=b.of(source),
+        input1Id=x.id,
         normalizedShape=shape,
-        weightId=_or_filled(b, bound["weight"], shape, 1.0, source),
-        biasId=_or_filled(b, bound["bias"], shape, 0.0, source),
-        eps=b.number(bound["eps"], dtype_of(source)),
-        output1Id=b.result(node, 0),
-        output2Id=b.temporary(node.meta["val"][1].shape, dtype_of(source)),
-        output3Id=b.temporary(node.meta["val"][2].shape, dtype_of(source)),
+        weightId=_or_number(b, bound["weight"], 1.0, ones, b.wide),
+        biasId=_or_number(b, bound["bias"], 0.0, ones, b.wide),
+        eps=bound["eps"],
+        output1Id=out,
+        output2Id=mean,
+        output3Id=variance,
     )
     b.emit(Operation.LayerNorm, table)
+    results = {0: Expression(b, out), 1: Expression(b, mean)}
+    if 2 in read_results(node):
+        results[2] = (Expression(b, variance) + bound["eps"]).unary(Operation.Rsqrt)
+    _finish(results, node)
 
 
 ROWS: Final = (
     OperatorRow(
         overload("_native_batch_norm_legit_no_training"),
-        ("BatchNorm",),
+        ("View", "BatchNorm"),
         _batch_norm,
         (
             FLOAT_OPERANDS,
@@ -73,15 +112,14 @@ ROWS: Final = (
                 1, "the runtime gives the running mean for the second, and nothing for the third."
             ),
         ),
+        note="the dimensions after the channels are one if there are more than two",
     ),
     OperatorRow(
         overload("native_layer_norm"),
-        ("LayerNorm",),
+        ("Cast", "View", "LayerNorm", "Add", "Rsqrt"),
         _layer_norm,
-        (
-            FLOAT_OPERANDS,
-            same_dtypes(),
-            unused_results(1, "the runtime gives the variance for the third, not the reciprocal deviation."),
-        ),
+        (FLOAT_OPERANDS,),
+        note="in float32; the runtime gives the variance for the third result, of which the reciprocal "
+        "deviation is computed",
     ),
 )
