@@ -21,6 +21,7 @@ from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
+    from delegatec.delegation import BackendRegistry
     from delegatec.lowering import Lowered
 
 OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if arguments.manifest or arguments.report or arguments.reasons:
-        _describe(arguments, lowered)
+        _describe(arguments, lowered, registry or builtin_backends())
     return 0
 
 
@@ -124,7 +125,8 @@ def _ir(lowered: Lowered) -> str:
     return "\n".join(parts)
 
 
-def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
+def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: BackendRegistry) -> None:
+    from delegatec.report.blob_graphs import blob_graphs
     from delegatec.report.build import build_manifest
     from delegatec.report.debug_map import debug_map
     from delegatec.report.html import render_html
@@ -145,7 +147,8 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered) -> None:
     if arguments.manifest:
         _write(arguments.manifest, to_json(manifest))
     if arguments.report:
-        _write(arguments.report, render_html(manifest, debug_map(lowered.sources, lowered.emitted)))
+        graphs = blob_graphs(arguments.pte, lowered.emitted, backends)
+        _write(arguments.report, render_html(manifest, debug_map(lowered.sources, lowered.emitted), graphs))
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))
 

@@ -28,13 +28,20 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
         max((len(row[column]) for row in rows if len(row[column]) <= widest), default=0)
         for column, widest in enumerate(_WIDEST)
     ]
-    lines = [_headline(graph), *(f"  note: {note}" for note in graph.notes), *_totals(graph)]
+    lines = [headline(graph), *(f"  note: {note}" for note in graph.notes), *_totals(graph)]
     lines += [_line(row, widths) for row in rows]
     lines.append(f"  return {', '.join(_reference(graph, id) for id in graph.outputs)}")
     return "\n".join(lines) + "\n"
 
 
-def _headline(graph: BlobGraph) -> str:
+def operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> str:
+    """One operation: its line of `format_blob_graph`, and what it comes of on another."""
+    ids, types, expression, comment = _operation(graph, labels, node)
+    return f"{ids} {types} = {expression}" + (f"\n{comment}" if comment else "")
+
+
+def headline(graph: BlobGraph) -> str:
+    """Title and totals of a graph, in a line."""
     data = sum(graph.values[id].bytes for id in graph.constants)
     return (
         f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "

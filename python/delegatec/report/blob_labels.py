@@ -22,14 +22,27 @@ def blob_labels(document: Mapping[str, Any]) -> dict[tuple[str, int], BlobLabels
         KeyError, TypeError, ValueError: it is something else.
     """
     return {
-        (name, index): BlobLabels(
-            names={int(id): str(text) for id, text in delegate.get("constants", {}).items()},
-            modules=_of(method, delegate, "module"),
-            lines=_of(method, delegate, "source"),
-        )
+        (name, index): _labels(method, delegate)
         for name, method in document["methods"].items()
         for index, delegate in enumerate(method["delegates"])
     }
+
+
+def delegate_labels(document: Mapping[str, Any]) -> dict[tuple[str, str], BlobLabels]:
+    """The same by name of a method and name of the delegate in it."""
+    return {
+        (name, str(delegate["name"])): _labels(method, delegate)
+        for name, method in document["methods"].items()
+        for delegate in method["delegates"]
+    }
+
+
+def _labels(method: Mapping[str, Any], delegate: Mapping[str, Any]) -> BlobLabels:
+    return BlobLabels(
+        names={int(id): str(text) for id, text in delegate.get("constants", {}).items()},
+        modules=_of(method, delegate, "module"),
+        lines=_of(method, delegate, "source"),
+    )
 
 
 def _of(method: Mapping[str, Any], delegate: Mapping[str, Any], key: str) -> dict[str, str]:

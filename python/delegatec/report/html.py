@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from delegatec.delegation import BlobGraph, BlobLabels
+from delegatec.report.blob_labels import delegate_labels
+from delegatec.report.blob_picture import BlobPicture, draw_blob
 from delegatec.report.debug_text import debug_rows
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
@@ -19,12 +22,17 @@ from delegatec.report.sizes import human_bytes
 LINES_SHOWN: Final = 1000
 
 
-def render_html(manifest: Manifest, debug_map: Mapping[str, Any] | None = None) -> str:
+def render_html(
+    manifest: Manifest,
+    debug_map: Mapping[str, Any] | None = None,
+    graphs: Mapping[str, Mapping[str, BlobGraph]] | None = None,
+) -> str:
     """Renders the report.
 
     Args:
         manifest: of the program.
-        debug_map: of the program, for the lines of its instructions.
+        debug_map: of the program, for lines of instructions, and for what operations of delegates come of.
+        graphs: method -> name of a delegate -> the graph in its blob, which is drawn.
 
     Returns:
         The whole document.
@@ -48,10 +56,26 @@ def render_html(manifest: Manifest, debug_map: Mapping[str, Any] | None = None) 
             name: debug_rows(method) for name, method in (debug_map or {"methods": {}})["methods"].items()
         },
         lines_shown=LINES_SHOWN,
+        blobs=_blobs(manifest, debug_map, graphs or {}),
         memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
         parts=_parts(manifest),
     )
+
+
+def _blobs(
+    manifest: Manifest, debug_map: Mapping[str, Any] | None, graphs: Mapping[str, Mapping[str, BlobGraph]]
+) -> dict[str, list[BlobPicture | None]]:
+    """Method -> for each of its delegates the picture of the graph in its blob, if that is known."""
+    labels = delegate_labels(debug_map) if debug_map is not None else {}
+    pictures: dict[str, list[BlobPicture | None]] = {}
+    for method in manifest.methods:
+        known = graphs.get(method.name, {})
+        pictures[method.name] = [
+            draw_blob(known[name], labels.get((method.name, name), BlobLabels())) if name in known else None
+            for name in (delegate.name for delegate in method.delegates)
+        ]
+    return pictures
 
 
 def _totals(manifest: Manifest) -> dict[str, int]:

@@ -72,6 +72,7 @@ _NEUTRAL: Final[dict[str, str]] = {
     "padding_idx": "-1",
     "ceil_mode": "False",
     "rounding_mode": "none",
+    "approximate": "none",
     "half_to_float": "False",
     "scale_grad_by_freq": "False",
     "sparse": "False",

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the boxes in the picture of a blob's graph say, and how large they are for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family, operation_text
+from delegatec.report.blob_sections import Group, Repetition, operations
+from delegatec.report.layered import Cell
+from delegatec.report.sizes import human_bytes
+
+_LINE: Final = 15
+# Mean width of a character of the title, and of the other lines, in pixels.
+_TITLE: Final = 8.0
+_TEXT: Final = 6.0
+# Characters of a line; longer ones end in an ellipsis.
+_CHARACTERS: Final = 44
+# Kinds of operations that a folded group names.
+_NAMED: Final = 3
+_SMALL: Final = frozenset({Family.MOVE, Family.CONVERT})
+
+
+@dataclass(eq=False)
+class Box(Cell):
+    """A box: "op" and its family, "small" likewise, "fold", "input" or "output".
+
+    Attributes:
+        title: first line.
+        lines: the others.
+        kind: classes of its style, separated by blanks.
+        tooltip: what it stands for, at length.
+    """
+
+    title: str = ""
+    lines: Sequence[str] = field(default_factory=tuple)
+    kind: str = "op"
+    tooltip: str = ""
+
+    def __post_init__(self) -> None:
+        texts = [len(self.title) * _TITLE, *(len(line) * _TEXT for line in self.lines)]
+        if self.is_small:
+            self.width, self.height = max(52.0, len(self.title) * _TEXT + 16), 20.0
+        else:
+            self.width = max(72.0, max(texts) + 22)
+            self.height = 25.0 + _LINE * len(self.lines)
+        self.pin = {"input": -1, "output": 1}.get(self.kind, 0)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is one line in the size of the others' second one."""
+        return "small" in self.kind or self.kind in ("input", "output")
+
+
+def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: str) -> Box:
+    """The box of an operation.
+
+    Args:
+        graph: the graph.
+        labels: what is known of it.
+        node: the operation.
+        prefix: path of the module that is drawn; names of weights in it are without it.
+    """
+    tooltip = operation_text(graph, labels, node)
+    stored = [(role, id) for role, id in node.reads if graph.values.get(id, _NONE).note]
+    literals = [graph.values[id].literal for _, id in stored if graph.values[id].literal]
+    weights = [(role, id) for role, id in stored if not graph.values[id].literal]
+    attributes = [f"{name} {text}" for name, text in node.attributes.items()]
+    result = str(graph.values[node.gives[0]]) if node.gives else ""
+    family = f"op {node.family.name.lower()}"
+    title = " ".join([node.operation, *literals])
+    if node.family in _SMALL and not weights:
+        brief = [text for name, text in node.attributes.items() if name != "dtype"]
+        return Box(
+            title=_cut(" ".join([title, *brief, "→", result])), kind=f"{family} small", tooltip=tooltip
+        )
+    lines = [", ".join(attributes), *(_weight(graph, labels, *weight, prefix) for weight in weights), result]
+    return Box(title=title, lines=[_cut(line) for line in lines if line], kind=family, tooltip=tooltip)
+
+
+_NONE: Final = BlobValue("", ())
+
+
+def folded_box(item: Group | Repetition, note: str) -> Box:
+    """The box of a group that is drawn on its own; `note` says where, or what."""
+    counts = Counter(node.operation for node in operations([item])).most_common()
+    named = [f"{count} {name}" for name, count in counts[:_NAMED]]
+    more = [f"and {len(counts) - _NAMED} more kinds"] if len(counts) > _NAMED else []
+    is_repeated = isinstance(item, Repetition)
+    size = (
+        f"{len(item.groups)} \u00d7 {item.groups[0].size}" if isinstance(item, Repetition) else str(item.size)
+    )
+    return Box(
+        title=_cut(item.name),
+        lines=[f"{size} operations{note}", _cut(", ".join([*named, *more]))],
+        kind="fold many" if is_repeated else "fold",
+        tooltip="\n".join(f"{count} {name}" for name, count in counts),
+    )
+
+
+def border_box(graph: BlobGraph, id: int, role: str, kind: str) -> Box:
+    """The box of a value that comes from outside, or goes there."""
+    return Box(title=f"{role} {graph.values[id]}".strip(), kind=kind, tooltip=f"%{id} {graph.values[id]}")
+
+
+def _weight(graph: BlobGraph, labels: BlobLabels, role: str, id: int, prefix: str) -> str:
+    value = graph.values[id]
+    name = labels.names.get(id, "").removeprefix(f"{prefix}." if prefix else "")
+    # "weight conv.weight" says it twice
+    shown = name if role and name.rpartition(".")[2] == role else " ".join(filter(None, [role, name]))
+    facts = f"{value} {human_bytes(value.bytes)}"
+    room = _CHARACTERS - len(facts) - 1
+    # The end of a name tells more than its beginning.
+    return f"{shown if len(shown) <= room else '…' + shown[1 - max(room, 8) :]} {facts}".strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 1]}…"
+
+
+def constant_bytes(graph: BlobGraph, nodes: Iterable[BlobNode]) -> int:
+    """Bytes of the constants that operations read, each counted once."""
+    return sum(graph.values[id].bytes for id in {id for node in nodes for _, id in node.reads if id >= 0})

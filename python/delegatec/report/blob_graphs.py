@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graphs in the blobs of a program, as its file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from delegatec.delegation import Backend, BlobGraph
+from delegatec.delegation.faults import blamed_on
+from delegatec.program.emitted import EmittedProgram
+from delegatec.program.reader import read_program
+
+
+def blob_graphs(
+    pte: Path | str, emitted: EmittedProgram, backends: Iterable[Backend]
+) -> dict[str, dict[str, BlobGraph]]:
+    """What backends say is in the blobs that they made.
+
+    Args:
+        pte: the file, which is mapped.
+        emitted: what it was written of, for the names of its delegates.
+        backends: those with a method `graph` are asked.
+
+    Returns:
+        Method -> name of a delegate -> its graph.
+
+    Raises:
+        DelegatecError: DC35x, the file cannot be read; what `graph` raises; DC410 for a faulty plug-in.
+    """
+    asked = {backend.id: backend for backend in backends if hasattr(backend, "graph")}
+    program = read_program(pte)
+    graphs: dict[str, dict[str, BlobGraph]] = {}
+    for method in emitted.methods:
+        written = zip(method.delegates, program.method(method.name).delegates, strict=True)
+        for delegate, read in written:
+            if (backend := asked.get(read.id)) is not None:
+                with blamed_on(backend, f"graph of backend {backend.id}"):
+                    graphs.setdefault(method.name, {})[delegate.name] = backend.graph(read.blob)
+    return graphs

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of graphs in blobs: what is drawn, where, and that the largest graph stays a page."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from delegatec.backends import builtin_backends
+from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from delegatec.report.blob_boxes import Box
+from delegatec.report.blob_graphs import blob_graphs
+from delegatec.report.blob_labels import blob_labels, delegate_labels
+from delegatec.report.blob_picture import BOXES_SHOWN, Picture, Section, draw_blob
+from delegatec.report.blob_sections import Group, Repetition, group_nodes, operations
+from delegatec.report.build import build_manifest
+from delegatec.report.debug_map import debug_map, debug_map_json
+from delegatec.report.html import render_html
+from delegatec.report.layered import Cell, Edge, lay_out
+
+
+class Layer(torch.nn.Module):
+    """Two branches and a residual."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(size)
+        self.wide, self.narrow = torch.nn.Linear(size, 2 * size), torch.nn.Linear(2 * size, size)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.narrow(torch.nn.functional.gelu(self.wide(self.norm(x))))
+        return x + y * torch.sigmoid(x)
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = torch.nn.Sequential(*(Layer(8) for _ in range(5)), torch.nn.Tanh(), Layer(8))
+        self.head = torch.nn.Linear(8, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.head(self.encoder(x).mean(1))
+        return result
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[BlobGraph, BlobLabels, str]:
+    """The graph of a small encoder, what is known of it, and its report."""
+    torch.manual_seed(0)
+    pte = tmp_path_factory.mktemp("built") / "program.pte"
+    lowered = lower({"forward": torch.export.export(Net().eval(), (torch.zeros(1, 4, 8),))}, "mps")
+    with open(pte, "wb") as file:
+        write_program(lowered.emitted, file)
+    document = debug_map(lowered.sources, lowered.emitted)
+    parsed = json.loads(debug_map_json(lowered.sources, lowered.emitted))
+    assert [*blob_labels(parsed).values()] == [*delegate_labels(document).values()]
+    graphs = blob_graphs(pte, lowered.emitted, builtin_backends())
+    manifest = build_manifest(
+        compiler="test",
+        label="//:net",
+        backend=lowered.backend,
+        options=lowered.options,
+        method_backends=lowered.backends,
+        programs=lowered.programs,
+        reports=lowered.reports,
+        emitted=lowered.emitted,
+        pte=pte,
+    )
+    assert blob_graphs(pte, lowered.emitted, []) == {}
+    (labels,) = delegate_labels(document).values()
+    return graphs["forward"]["lowered_0"], labels, render_html(manifest, document, graphs)
+
+
+Built = tuple[BlobGraph, BlobLabels, str]
+
+
+def pictures(section: Section) -> Iterator[Picture]:
+    """All drawings, those in frames included."""
+    pending = [section.picture]
+    for picture in pending:
+        yield picture
+        pending += [frame.inner for frame in picture.frames if frame.inner is not None]
+    for part in section.parts:
+        yield from pictures(part)
+
+
+def boxes(section: Section) -> list[Box]:
+    return [box for picture in pictures(section) for box in picture.boxes]
+
+
+def test_layers_of_the_same_structure_are_drawn_once(built: Built) -> None:
+    graph, labels, _ = built
+    items = group_nodes(graph, labels.modules)
+    assert list(operations(items)) == list(graph.nodes)
+    encoder = next(item for item in items if isinstance(item, Group) and item.path == "encoder")
+    layers = encoder.items[0]
+    assert isinstance(layers, Repetition)
+    assert (layers.name, layers.path) == ("encoder.0 … 4", "encoder.0 … 4")
+    assert len({group.size for group in layers.groups}) == 1
+    picture = draw_blob(graph, labels)
+    (part,) = picture.whole.parts
+    assert part.title == "encoder.0 … 4" and len(part.instances) == 5
+    assert [row.path for row in part.instances] == [f"encoder.{i}" for i in range(5)]
+    assert {row.bytes for row in part.instances} == {4 * (8 + 8 + 128 + 16 + 128 + 8)}
+    drawn = [box for box in boxes(part) if box.kind.startswith("op ")]
+    assert len(drawn) == layers.groups[0].size
+    # The layer behind the Tanh looks the same, and refers to them.
+    folded = [box for box in boxes(picture.whole) if box.kind == "fold"]
+    assert all("like encoder.0 … 4" in box.lines[0] for box in folded)
+
+
+def test_every_operation_is_drawn_or_stands_for_one_that_is(built: Built) -> None:
+    graph, labels, _ = built
+    picture = draw_blob(graph, labels)
+    assert picture.left_out == 0
+    assert sum(count for _, _, count in picture.families) == len(graph.nodes)
+    tooltips = {box.tooltip.partition(" ")[0] for box in boxes(picture.whole) if box.kind.startswith("op ")}
+    repeated = {node.identifier for part in group_nodes(graph, labels.modules) for node in operations([part])}
+    assert len(tooltips) < len(repeated) == len(graph.nodes)
+
+
+def test_boxes_say_what_weights_they_hold(built: Built) -> None:
+    graph, labels, page = built
+    lines = [line for box in boxes(draw_blob(graph, labels).whole) for line in box.lines]
+    assert "norm.weight f32[8] 32 B" in lines
+    assert "weight f32[16, 8] 512 B" in lines  # in the frame of the module that has it
+    assert "norm.weight f32[8] 32 B" in page and "encoder.4" in page
+    assert "5 \u00d7 " in page and "<details" in page
+    assert "blob_picture_test.py" in page  # a line of the model, in a tooltip
+
+
+def overlap(a: Cell, b: Cell) -> bool:
+    return (
+        a.x + a.width > b.x + 0.01
+        and b.x + b.width > a.x + 0.01
+        and a.y + a.height > b.y + 0.01
+        and b.y + b.height > a.y + 0.01
+    )
+
+
+def check_places(picture: Picture) -> None:
+    cells: list[Cell] = [*picture.boxes, *picture.frames]
+    assert not any(overlap(a, b) for a, b in itertools.combinations(cells, 2))
+    for cell in cells:
+        assert cell.x >= -0.01 and cell.x + cell.width <= picture.width + 0.01
+        assert cell.y >= -0.01 and cell.y + cell.height <= picture.height + 0.01
+    for frame in picture.frames:
+        assert frame.inner is not None
+        assert frame.offset[0] + frame.inner.width <= frame.width
+        assert frame.offset[1] + frame.inner.height <= frame.height
+
+
+def test_nothing_overlaps_and_everything_fits(built: Built) -> None:
+    graph, labels, _ = built
+    found = list(pictures(draw_blob(graph, labels).whole))
+    assert any(picture.frames for picture in found)
+    for picture in found:
+        check_places(picture)
+
+
+def chain(count: int, modules: int = 0) -> tuple[BlobGraph, BlobLabels]:
+    """Operations in a row, each reading the one before and one further up; in modules of a given size."""
+    values = {id: BlobValue("f16", (1, id % 7 + 1)) for id in range(count + 1)}
+    nodes = tuple(
+        BlobNode(i, "Add", Family.ARITHMETIC, (("", i), ("", max(0, i - 5))), (i + 1,)) for i in range(count)
+    )
+    paths = {str(i): f"block.{i // modules}" for i in range(count)} if modules else {}
+    return BlobGraph("Graph", nodes, values, (0,), (count,), ()), BlobLabels(modules=paths)
+
+
+@pytest.mark.parametrize("modules", [0, 10])
+def test_a_large_graph_is_cut_with_a_note(modules: int) -> None:
+    graph, labels = chain(10_000, modules)
+    start = time.process_time()
+    picture = draw_blob(graph, labels)
+    assert time.process_time() - start < 20
+    drawn = boxes(picture.whole)
+    assert BOXES_SHOWN / 2 < len(drawn) < 2 * BOXES_SHOWN
+    shown = sum(box.kind.startswith("op ") for box in drawn)
+    first = [box.lines[0] for box in drawn if box.kind == "fold"]
+    likewise = sum(int(line.split()[0]) for line in first if ", like " in line)
+    assert picture.left_out + shown + likewise == 10_000
+
+
+def test_a_graph_without_operations() -> None:
+    graph, labels = chain(0)
+    assert [box.kind for box in boxes(draw_blob(graph, labels).whole)] == []
+
+
+def test_a_damaged_graph_is_drawn_all_the_same() -> None:
+    values = {id: BlobValue("f32", (1,)) for id in range(3)}
+    nodes = (BlobNode("a", "Add", Family.ARITHMETIC, (("", 2), ("", -1)), (1,)),)
+    picture = draw_blob(BlobGraph("Graph", nodes, values, (0,), (1, 2), ()), BlobLabels())
+    assert [box.title for box in picture.whole.picture.boxes if box.kind.startswith("op ")] == ["Add"]
+
+
+def test_layers_follow_the_edges() -> None:
+    top, left, right, bottom = (Cell(40, 10) for _ in range(4))
+    edges = [Edge(top, left), Edge(left, right), Edge(top, bottom), Edge(right, bottom), Edge(top, top)]
+    drawing = lay_out([bottom, right, left, top], edges)
+    assert top.y < left.y < right.y < bottom.y
+    # top to bottom skips two layers, through two points
+    assert len(drawing.paths) == 3 + 3
+    assert drawing.height == bottom.y + 10
+
+
+def test_the_report_of_a_backend_without_graphs_has_no_picture(built: Built, tmp_path: Path) -> None:
+    _, _, page = built
+    assert "Graph of <code>lowered_0</code>" in page
+    assert "<script" not in page and "http" not in re.sub(r"<svg[^>]*>", "", page)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A blob's graph taken apart along the modules of the model, so that each part can be drawn and be read.
+
+Operations that follow each other and come of one module are a group, with the groups of its submodules in it:
+contracting what is contiguous in an order of execution never makes a cycle. Groups of the same structure that
+follow each other, such as the layers of an encoder, are a repetition, of which one is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from delegatec.delegation import BlobGraph, BlobNode
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Operations of one module that follow each other.
+
+    Attributes:
+        path: of the module, such as "encoder.layer.0".
+        name: what of the path the group around it does not have.
+        items: what is in it, in order.
+        size: number of operations.
+        signature: equal for groups of the same structure.
+    """
+
+    path: str
+    name: str
+    items: tuple[Item, ...]
+    size: int
+    signature: int
+
+
+@dataclass(frozen=True, eq=False)
+class Repetition:
+    """Two or more groups of the same structure, each right behind the one before.
+
+    Attributes:
+        groups: the groups.
+        path: of all, such as "encoder.layer.0 … 11".
+        name: what of it the group around it does not have, such as "layer.0 … 11".
+        size: number of operations.
+    """
+
+    groups: tuple[Group, ...]
+    path: str
+    name: str
+    size: int
+
+
+Item = BlobNode | Group | Repetition
+
+
+def group_nodes(graph: BlobGraph, modules: Mapping[str, str]) -> tuple[Item, ...]:
+    """The operations of a graph along the modules that they come of.
+
+    Args:
+        graph: the graph.
+        modules: identifier of an operation, as text -> path of its module.
+    """
+    paths = [modules.get(str(node.identifier), "").split(".") for node in graph.nodes]
+    return _Grouping(graph, paths).items(range(len(graph.nodes)), ())
+
+
+def operations(items: Sequence[Item]) -> Iterator[BlobNode]:
+    """The operations in items, in order."""
+    for item in items:
+        if isinstance(item, BlobNode):
+            yield item
+        elif isinstance(item, Group):
+            yield from operations(item.items)
+        else:
+            yield from operations(item.groups)
+
+
+class _Grouping:
+    """Groups operations by the parts of the paths of their modules."""
+
+    def __init__(self, graph: BlobGraph, paths: list[list[str]]) -> None:
+        self._graph = graph
+        self._paths = paths
+        self._constants = set(graph.constants)
+        self._signatures: dict[tuple[object, ...], int] = {}
+
+    def items(self, indices: Sequence[int], prefix: tuple[str, ...]) -> tuple[Item, ...]:
+        depth = len(prefix)
+        found: list[Item] = []
+        for part, run in itertools.groupby(indices, lambda index: self._part(index, depth)):
+            members = list(run)
+            if part is None or len(members) == 1:
+                found += [self._graph.nodes[index] for index in members]
+            else:
+                group = self._group(members, (*prefix, part), depth)
+                # A list of layers alone is nothing to frame.
+                is_list = len(group.items) == 1 and isinstance(group.items[0], Repetition)
+                found.append(group.items[0] if is_list else group)
+        return tuple(_with_repetitions(found))
+
+    def _part(self, index: int, depth: int) -> str | None:
+        path = self._paths[index]
+        return path[depth] if depth < len(path) and path[depth] else None
+
+    def _group(self, members: list[int], prefix: tuple[str, ...], depth: int) -> Group:
+        # A module that does nothing but call another one is not drawn.
+        while (part := self._part(members[0], len(prefix))) is not None and all(
+            self._part(index, len(prefix)) == part for index in members
+        ):
+            prefix = (*prefix, part)
+        # A number says nothing without the list that it is in.
+        begin = depth - 1 if depth and prefix[depth].isdigit() else depth
+        return Group(
+            path=".".join(prefix),
+            name=".".join(prefix[begin:]),
+            items=self.items(members, prefix),
+            size=len(members),
+            signature=self._signature(members, len(prefix)),
+        )
+
+    def _signature(self, members: Sequence[int], depth: int) -> int:
+        """A number for operations, attributes, types, submodules, and which results are whose operands."""
+        numbers: dict[int, int] = {}
+        facts: list[object] = []
+        for index in members:
+            node = self._graph.nodes[index]
+            operands = []
+            for role, id in node.reads:
+                value = self._graph.values.get(id)
+                stored = value.literal or "constant" if value and id in self._constants else ""
+                operands.append((role, str(value), stored or numbers.setdefault(id, len(numbers))))
+            results = [
+                (numbers.setdefault(id, len(numbers)), str(self._graph.values[id])) for id in node.gives
+            ]
+            facts.append((node.operation, *node.attributes.items(), *operands, *results))
+            facts.append(tuple(self._paths[index][depth:]))
+        return self._signatures.setdefault(tuple(facts), len(self._signatures))
+
+
+def _with_repetitions(items: Sequence[Item]) -> Iterator[Item]:
+    def key(pair: tuple[int, Item]) -> object:
+        index, item = pair
+        return ("group", item.signature) if isinstance(item, Group) else index
+
+    for _, run in itertools.groupby(enumerate(items), key):
+        members = [item for _, item in run]
+        groups = tuple(item for item in members if isinstance(item, Group))
+        if len(groups) < 2:
+            yield from members
+        else:
+            end = groups[-1].path.rpartition(".")[2]
+            yield Repetition(
+                groups,
+                path=f"{groups[0].path} … {end}",
+                name=f"{groups[0].name} … {end}",
+                size=sum(group.size for group in groups),
+            )
