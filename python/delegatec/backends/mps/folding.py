@@ -105,3 +105,18 @@ def amax(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Expressio
 def reversed_order(x: Expression) -> Expression:
     """Numbers in the opposite order: of integers -1 - x, which cannot overflow where -x does."""
     return -x if x.dtype.is_floating_point else -1 - x
+
+
+def running_sum(x: Expression, dim: int) -> Expression:
+    """The sum of the elements up to each, of floating point in float32.
+
+    Each step adds to every element what the one before it by 1, 2, 4, ... stands for.
+    """
+    shape = x.shape
+    total = x.to(x.builder.wide) if x.dtype.is_floating_point else x
+    total = total.view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    step = 1
+    while step < shape[dim]:
+        total = total + total.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
+        step *= 2
+    return total.view(*shape).to(x.dtype)

@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.backends.mps.expression import Expression, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import positive, shape_of
-from delegatec.backends.mps.operators.places import index_of, positions, ranked, weighted
+from delegatec.backends.mps.operators.places import index_of, progression, ranked, weighted
 
 
 class Indexing:
@@ -93,7 +93,7 @@ class Lines:
         self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
         place = ranked(operand(b, base, torch.int32)).view(*own[first:last])
         given = [dim, *(d for d in range(first, last) if d != dim and wanted[d] > 1)]
-        parts = [place if d == dim else positions(b, wanted[d], last - 1 - d) for d in given]
+        parts = [place if d == dim else progression(b, wanted[d], last - 1 - d) for d in given]
         strides = [math.prod(sizes[d + 1 : last]) for d in given]
         self.index = weighted(parts, strides).expand(*wanted[first:last])
 

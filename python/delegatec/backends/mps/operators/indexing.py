@@ -17,7 +17,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.addressing import Indexing, Lines
 from delegatec.backends.mps.operators.arguments import positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
-from delegatec.backends.mps.operators.places import INDICES, moved, positions, ranked, weighted
+from delegatec.backends.mps.operators.places import INDICES, moved, progression, ranked, weighted
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import argument, rank_of
 from delegatec.edge.arguments import bind
@@ -80,7 +80,7 @@ def _flip(b: GraphBuilder, node: Node) -> None:
     def turned(x: Expression) -> Expression:
         for dim in sorted(positive(dim, len(shape)) for dim in bound["dims"]):
             if shape[dim] > 1:
-                x = x.index_select(dim, positions(b, shape[dim], start=shape[dim] - 1, step=-1))
+                x = x.index_select(dim, progression(b, shape[dim], start=shape[dim] - 1, step=-1))
         return x
 
     moved(b, [source], [operand(b, source)], turned).bind(node)
@@ -97,7 +97,7 @@ def _unfold(b: GraphBuilder, node: Node) -> None:
         if size == step:  # They lie side by side.
             whole = x.slice(dim, 0, count * size)
             return whole.view(*shape[:dim], count, size, *shape[dim + 1 :])
-        index = weighted([positions(b, count, 1), positions(b, size)], [step, 1])
+        index = weighted([progression(b, count, 1), progression(b, size)], [step, 1])
         return x.index_select(dim, index)
 
     order = [d for d in range(len(shape) + 1) if d != dim + 1] + [dim + 1]
@@ -107,9 +107,9 @@ def _unfold(b: GraphBuilder, node: Node) -> None:
 def _as_strided(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source, sizes = bound["self"], shape_of(node)
-    parts = [positions(b, size, len(sizes) - 1 - dim) for dim, size in enumerate(sizes)]
+    parts = [progression(b, size, len(sizes) - 1 - dim) for dim, size in enumerate(sizes)]
     strides = list(bound["stride"])
-    parts.append(positions(b, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0))
+    parts.append(progression(b, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0))
     index = weighted(parts, [*strides, 1])
 
     def look_up(x: Expression) -> Expression:

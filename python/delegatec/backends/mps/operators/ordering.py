@@ -18,7 +18,7 @@ from torch.fx import Node
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import NUMBERS
 from delegatec.backends.mps.expression import Expression, cat, full, operand, positions
-from delegatec.backends.mps.folding import folded, reversed_order
+from delegatec.backends.mps.folding import folded, reversed_order, running_sum
 from delegatec.backends.mps.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import overload
@@ -119,18 +119,9 @@ def _most(dtype: torch.dtype) -> Number:
 
 
 def _cumulative_sum(b: GraphBuilder, node: Node) -> None:
-    """Each step adds to every element what the one before it by 1, 2, 4, ... stands for."""
     bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
     x = operand(b, bound["self"], dtype)
-    if shape:
-        dim = positive(bound["dim"], len(shape))
-        x = x.to(b.wide) if dtype.is_floating_point else x
-        x = x.view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
-        step = 1
-        while step < shape[dim]:
-            x = x + x.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
-            step *= 2
-    x.view(*shape).to(dtype).bind(node)
+    (running_sum(x, positive(bound["dim"], len(shape))) if shape else x).bind(node)
 
 
 def _too_many(node: Node, _: Precision) -> str | None:

@@ -77,14 +77,14 @@ def ranked(index: Expression) -> Expression:
     return index if index.shape else index.view(1)
 
 
-def positions(b: GraphBuilder, count: int, behind: int = 0, *, start: int = 0, step: int = 1) -> Expression:
+def progression(b: GraphBuilder, count: int, behind: int = 0, *, start: int = 0, step: int = 1) -> Expression:
     """start, start + step, ... as int32, in front of `behind` dimensions of size 1."""
 
     def make() -> int:
         values = torch.arange(count, dtype=torch.int32) * step + start
         return constant(b, values.view(-1, *(1,) * behind), "positions").id
 
-    return Expression(b, b.once(("positions", count, behind, start, step), make))
+    return Expression(b, b.once(("progression", count, behind, start, step), make))
 
 
 def weighted(indices: Sequence[Expression], strides: Sequence[int]) -> Expression:

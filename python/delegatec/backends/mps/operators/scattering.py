@@ -14,7 +14,7 @@ from torch.fx import Node
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import short_name
 from delegatec.backends.mps.expression import Expression, cat, full, operand
-from delegatec.backends.mps.folding import sum_of
+from delegatec.backends.mps.folding import running_sum, sum_of
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.addressing import Indexing, Lines, unexpanded
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
@@ -24,7 +24,7 @@ from delegatec.backends.mps.operators.places import (
     aligned,
     broadcast,
     moved,
-    positions,
+    progression,
     put,
     scatter,
 )
@@ -51,7 +51,7 @@ def _slice_scatter(b: GraphBuilder, node: Node) -> None:
         rest = [data.slice(dim, end, shape[dim])] if end < shape[dim] else []
         cat([*ends, updates, *rest], dim).bind(node)
         return
-    places = positions(b, count, start=start, step=step)
+    places = progression(b, count, start=start, step=step)
     moved(b, [source, update], [data, updates], lambda x, u: put(x, dim, places, u)).bind(node)
 
 
@@ -108,7 +108,7 @@ def _accumulated(data: Expression, axis: int, index: Expression, updates: Expres
     b, shape = data.builder, data.shape
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     lines = updates.view(before, index.shape[0], after).permute(0, 2, 1)
-    places = positions(b, shape[axis], 2).compare(Operation.Eq, index.view(1, 1, index.shape[0]))
+    places = progression(b, shape[axis], 2).compare(Operation.Eq, index.view(1, 1, index.shape[0]))
     return data + _own(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
 
 
@@ -159,7 +159,7 @@ def _scatter_add(b: GraphBuilder, node: Node) -> None:
         updates = updates.slice(d, 0, size)
     index = broadcast(operand(b, bound["index"], torch.int32), wanted).permute(*order)
     outer, count = index.shape[:-1], wanted[dim]
-    hits = positions(b, shape[dim], 1).compare(Operation.Eq, index.view(*outer, 1, count))
+    hits = progression(b, shape[dim], 1).compare(Operation.Eq, index.view(*outer, 1, count))
     total = _own(hits, updates.permute(*order).view(*outer, 1, count))
     for place, d in enumerate(order[:-1]):  # What the index does not reach gets nothing.
         if missing := shape[d] - wanted[d]:
@@ -167,6 +167,30 @@ def _scatter_add(b: GraphBuilder, node: Node) -> None:
             total = cat([total, full(b, nothing, 0, total.dtype)], place)
     back = [order.index(d) for d in range(len(order))]
     (operand(b, bound["self"]) + total.permute(*back)).bind(node)
+
+
+def _masked_scatter(b: GraphBuilder, node: Node) -> None:
+    """Elements of the source, in order, go where the mask is true: each has the number of those before it.
+
+    Where the mask is an expansion along the last dimensions, whole rows go.
+    """
+    bound = bind(node)
+    data, source = bound["self"], bound["source"]
+    shape, base = shape_of(node), unexpanded(bound["mask"])
+    own = (*(1,) * (len(shape) - len(shape_of(base))), *shape_of(base))
+    kept = max((dim + 1 for dim in range(len(shape)) if own[dim] > 1), default=0)
+    rows, width = shape[:kept], math.prod(shape[kept:])
+    if math.prod(shape_of(source)) % width:
+        rows, width = shape, 1
+    mask = broadcast(operand(b, base, torch.bool).view(*own[: len(rows)]), rows) if rows else operand(b, base)
+    number = running_sum(mask.view(math.prod(rows)).to(torch.int32), 0) - 1
+
+    def replaced(x: Expression, update: Expression) -> Expression:
+        table = update.view(math.prod(update.shape) // width, width)
+        taken = table.index_select(0, number.clamp(0))
+        return mask.view(math.prod(rows), 1).where(taken, x.view(math.prod(rows), width)).view(*shape)
+
+    moved(b, [data, source], [operand(b, data), operand(b, source)], replaced).bind(node)
 
 
 def _are_indices(node: Node, _: Precision) -> str | None:
@@ -258,6 +282,13 @@ ROWS: Final = (
             "positions in a View",
         )
         for name in ("scatter.src", "scatter.value")
+    ),
+    OperatorRow(
+        overload("masked_scatter"),
+        ("View", "Expand", "Cast", "Slice", "ConstantPadND", "Add", "Sub", "Clamp", "IndexSelect", "Where"),
+        _masked_scatter,
+        (_HAS_AXIS,),
+        note="the running sum of the mask says which element goes where",
     ),
     OperatorRow(
         overload("scatter_add"),

@@ -13,7 +13,6 @@ from delegatec_schemas.mps_graph import (
     CatT,
     Operation,
     PermuteT,
-    PixelShuffleT,
     SelectT,
     SliceT,
     SplitWithSizesT,
@@ -169,14 +168,6 @@ def _split(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.SplitWithSizes, table)
 
 
-def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    table = PixelShuffleT(
-        input1Id=b.of(bound["self"]), outputId=b.result(node), upscaleFactor=bound["upscale_factor"]
-    )
-    b.emit(Operation.PixelShuffle, table)
-
-
 def _mixed_ranks(node: Node, _: Precision) -> str | None:
     ranks = sorted({len(shape_of(tensor)) for tensor in bind(node)["tensors"]})
     return f"tensors of ranks {ranks}" if len(ranks) > 1 else None
@@ -212,10 +203,4 @@ ROWS: Final = (
     _row("unbind.int", "Select", _unbind),
     _row("split.Tensor", "SplitWithSizes", _split),
     _row("split_with_sizes", "SplitWithSizes", _split),
-    _row(
-        "pixel_shuffle",
-        "PixelShuffle",
-        _pixel_shuffle,
-        rank_of("self", (3, 4), "the format folds channels into one plane."),
-    ),
 )

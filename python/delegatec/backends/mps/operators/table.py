@@ -27,8 +27,10 @@ from delegatec.backends.mps.operators import (
     ordering,
     padding,
     pooling,
+    rearrangement,
     reduction,
     resizing,
+    sampling,
     scattering,
     selection,
     shape,
@@ -51,9 +53,9 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Reduction": reduction.ROWS,
     "Extrema with their positions": extrema.ROWS,
     "Order and running sums": ordering.ROWS,
-    "Look-up": indexing.ROWS,
+    "Look-up": (*indexing.ROWS, *sampling.ROWS),
     "Replacement": scattering.ROWS,
-    "Shape": shape.ROWS,
+    "Shape": (*shape.ROWS, *rearrangement.ROWS),
     "Creation and conversion": creation.ROWS,
 }
 
