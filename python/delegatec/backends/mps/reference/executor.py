@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
@@ -102,7 +103,7 @@ class MpsReferenceExecutor:
             )
             for id, tensor in zip(graph.inputIds, inputs, strict=True)
         ]
-        run = Run(len(graph.mpsValues), self._unspecified, max_elements=self._max_elements)
+        run = self._run("cpu")
         self._build(run, given)
         return [_as_declared(run[id], graph.mpsValues[id], f"output {id}") for id in graph.outputIds]
 
@@ -115,7 +116,7 @@ class MpsReferenceExecutor:
         """
         self._check_graph()
         graph = self._blob.graph
-        run = Run(len(graph.mpsValues), self._unspecified, "meta", self._max_elements)
+        run = self._run("meta")
         given = []
         for id in graph.inputIds:
             value = graph.mpsValues[id]
@@ -136,8 +137,10 @@ class MpsReferenceExecutor:
         """
         found = []
         for id, (value, made) in enumerate(zip(self._blob.graph.mpsValues, self.types, strict=True)):
+            if made is None:
+                continue
             dtype, shape = format_dtype(value.datatype), ints(value.dims)
-            if made is not None and made not in ((dtype, shape), (dtype, shape or [1])):
+            if made not in ((dtype, shape), (dtype, shape or [1])):
                 declared = f"{short_name(dtype)}{shape}"
                 found.append(f"value {id} is declared as {declared} and is {short_name(made[0])}{made[1]}")
         return found
@@ -153,6 +156,16 @@ class MpsReferenceExecutor:
         self._unspecified.settle(
             "outputs", lambda: bool(made_twice), "an output that is an input, a constant or another output"
         )
+
+    def _run(self, device: str) -> Run:
+        count = len(self._blob.graph.mpsValues)
+        return Run(count, self._unspecified, device, self._max_elements, self._read)
+
+    @cached_property
+    def _read(self) -> frozenset[int]:
+        """Ids that are in several operations, or are outputs: that of a result is in one at least."""
+        uses = Counter(id for node in self._blob.graph.mpsNodes for id in value_ids(node.mpsnodeUnion))
+        return frozenset(id for id, count in uses.items() if count > 1) | {*self._blob.graph.outputIds}
 
     def _build(self, run: Run, inputs: Sequence[torch.Tensor], keep: bool = False) -> None:
         graph = self._blob.graph

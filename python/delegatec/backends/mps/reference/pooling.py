@@ -62,6 +62,20 @@ def _inside(windows: _Windows, x: Tensor, border: float) -> Tensor:
     return _sums(windows, functional.pad(ones, windows.pad, value=border))
 
 
+def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest elements, and the first place of each."""
+    pair: tuple[Tensor, Tensor] = functional.max_pool2d(
+        padded, windows.kernel, windows.stride, 0, windows.dilation, return_indices=True
+    )
+    return pair
+
+
+def _last(windows: _Windows, padded: Tensor) -> Tensor:
+    """The last places: the first ones from the other end. The last window ends where the padding does."""
+    _, places = _first(windows, padded.flip(2, 3))
+    return padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
+
+
 def _max_pool(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     dtype = floats("max pooling", x)
@@ -71,14 +85,11 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
     if run.unspecified.settle("nan", lambda: missing, "max pooling of NaN") == "other":
         value = torch.where(missing, -math.inf, value)
     padded = functional.pad(value, windows.pad, value=-math.inf)
-    last = run.unspecified.ties == "last"
-    if last:
-        padded = padded.flip(2, 3)
-    values, places = functional.max_pool2d(
-        padded, windows.kernel, windows.stride, 0, windows.dilation, return_indices=True
-    )
-    if last:
-        values, places = values.flip(2, 3), padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
+    values, places = _first(windows, padded)
+    if run.is_read(op.output2Id):
+        last = _last(windows, padded)
+        if run.unspecified.settle("ties", lambda: last != places, "the index of equal elements") == "last":
+            places = last
     empty = _inside(windows, x, 0.0) == 0
     if run.unspecified.settle("windows", lambda: empty, "max pooling of padding alone") == "zero":
         values = torch.where(empty, 0.0, values)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 import torch
@@ -39,6 +39,7 @@ class Run:
         unspecified: what to do where MPSGraph's behaviour is not specified.
         device: where operations without operands make tensors: "meta" to find shapes and dtypes only.
         max_elements: how large a value may be.
+        read: ids that something reads; all of them, if not given.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Run:
         unspecified: Unspecified = DEFAULT,
         device: str = "cpu",
         max_elements: int = MAX_ELEMENTS,
+        read: Collection[int] | None = None,
     ) -> None:
+        self._read = read
         self._values: list[torch.Tensor | None] = [None] * values
         self._nibbles: dict[int, torch.Tensor] = {}
         self._max_elements = max_elements
@@ -91,6 +94,10 @@ class Run:
     def is_tensor(self, id: int) -> bool:
         """Whether an id has a value of a dtype that torch has."""
         return id in self and id not in self._nibbles
+
+    def is_read(self, id: int) -> bool:
+        """Whether something reads a value."""
+        return self._read is None or id in self._read
 
     def clear(self, id: int) -> None:
         """Leaves an id without a value: the runtime's nil."""

@@ -26,9 +26,9 @@ from delegatec.backends.mps.reference.run import (
 
 def _permute(run: Run, op: Any, _: NodeT) -> None:
     x, perm = run[op.input1Id], ints(op.perm)
-    if op.numDims != x.dim() or sorted(perm[: op.numDims]) != list(range(x.dim())):
+    if sorted(perm) != list(range(x.dim())):
         refuse(f"a permutation {perm} of rank {x.dim()}")
-    run[op.outputId] = x.permute(perm[: op.numDims])
+    run[op.outputId] = x.permute(perm)
 
 
 def _view(run: Run, op: Any, _: NodeT) -> None:
