@@ -11,7 +11,11 @@ import torch
 from torch._ops import OpOverload
 from torch.export.graph_signature import TensorArgument
 
+from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.reference.unspecified import variants
 from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
+from delegatec.delegation.call_delegate import call_delegate
 from delegatec.edge import to_edge
 from delegatec.edge.builder import Builder
 
@@ -146,3 +150,22 @@ def run_node(
         assert operation in operations(compiled.blobs()[0])
     allowed = tolerance or {"fp32": 1e-6, "fp16": 2e-2}[precision]
     torch.testing.assert_close(compiled(X)[0], wanted[0], rtol=allowed, atol=allowed, equal_nan=True)
+
+
+def check_specified(compiled: Compiled, args: tuple[torch.Tensor, ...]) -> None:
+    """Checks that what a single delegate gives does not rest on what MPSGraph leaves unspecified.
+
+    Args:
+        compiled: from `run_case`.
+        args: inputs of the program.
+    """
+    (call,) = (node for node in compiled.program.graph.nodes if node.target is call_delegate)
+    users = [node for node in compiled.program.placeholders() if node.name not in compiled.program.constants]
+    given = dict(zip(users, args, strict=True))
+    blob = read_blob(memoryview(compiled.blobs()[0]))
+    inputs = [given[node] for node in call.args[1:]]
+    wanted = MpsReferenceExecutor(blob)(inputs)
+    for name, choices in variants().items():
+        for result, value in zip(MpsReferenceExecutor(blob, choices)(inputs), wanted, strict=True):
+            assert torch.equal(result.nan_to_num(), value.nan_to_num()), name
+            assert torch.equal(result.isnan(), value.isnan()), name

@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from delegatec.backends.mps.operators import ordering
-from delegatec.backends.mps.operators.grid import Function, X, floats, ints, rejected, run_case
+from delegatec.backends.mps.operators.grid import (
+    Function,
+    X,
+    check_specified,
+    floats,
+    ints,
+    rejected,
+    run_case,
+)
 
 NAN, INF = math.nan, math.inf
 DISTINCT = torch.randperm(4 * 9 * 5, generator=torch.Generator().manual_seed(3)).view(4, 9, 5) - 70
@@ -55,13 +63,15 @@ RUNNING: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
 
 @pytest.mark.parametrize("name", TOP)
 def test_top(name: str) -> None:
-    run_case(*TOP[name])
+    function, args = TOP[name]
+    check_specified(run_case(function, args), args)
 
 
 @pytest.mark.parametrize("name", TOP)
 def test_top_in_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "_MOST_COMPARISONS", 0)
-    run_case(*TOP[name])
+    function, args = TOP[name]
+    check_specified(run_case(function, args), args)
 
 
 @pytest.mark.parametrize("name", ["several", "another dimension", "NaN and infinities"])
@@ -95,7 +105,8 @@ def test_sort(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_running(name: str) -> None:
-    run_case(*RUNNING[name])
+    function, args = RUNNING[name]
+    check_specified(run_case(function, args), args)
 
 
 def test_running_sum_of_halves_is_taken_in_float32() -> None:
