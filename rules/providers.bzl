@@ -21,7 +21,7 @@ DelegateProgramInfo = provider(
         "exported": "ExportedProgramInfo: the model that was lowered.",
         "ir": "File: the program after lowering, as text.",
         "manifest": "File: methods, delegates, operators, weights and memory plan, as JSON.",
-        "options": "dict of string to string: the backend's options that the target sets; `mps_program` sets its precision, the default too.",
+        "options": "dict of string to string: the backend's options that the target sets; `mps_program` sets all of its own, defaults too.",
         "plugin_files": "depset of File: sources and run files of a plug-in; empty for a built-in backend.",
         "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
         "program": "File: the `.pte` program.",

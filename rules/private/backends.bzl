@@ -7,6 +7,7 @@
 # Backend -> option -> allowed values, the default first.
 BACKENDS = {
     "mps": {
+        "int4": ["int8", "packed"],
         "precision": ["fp32", "fp16"],
     },
     "portable": {},

@@ -98,6 +98,7 @@ def lowering_tests(name):
     """
     mps_program(
         name = "mlp_fp16",
+        int4 = "packed",
         precision = "fp16",
         program = "//tests/rules/models:mlp",
         require_full_delegation = True,
@@ -160,21 +161,30 @@ def lowering_tests(name):
             "method-backend": ["forward=mps"],
             "minimum-nodes": ["3"],
         },
-        options = {"precision": "fp32"},
+        options = {
+            "int4": "int8",
+            "precision": "fp32",
+        },
         target_under_test = ":mlp_ruled",
     )
     _lowering_test(
         name = name + "_mps",
         size = "small",
         backend = "mps",
-        options = {"precision": "fp32"},
+        options = {
+            "int4": "int8",
+            "precision": "fp32",
+        },
         target_under_test = "//tests/rules/models:mlp_mps",
     )
     _lowering_test(
         name = name + "_mps_fp16",
         size = "small",
         backend = "mps",
-        options = {"precision": "fp16"},
+        options = {
+            "int4": "packed",
+            "precision": "fp16",
+        },
         require_full_delegation = True,
         target_under_test = ":mlp_fp16",
     )

@@ -59,6 +59,30 @@ class Float16Bytes(ComputedBytes):
         return half
 
 
+class Int4Bytes(ComputedBytes):
+    """An int8 tensor as int4, two numbers in a byte, packed when it is written.
+
+    The first of two is in the low half, each in two's complement. These are the bytes that ExecuTorch 1.4.1's
+    compiler has packed on a Mac: it puts the first number into the high half, and
+    `torch._convert_weight_to_int4pack` on that device changes the halves of each byte over and leaves the
+    bytes where they are (`weight_to_int4pack` in PyTorch's aten/src/ATen/native/mps/kernels/Quantized.metal).
+
+    Args:
+        tensor: all values in [-8, 8); the last dimension is even.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._values = tensor.detach().reshape(-1)
+
+    def __len__(self) -> int:
+        return self._values.numel() // 2
+
+    def __getitem__(self, place: slice, /) -> memoryview:
+        start, end, _ = place.indices(len(self))
+        pairs = self._values[2 * start : 2 * end].view(-1, 2)
+        return tensor_bytes((pairs[:, 0] & 15) | (pairs[:, 1] << 4))
+
+
 def to_float16(tensor: torch.Tensor) -> tuple[Float16Bytes, str]:
     """A float32 tensor as float16, and what is out of range.
 

@@ -12,10 +12,11 @@ from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.mps.blob import write_blob
-from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.compile_spec import Int4, Precision
 from delegatec.backends.mps.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
+    Int4Bytes,
     kept_from_zero,
     tensor_bytes,
     to_float16,
@@ -40,23 +41,26 @@ class GraphBuilder:
     Args:
         view: the partition.
         precision: what float32 values are computed in.
+        int4: how weights of four bits are stored.
 
     Attributes:
         problems: DC406 for each constant that cannot be converted.
         unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
             rounding to float16.
         debug_map: index of each operation -> handle of the node it stands for.
+        int4: as given.
         constant_names: id of a constant -> the placeholder whose value it is.
         ranges: what is known of values of the program.
     """
 
-    def __init__(self, view: PartitionView, precision: Precision) -> None:
+    def __init__(self, view: PartitionView, precision: Precision, int4: Int4 = Int4.INT8) -> None:
         self.problems: list[Diagnostic] = []
         self.debug_map = DelegateMappingBuilder()
         self.unrounded: dict[Node, int] = {}
         self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
         self.ranges = Ranges(view.constants)
+        self.int4 = int4
         self._view = view
         self._precision = precision
         self._graph = schema.GraphT(
@@ -185,7 +189,21 @@ class GraphBuilder:
             data, lost = to_float16(tensor)
             if lost:
                 self._problem(f"{name()} has {lost}")
-        id = self._value(self.physical(dtype), tuple(tensor.shape), dtype)
+        return self._stored(self._value(self.physical(dtype), tuple(tensor.shape), dtype), data)
+
+    def packed(self, node: Node) -> int:
+        """Adds a constant as int4, once for a node: int8, all in [-8, 8), an even number in each row."""
+
+        def make() -> int:
+            tensor = self._view.constants[node]
+            id = self._value(torch.int8, tuple(tensor.shape), torch.int8)
+            self._graph.mpsValues[id].datatype = schema.DataType.INT4
+            self.constant_names[id] = node.name
+            return self._stored(id, Int4Bytes(tensor))
+
+        return self.once(("int4", node), make)
+
+    def _stored(self, id: int, data: Part) -> int:
         value = self._graph.mpsValues[id]
         value.constantBufferSize = len(data)
         value.segmentOffset = self._segment_size

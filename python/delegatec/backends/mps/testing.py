@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.reference.executor import OPERATION_NAMES
+from delegatec.backends.mps.reference.executor import OPERATION_NAMES, MpsReferenceExecutor
 from delegatec.delegation import DelegationReport, LoweredModule, to_backend
 from delegatec.edge import EdgeProgram, to_edge
 
@@ -40,7 +40,12 @@ class Compiled:
         return [delegate.blob_bytes() for delegate in self.delegates]
 
     def __call__(self, *args: Any) -> list[torch.Tensor]:
-        """Runs the program: delegates by their reference executor, what was left by ATen in eager."""
+        """Runs the program: delegates by their reference executor, what was left by ATen in eager.
+
+        Every value of every blob is checked to be of the dtype and the shape that the blob declares.
+        """
+        for blob in self.blobs():
+            assert MpsReferenceExecutor(read_blob(memoryview(blob))).mismatches() == []
         inputs = iter(pytree.tree_leaves(args))
         values = [
             self.program.constants[node.name] if node.name in self.program.constants else next(inputs)
@@ -49,11 +54,11 @@ class Compiled:
         return list(torch.fx.Interpreter(self.program.graph_module).run(*values))
 
 
-def compile_program(program: EdgeProgram, precision: str = "fp32") -> Compiled:
+def compile_program(program: EdgeProgram, precision: str = "fp32", int4: str = "int8") -> Compiled:
     """Lowers what the delegate takes of a program, in place."""
     registry = builtin_backends()
     backend = registry.resolve("mps")
-    specs = backend.compile_specs({"precision": precision})
+    specs = backend.compile_specs({"precision": precision, "int4": int4})
     return Compiled(*to_backend(program, backend.partitioner(specs), registry=registry))
 
 
@@ -62,10 +67,11 @@ def compile_module(
     args: tuple[Any, ...],
     precision: str = "fp32",
     preserve: Collection[OpOverload] = (),
+    int4: str = "int8",
 ) -> Compiled:
     """Exports a module for example inputs and lowers what the delegate takes."""
     exported = torch.export.export(module.eval(), args)
-    return compile_program(to_edge(exported, preserve=preserve), precision)
+    return compile_program(to_edge(exported, preserve=preserve), precision, int4)
 
 
 def operations(blob: Blob | bytes) -> list[str]:

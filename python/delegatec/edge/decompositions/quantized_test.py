@@ -66,26 +66,30 @@ def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 def _static(x: Tensor) -> Tensor:
     levels = quantized.quantize_per_tensor(x, 0.05, 128, 0, 255, torch.uint8)
-    return quantized.dequantize_per_tensor(levels, 0.05, 128, 0, 255, torch.uint8)
+    result: Tensor = quantized.dequantize_per_tensor(levels, 0.05, 128, 0, 255, torch.uint8)
+    return result
 
 
 def _chosen(x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
     levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    return quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    return result
 
 
 def _chosen_symmetric(x: Tensor) -> Tensor:
     scale, zero = quantized.choose_qparams_symmetric(x, -128, 127, 1e-5, torch.int8)
     levels = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    return quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor(levels, scale, zero, *INT8)
+    return result
 
 
 def _of_tokens(choose: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
         scales, zeros = choose(x, torch.int8)
         levels = quantized.quantize_per_token(x, scales, zeros, *INT8)
-        return quantized.dequantize_per_token(levels, scales, zeros, *INT8, torch.float32)
+        result: Tensor = quantized.dequantize_per_token(levels, scales, zeros, *INT8, torch.float32)
+        return result
 
     return function
 
@@ -121,7 +125,8 @@ def test_quantised_weights_are_not_unfolded() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             each = torch.arange(1, 65) / 64
-            return x @ quantized.dequantize_per_channel(self.weight, each, None, 0, *INT8).T
+            weight: Tensor = quantized.dequantize_per_channel(self.weight, each, None, 0, *INT8)
+            return x @ weight.T
 
     program = edge(Linear(), WIDE)
     assert {value.dtype for value in program.constants.values() if value.numel() == 4096} == {torch.int8}

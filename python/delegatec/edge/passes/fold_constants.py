@@ -21,7 +21,7 @@ aten = torch.ops.aten
 _SMALL: Final = 64 * 1024
 
 # Quantised weights are small on purpose: what makes floating point of more of them than this is not folded.
-_FEW: Final = 1024
+_FEW: Final = 64
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 
 # They move elements at no cost, or at less than a copy of the constant would.

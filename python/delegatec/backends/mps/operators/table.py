@@ -27,6 +27,7 @@ from delegatec.backends.mps.operators import (
     ordering,
     padding,
     pooling,
+    quantized,
     rearrangement,
     reduction,
     resizing,
@@ -57,6 +58,7 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Replacement": scattering.ROWS,
     "Shape": (*shape.ROWS, *rearrangement.ROWS),
     "Creation and conversion": creation.ROWS,
+    "Quantised weights": quantized.ROWS,
 }
 
 
