@@ -60,7 +60,7 @@ def test_same_numbers(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
     program = edge(function, x)
     assert called(program) and all(operator.namespace == "aten" for operator in called(program))
     expected = function(x)
-    assert len(expected.unique()) > 3
+    assert len(torch.unique(expected)) > 3
     assert_computes(program, expected, x)
 
 

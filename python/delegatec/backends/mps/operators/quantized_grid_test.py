@@ -1,86 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised weights and activations: what lies in the blob, and what it computes."""
+"""Weights quantised in groups: what lies in the blob, and what it computes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import torch
 from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch import Tensor
 
-from delegatec.backends.mps import MPS
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.constants import Int4Bytes
 from delegatec.backends.mps.operators.grid import PRECISIONS, floats, rejected, run_case
-from delegatec.backends.mps.testing import Compiled, compile_module, eager, operations
+from delegatec.backends.mps.operators.quantized_layers import (
+    INT4,
+    WHOLE,
+    Weight,
+    levels,
+    one_delegate,
+    scales,
+)
+from delegatec.backends.mps.testing import compile_module, operations
 from delegatec.delegation.parts import join
 
 quantized = torch.ops.quantized_decomposed
-WHOLE: Final = sorted(MPS.preserved_operators(), key=str)
-INT4: Final = (-8, 7, torch.int8)
-INT8: Final = (-128, 127, torch.int8)
-UINT8: Final = (0, 255, torch.uint8)
-
-
-def levels(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
-    """int8 of a range, in any order."""
-    generator = torch.Generator().manual_seed(rows * columns)
-    return torch.randint(low, high + 1, (rows, columns), generator=generator).to(torch.int8)
-
-
-def scales(*shape: int) -> Tensor:
-    return floats(*shape, seed=7).abs() / 8 + 0.01
-
-
-class Weight(nn.Module):
-    """A linear layer whose weight is quantised in groups of columns.
-
-    Args:
-        weight: levels.
-        scale: of groups.
-        zeros: of groups.
-        group: columns of a group.
-        result: dtype.
-    """
-
-    weight: Tensor
-    scale: Tensor
-
-    def __init__(
-        self,
-        weight: Tensor,
-        scale: Tensor,
-        zeros: Tensor | None,
-        group: int,
-        result: torch.dtype = torch.float32,
-    ) -> None:
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("zeros", zeros)
-        self.group, self.result = group, result
-
-    def forward(self, x: Tensor) -> Tensor:
-        weight = quantized.dequantize_per_channel_group(
-            self.weight, self.scale, self.zeros, *INT4, self.group, self.result
-        )
-        return F.linear(x, weight)
-
-
-def one_delegate(module: nn.Module, x: Tensor, tolerance: float, **options: str) -> Compiled:
-    """Checks that a module becomes one delegate, which computes what eager does."""
-    compiled = compile_module(module, (x,), preserve=WHOLE, **options)
-    left = [(r.operator, r.rule, r.message) for r in compiled.report.rejections]
-    assert (len(compiled.delegates), left) == (1, [])
-    for result, wanted in zip(compiled(x), eager(module, (x,)), strict=True):
-        assert result.dtype == wanted.dtype and wanted.abs().max() > 0.1
-        torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)
-    return compiled
-
 
 ZEROS: Final = torch.tensor([[0, 1], [-2, 3]] * 8, dtype=torch.int32)
 GROUPED: Final[dict[str, Callable[[], Weight]]] = {
@@ -198,85 +143,3 @@ def test_a_weight_of_several_layers_is_packed_once() -> None:
     compiled = one_delegate(module, floats(3, 64), 1e-2, int4="packed")
     graph = read_blob(memoryview(compiled.blobs()[0])).graph
     assert [v.datatype for v in graph.mpsValues].count(DataType.INT4) == 1
-
-
-def _per_channel(x: Tensor, weight: Tensor, scale: Tensor, zeros: Tensor | None) -> Tensor:
-    return F.linear(x, quantized.dequantize_per_channel(weight, scale, zeros, 0, *INT8))
-
-
-def _tokens(x: Tensor, choose: Callable[..., Any]) -> Tensor:
-    scale, zeros = choose(x, torch.int8)
-    q = quantized.quantize_per_token(x, scale, zeros, *INT8)
-    result: Tensor = quantized.dequantize_per_token(q, scale, zeros, *INT8, torch.float32)
-    return result
-
-
-class Int8(nn.Module):
-    """A linear layer with an int8 weight, behind one of the ways to quantise activations."""
-
-    weight: Tensor
-    scale: Tensor
-    zeros: Tensor
-
-    def __init__(self, activation: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.activation = activation
-        self.register_buffer("weight", levels(48, 64, -128, 127))
-        self.register_buffer("scale", scales(48))
-        self.register_buffer("zeros", torch.arange(48) - 24)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _per_channel(self.activation(x), self.weight, self.scale, self.zeros)
-
-
-def _static(x: Tensor, low: int, high: int, dtype: torch.dtype) -> Tensor:
-    zero = (low + high) // 2
-    q = quantized.quantize_per_tensor(x, 1 / 128, zero, low, high, dtype)
-    result: Tensor = quantized.dequantize_per_tensor(q, 1 / 128, zero, low, high, dtype)
-    return result
-
-
-def _dynamic(x: Tensor) -> Tensor:
-    scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
-    q = quantized.quantize_per_tensor(x, scale, zero, *INT8)
-    result: Tensor = quantized.dequantize_per_tensor(q, scale, zero, *INT8)
-    return result
-
-
-ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "not quantised": lambda x: x,
-    "static int8": lambda x: _static(x, *INT8),
-    "static uint8": lambda x: _static(x, *UINT8),
-    "dynamic": _dynamic,
-    "of tokens": lambda x: _tokens(x, quantized.choose_qparams_per_token_asymmetric),
-    "of tokens, symmetric": lambda x: _tokens(x, quantized.choose_qparams_per_token),
-}
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_int8_weights_and_activations_are_one_delegate(name: str, precision: str) -> None:
-    """With fp16 a level of an activation can be the next one, which is 1/128 of it here."""
-    module = Int8(ACTIVATIONS[name])
-    compiled = one_delegate(
-        module, floats(5, 64), {"fp32": 1e-4, "fp16": 0.5}[precision], precision=precision
-    )
-    graph = read_blob(memoryview(compiled.blobs()[0])).graph
-    stored = [v.datatype for id in graph.constantIds if list((v := graph.mpsValues[id]).dims) == [48, 64]]
-    assert stored == [DataType.INT8]
-
-
-def test_eight_bits_of_tokens_and_four_of_weights() -> None:
-    """8da4w: the activation is quantised as the program says, which the peer leaves out."""
-
-    class Linear(Weight):
-        def forward(self, x: Tensor) -> Tensor:
-            return super().forward(_tokens(x, quantized.choose_qparams_per_token_asymmetric))
-
-    module = Linear(levels(32, 64), scales(32, 1), torch.zeros(32, 1, dtype=torch.int32), 64)
-    x = floats(1, 3, 64)
-    one_delegate(module, x, 2e-5)
-    compiled = one_delegate(module, x, 3e-3, int4="packed")
-    assert {"Round", "DequantizePerChannelGroup"} <= set(operations(compiled.blobs()[0]))
-    (result,), exact = compiled(x), Weight.forward(module, x)
-    assert (result - exact).abs().max() > 0.005
