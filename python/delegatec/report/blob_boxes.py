@@ -16,7 +16,7 @@ from delegatec.report.sizes import human_bytes
 _LINE: Final = 15
 # Mean width of a character of the title, and of the other lines, in pixels.
 _TITLE: Final = 8.0
-_TEXT: Final = 6.0
+_TEXT: Final = 6.3
 # Characters of a line; longer ones end in an ellipsis.
 _CHARACTERS: Final = 44
 # Kinds of operations that a folded group names.
@@ -88,14 +88,14 @@ def folded_box(item: Group | Repetition, note: str) -> Box:
     """The box of a group that is drawn on its own; `note` says where, or what."""
     counts = Counter(node.operation for node in operations([item])).most_common()
     named = [f"{count} {name}" for name, count in counts[:_NAMED]]
-    more = [f"and {len(counts) - _NAMED} more kinds"] if len(counts) > _NAMED else []
+    more = [f"{len(counts) - _NAMED} more kinds"] if len(counts) > _NAMED else []
     is_repeated = isinstance(item, Repetition)
     size = (
         f"{len(item.groups)} \u00d7 {item.groups[0].size}" if isinstance(item, Repetition) else str(item.size)
     )
     return Box(
         title=_cut(item.name),
-        lines=[f"{size} operations{note}", _cut(", ".join([*named, *more]))],
+        lines=[f"{size} operations{note}", ", ".join([*named, *more])],
         kind="fold many" if is_repeated else "fold",
         tooltip="\n".join(f"{count} {name}" for name, count in counts),
     )

@@ -85,6 +85,15 @@ _UNREAD: Final = frozenset(
 _PADDED: Final = "padding"
 
 
+_BITWISE: Final = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"})
+_NOT_EVERYWHERE: Final = (
+    ("macOS 12.3 and iOS 15.4", frozenset({"Scatter"})),
+    ("macOS 13 and iOS 16.1", _BITWISE),
+    ("macOS 15 and iOS 18", frozenset({"DequantizePerChannelGroup"})),
+)
+"""From which systems on the runtime has operations: on older ones it refuses to load the delegate."""
+
+
 def blob_graph(blob: Blob) -> BlobGraph:
     """The graph of a blob."""
     graph = blob.graph
@@ -106,6 +115,18 @@ def _notes(blob: Blob, is_kernel: bool) -> Iterable[str]:
         yield "no released runtime can run a graph of this type"
     if any(inline_bytes(blob.graph.mpsValues[id]) is not None for id in blob.graph.constantIds):
         yield "constants lie in the FlatBuffer, where runtimes of ExecuTorch 1.4 do not look"
+
+    used = {NAMES[node.mpsnodeUnionType] for node in blob.graph.mpsNodes if not _is_logical(blob, node)}
+    for systems, names in _NOT_EVERYWHERE:
+        if names & used:
+            yield f"{', '.join(sorted(names & used))}: from {systems} on"
+
+
+def _is_logical(blob: Blob, node: NodeT) -> bool:
+    """Whether a node is a BitwiseNot of bools, which every system has."""
+    if NAMES[node.mpsnodeUnionType] != "BitwiseNot" or node.mpsnodeUnion.input1Id < 0:
+        return False
+    return bool(blob.graph.mpsValues[node.mpsnodeUnion.input1Id].datatype == DataType.BOOL)
 
 
 def _value(blob: Blob, value: ValueT, is_constant: bool) -> BlobValue:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -83,3 +84,21 @@ def test_a_kernel_and_an_operand_that_is_absent() -> None:
     text = format_blob_graph(graph)
     assert text.startswith("Metal kernel: 1 operation, 3 values, 0 constants of 0 B\n  note: no released")
     assert "= Conv2D(%0, weight=%1, " in text and "bias" not in text
+
+
+@pytest.mark.parametrize(
+    ("module", "notes"),
+    [
+        (lambda x: (x & 3) | (x ^ 1), ("BitwiseAnd, BitwiseOr, BitwiseXor: from macOS 13 and iOS 16.1 on",)),
+        (lambda x: x + x, ()),
+    ],
+)
+def test_what_old_systems_lack_is_noted(
+    module: Callable[[torch.Tensor], torch.Tensor], notes: tuple[str, ...]
+) -> None:
+    class Call(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return module(x)
+
+    (blob,) = compile_module(Call(), (torch.tensor([1, 2], dtype=torch.int32),)).blobs()
+    assert MPS.graph(memoryview(blob)).notes == notes
