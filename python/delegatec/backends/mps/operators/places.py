@@ -17,7 +17,7 @@ from delegatec_schemas.mps_graph import IndexPutT, Operation, ScatterT
 from torch.fx import Node
 
 from delegatec.backends.mps.expression import Expression, constant, operand
-from delegatec.backends.mps.graph_builder import GraphBuilder
+from delegatec.backends.mps.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 
 INDICES: Final = frozenset({torch.int32, torch.int64})
@@ -31,24 +31,27 @@ _PARTS: Final = {
 
 
 def moved(
-    b: GraphBuilder, nodes: Sequence[Node], operands: Sequence[Expression], move: Callable[..., Expression]
+    b: GraphBuilder,
+    values: Sequence[Operand],
+    operands: Sequence[Expression],
+    move: Callable[..., Expression],
 ) -> Expression:
     """What a look-up or a scatter gives, exact for every dtype.
 
     Args:
         b: the graph.
-        nodes: those whose values are moved.
-        operands: expressions that hold these values, of one dtype.
+        values: nodes and numbers whose values are moved.
+        operands: expressions that hold them, of one dtype.
         move: the movement, of as many expressions.
     """
     dtype = operands[0].dtype
     if dtype == torch.bool:
-        return move(*(value.to(torch.int8) for value in operands)).to(torch.bool)
-    ranges = [b.ranges.of(node) for node in nodes]
+        return move(*(each.to(torch.int8) for each in operands)).to(torch.bool)
+    ranges = [b.ranges.of(value) for value in values]
     small = all(r is not None and r[0] >= -EXACT_FLOAT32 and r[1] <= EXACT_FLOAT32 for r in ranges)
     if small or dtype not in _PARTS:
         return move(*operands)
-    first, *others = (move(*(value & mask for value in operands)) for mask in _PARTS[dtype])
+    first, *others = (move(*(each & mask for each in operands)) for mask in _PARTS[dtype])
     for other in others:
         first = first + other
     return first

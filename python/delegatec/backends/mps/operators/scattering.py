@@ -126,18 +126,17 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
     source, index = bound["self"], bound["index"]
     shape, wanted = shape_of(source), shape_of(index)
     dim = positive(bound["dim"], len(shape))
-    data = operand(b, source)
-    if "src" in bound:
-        updates = operand(b, bound["src"], dtype_of(node))
+    data, update = operand(b, source), bound["src"] if "src" in bound else bound["value"]
+    updates = operand(b, update, dtype_of(node))
+    if isinstance(update, Node):
         for d, size in enumerate(wanted):
             updates = updates.slice(d, 0, size)
     else:
-        updates = full(b, wanted, bound["value"], dtype_of(node))
-    nodes = [source, bound["src"]] if "src" in bound else [source]
+        updates = broadcast(updates, wanted)
     whole = all(wanted[d] == size or d == dim for d, size in enumerate(shape))
     if whole and unexpanded(index) is index:
         places = broadcast(operand(b, index, torch.int32), wanted)
-        moved(b, nodes, [data, updates], lambda x, u: scatter(x, dim, places, u)).bind(node)
+        moved(b, [source, update], [data, updates], lambda x, u: scatter(x, dim, places, u)).bind(node)
         return
     place = Lines(b, source, dim, index)
     flat = place.index.view(math.prod(place.index.shape))
@@ -146,7 +145,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
         slices = (*place.shape[: place.axis], *flat.shape, *place.shape[place.axis + 1 :])
         return put(data.view(*place.shape), place.axis, flat, updates.view(*slices)).view(*shape)
 
-    moved(b, nodes, [data, updates], replaced).bind(node)
+    moved(b, [source, update], [data, updates], replaced).bind(node)
 
 
 def _scatter_add(b: GraphBuilder, node: Node) -> None:

@@ -22,7 +22,6 @@ from delegatec_schemas.mps_graph import (
 )
 from torch.fx import Node
 
-from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
@@ -168,11 +167,6 @@ def _split(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.SplitWithSizes, table)
 
 
-def _mixed_ranks(node: Node, _: Precision) -> str | None:
-    ranks = sorted({len(shape_of(tensor)) for tensor in bind(node)["tensors"]})
-    return f"tensors of ranks {ranks}" if len(ranks) > 1 else None
-
-
 _HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
 
 
@@ -198,7 +192,7 @@ ROWS: Final = (
     _row("unsqueeze", "Unsqueeze View", _unsqueeze),
     _row("select.int", "Select", _select),
     _row("slice.Tensor", "Slice", _slice),
-    _row("cat", "Cat", _cat, Constraint("rank", "All tensors have one rank.", _mixed_ranks)),
+    _row("cat", "Cat", _cat),
     _row("stack", "View Cat", _stack),
     _row("unbind.int", "Select", _unbind),
     _row("split.Tensor", "SplitWithSizes", _split),
