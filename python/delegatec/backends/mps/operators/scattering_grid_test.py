@@ -122,7 +122,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "diagonal_scatter": (lambda x, y: x.diagonal_scatter(y, 1, 1, 2), (X, floats(2, 3)), ""),
     "put": (lambda x, y, i: x.put(i - 3, y), (X, floats(3), torch.tensor([0, 4, 9])), ""),
     "scatter": (lambda x, y, i: x.scatter(2, i, y), (X, Y, PLACES), "Cast Scatter"),
-    "scatter of one value": (lambda x, i: x.scatter(2, i, 0.5), (X, PLACES[..., :2]), "View Expand Cast Scatter"),
+    "scatter of one value": (
+        lambda x, i: x.scatter(2, i, 0.5),
+        (X, PLACES[..., :2]),
+        "View Expand Cast Scatter",
+    ),
     "scatter of a large number": (
         lambda x, i: x.clamp(0, 9).scatter(1, i, 2**40 + 1),
         (HUGE, PLACES[0, :2, :2]),
