@@ -64,38 +64,39 @@ def _squared(node: Node) -> Node | None:
     return None
 
 
-def _of_squares(reduce: Reduce) -> Lower:
-    """A mean or a sum; of squares, which float16 cannot hold from 256 on, with them taken in float32.
+def _average(reduce: Reduce) -> Lower:
+    """A mean or a sum, in float32; of squares, which float16 cannot hold from 256 on, these as well.
 
-    Root mean square norms compute it of activations that are beyond that in a few channels.
+    Norms compute it of activations that are beyond that in a few channels. The root of it reads the float32.
     """
-    plain = reduction(reduce)
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        source = bind(node)["self"]
-        squared = _squared(source)
-        if squared is None or dtype_of(squared) != dtype_of(node) or not b.halves(dtype_of(node)):
-            plain(b, node)
-            return
-        wide = operand(b, squared).to(b.wide)
-        result = reduce(wide * wide, reduced_dims(node), bind(node).get("keepdim", False))
-        result.to(dtype_of(node)).bind(node)
+        dtype = dtype_of(node)
+        x = _operand(b, node, dtype)
+        if dtype in FLOATS:
+            squared = _squared(bind(node)["self"])
+            if squared is not None and dtype_of(squared) == dtype and b.halves(dtype):
+                x = operand(b, squared).to(b.wide)
+                x = x * x
+            x = x.to(b.wide)
+        result = reduce(x, reduced_dims(node), bind(node).get("keepdim", False))
+        if b.halves(dtype):
+            b.unrounded[node] = result.id
+        result.to(dtype).bind(node)
 
     return lower
 
 
 def _sum(b: GraphBuilder, node: Node) -> None:
     """Whole numbers that the program made floating point are added up as what they were: exactly."""
-    source = bind(node)["self"]
-    if source.target is aten._to_copy.default:
+    source, dtype = bind(node)["self"], dtype_of(node)
+    if source.target is aten._to_copy.default and dtype in FLOATS:
         (whole,) = source.all_input_nodes
-        if dtype_of(node) in FLOATS and dtype_of(whole) not in FLOATS:
-            total = sum_of(
-                operand(b, whole, torch.int64), reduced_dims(node), bind(node).get("keepdim", False)
-            )
-            total.to(dtype_of(node)).bind(node)
+        if dtype_of(whole) not in FLOATS:
+            x = operand(b, whole, torch.int64)
+            sum_of(x, reduced_dims(node), bind(node).get("keepdim", False)).to(dtype).bind(node)
             return
-    _of_squares(sum_of)(b, node)
+    _average(sum_of)(b, node)
 
 
 def _row(
@@ -115,7 +116,7 @@ ROWS: Final = (
     *_row(
         "mean mean.dim",
         "Permute View Cast Mul Mean",
-        _of_squares(_mean),
+        _average(_mean),
         _FLOAT_RESULT,
         note="in float32; of squares, these as well",
     ),

@@ -100,14 +100,19 @@ def test_half() -> None:
     )
 
 
-def test_squares_beyond_float16_have_a_mean() -> None:
-    x = floats(3, 64)
-    x[:, 5] = 1500.0
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3000.0])
+def test_root_mean_squares_beyond_float16(scale: float) -> None:
+    x = floats(3, 64) * scale
+    x[:, 5] = 5 * scale
 
     def norm(x: torch.Tensor) -> torch.Tensor:
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-7)
 
-    run_case(norm, (x,), precision="fp16", reference=lambda x: norm(x.float()))
+    def by_deviation(x: torch.Tensor) -> torch.Tensor:
+        return (x / x.std(1, keepdim=True)) + (x / (x * x).sum(1, keepdim=True).div(64).sqrt())
+
+    for function in (norm, by_deviation):
+        run_case(function, (x,), precision="fp16", reference=lambda x, f=function: f(x.float()))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -31,6 +31,7 @@ from delegatec.backends.mps.operators import (
     rearrangement,
     reduction,
     resizing,
+    roots,
     sampling,
     scattering,
     selection,
@@ -42,7 +43,7 @@ from delegatec.backends.mps.operators.rules import UNIVERSAL
 
 FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
-    "Functions of one tensor": unary.ROWS,
+    "Functions of one tensor": (*unary.ROWS, *roots.ROWS),
     "Arithmetic, comparison, logic": binary.ROWS,
     "Selection": selection.ROWS,
     "Matrix products": linear_algebra.ROWS,

@@ -57,7 +57,7 @@ _FLOAT_FUNCTIONS: Final = (
         "exp2",
         "floor",
     ),
-    *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+    *("log", "log10", "log2", "reciprocal", "sigmoid", "sin", "sinh", "tan", "tanh"),
 )
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
