@@ -19,7 +19,7 @@ from delegatec.report.blob_boxes import Box, border_box, constant_bytes, folded_
 from delegatec.report.blob_sections import Group, Item, Repetition, group_nodes, operations
 from delegatec.report.layered import Cell, Edge, lay_out
 
-# Boxes of one drawing, and of all drawings of a graph; a page of more is slow to open.
+# Boxes of one drawing, and of all drawings of a graph: a page of more is slow to open.
 _BOXES: Final = 60
 BOXES_SHOWN: Final = 2000
 _DEEPEST: Final = 8
@@ -104,6 +104,7 @@ class BlobPicture:
         families: class of the style, name, number of operations, for each family that there is.
         whole: the drawing of the whole.
         left_out: operations that no drawing stands for.
+        boxes: number of boxes of all drawings.
     """
 
     headline: str
@@ -111,33 +112,38 @@ class BlobPicture:
     families: tuple[tuple[str, str, int], ...]
     whole: Section
     left_out: int
+    boxes: int
 
 
-def draw_blob(graph: BlobGraph, labels: BlobLabels) -> BlobPicture:
+def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> BlobPicture:
     """Draws the graph of a blob.
 
     Args:
         graph: the graph.
         labels: what is known of it; the paths of modules make the groups.
+        room: how many boxes are enough: no drawing is begun after that.
     """
     counts = Counter(node.family for node in graph.nodes)
-    whole, left_out = _Sections(graph, labels).draw()
+    sections = _Sections(graph, labels, room)
+    whole, left_out = sections.draw()
     return BlobPicture(
         headline=headline(graph),
         notes=graph.notes,
         families=tuple((f.name.lower(), f.value, counts[f]) for f in Family if counts[f]),
         whole=whole,
         left_out=left_out,
+        boxes=sections.boxes,
     )
 
 
 class _Sections:
     """Makes the drawings, the larger view first, until there are enough."""
 
-    def __init__(self, graph: BlobGraph, labels: BlobLabels) -> None:
+    def __init__(self, graph: BlobGraph, labels: BlobLabels, room: int) -> None:
+        self.boxes = 0
         self._graph = graph
         self._labels = labels
-        self._room = BOXES_SHOWN
+        self._room = room
         self._drawn: dict[int, str] = {}  # signature of a group -> the title under which it is drawn
         self._queue: list[tuple[Section, Group | Repetition]] = []
         self._unlike_others = itertools.count(-1, -1)
@@ -149,7 +155,7 @@ class _Sections:
         left_out = 0
         for section, item in self._queue:  # it grows
             group = item.groups[0] if isinstance(item, Repetition) else item
-            if self._room <= 0:
+            if self.boxes >= self._room:
                 left_out += item.size
                 continue
             part = self._section(_title(item), group.path, item.size, group.items)
@@ -165,7 +171,7 @@ class _Sections:
         folded: list[Group | Repetition] = []
         picture = _Drawing(self._graph, self._labels, path, self._fold(folded)).of(items, depth)
         # Besides the operations, what comes in and goes out has boxes.
-        self._room -= max(_count(items, depth), len(picture.boxes))
+        self.boxes += max(_count(items, depth), len(picture.boxes))
         section = Section(title, size, picture)
         self._queue += [(section, item) for item in folded]
         return section

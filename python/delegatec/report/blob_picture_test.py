@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from delegatec.backends import builtin_backends
-from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family
+from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family, PartitionRules
 from delegatec.lowering import lower
 from delegatec.program import write_program
+from delegatec.report import html
 from delegatec.report.blob_boxes import Box
 from delegatec.report.blob_graphs import blob_graphs
 from delegatec.report.blob_labels import blob_labels, delegate_labels
@@ -52,18 +53,20 @@ class Net(torch.nn.Module):
         return result
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[BlobGraph, BlobLabels, str]:
-    """The graph of a small encoder, what is known of it, and its report."""
-    torch.manual_seed(0)
-    pte = tmp_path_factory.mktemp("built") / "program.pte"
-    lowered = lower({"forward": torch.export.export(Net().eval(), (torch.zeros(1, 4, 8),))}, "mps")
+Built = tuple[BlobGraph, BlobLabels, str]
+
+
+def built_page(module: torch.nn.Module, args: tuple[torch.Tensor, ...], pte: Path) -> Built:
+    """The graph of the first delegate of a module, what is known of it, and the module's report."""
+    rules = PartitionRules(block_operators=("aten.sin",) if isinstance(module, Cut) else ())
+    lowered = lower({"forward": torch.export.export(module.eval(), args)}, "mps", rules=rules)
     with open(pte, "wb") as file:
         write_program(lowered.emitted, file)
     document = debug_map(lowered.sources, lowered.emitted)
     parsed = json.loads(debug_map_json(lowered.sources, lowered.emitted))
     assert [*blob_labels(parsed).values()] == [*delegate_labels(document).values()]
     graphs = blob_graphs(pte, lowered.emitted, builtin_backends())
+    assert blob_graphs(pte, lowered.emitted, []) == {}
     manifest = build_manifest(
         compiler="test",
         label="//:net",
@@ -75,12 +78,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[BlobGraph, BlobLabe
         emitted=lowered.emitted,
         pte=pte,
     )
-    assert blob_graphs(pte, lowered.emitted, []) == {}
-    (labels,) = delegate_labels(document).values()
+    labels = delegate_labels(document)["forward", "lowered_0"]
     return graphs["forward"]["lowered_0"], labels, render_html(manifest, document, graphs)
 
 
-Built = tuple[BlobGraph, BlobLabels, str]
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A small encoder."""
+    torch.manual_seed(0)
+    return built_page(Net(), (torch.zeros(1, 4, 8),), tmp_path_factory.mktemp("built") / "program.pte")
 
 
 def pictures(section: Section) -> Iterator[Picture]:
@@ -213,7 +219,28 @@ def test_layers_follow_the_edges() -> None:
     assert drawing.height == bottom.y + 10
 
 
-def test_the_report_of_a_backend_without_graphs_has_no_picture(built: Built, tmp_path: Path) -> None:
+def test_the_page_needs_nothing_else(built: Built) -> None:
     _, _, page = built
-    assert "Graph of <code>lowered_0</code>" in page
-    assert "<script" not in page and "http" not in re.sub(r"<svg[^>]*>", "", page)
+    assert "Graph of <code>lowered_0</code>" in page and "not drawn" not in page
+    assert "<script" not in page and "http" not in page and "url(" not in page
+
+
+class Cut(torch.nn.Module):
+    """Three delegates around what rules leave to kernels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = torch.sin(torch.relu(x) * 2.0)
+        return x.exp()
+
+
+def test_each_delegate_has_its_picture_until_there_are_enough(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = built_page(Cut(), (torch.zeros(2, 3),), tmp_path / "a.pte")[2]
+    found = re.findall(r"Graph of <code>(\w+)</code>", page)
+    assert found == ["lowered_0", "lowered_1", "lowered_2"]
+    monkeypatch.setattr(html, "BOXES_SHOWN", 3)
+    page = built_page(Cut(), (torch.zeros(2, 3),), tmp_path / "b.pte")[2]
+    assert re.findall(r"Graph of <code>(\w+)</code>", page) == ["lowered_0"]
+    assert "The graphs of 2 more delegates are not drawn" in page

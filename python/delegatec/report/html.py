@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from delegatec.delegation import BlobGraph, BlobLabels
 from delegatec.report.blob_labels import delegate_labels
+from delegatec.report.blob_picture import BOXES_SHOWN as BOXES_OF_A_GRAPH
 from delegatec.report.blob_picture import BlobPicture, draw_blob
 from delegatec.report.debug_text import debug_rows
 from delegatec.report.manifest import Manifest
@@ -20,6 +21,8 @@ from delegatec.report.sizes import human_bytes
 
 # How many rows of a method's debug map are shown; the debug map itself has all.
 LINES_SHOWN: Final = 1000
+# How many boxes the pictures of all delegates have together; it is looked at before each of them.
+BOXES_SHOWN: Final = 4000
 
 
 def render_html(
@@ -57,6 +60,7 @@ def render_html(
         },
         lines_shown=LINES_SHOWN,
         blobs=_blobs(manifest, debug_map, graphs or {}),
+        graphs={name: len(of_method) for name, of_method in (graphs or {}).items()},
         memories={method.name: draw_memory(method) for method in manifest.methods},
         weights=sorted(manifest.weights, key=lambda weight: (-weight.bytes, weight.names)),
         parts=_parts(manifest),
@@ -66,15 +70,20 @@ def render_html(
 def _blobs(
     manifest: Manifest, debug_map: Mapping[str, Any] | None, graphs: Mapping[str, Mapping[str, BlobGraph]]
 ) -> dict[str, list[BlobPicture | None]]:
-    """Method -> for each of its delegates the picture of the graph in its blob, if that is known."""
+    """Method -> for each of its delegates the picture of the graph in its blob, if that is known and fits."""
     labels = delegate_labels(debug_map) if debug_map is not None else {}
-    pictures: dict[str, list[BlobPicture | None]] = {}
+    pictures: dict[str, list[BlobPicture | None]] = {method.name: [] for method in manifest.methods}
+    room = BOXES_SHOWN
     for method in manifest.methods:
-        known = graphs.get(method.name, {})
-        pictures[method.name] = [
-            draw_blob(known[name], labels.get((method.name, name), BlobLabels())) if name in known else None
-            for name in (delegate.name for delegate in method.delegates)
-        ]
+        for delegate in method.delegates:
+            graph = graphs.get(method.name, {}).get(delegate.name)
+            if graph is None or room <= 0:
+                pictures[method.name].append(None)
+                continue
+            known = labels.get((method.name, delegate.name), BlobLabels())
+            picture = draw_blob(graph, known, min(room, BOXES_OF_A_GRAPH))
+            room -= picture.boxes
+            pictures[method.name].append(picture)
     return pictures
 
 

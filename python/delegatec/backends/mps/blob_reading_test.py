@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob, write_blob
 from delegatec.backends.mps.checks import storage_size
+from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.testing import compile_module
+from delegatec.delegation import format_blob_graph
 from delegatec.diagnostics import DelegatecError
 
 WEIGHT = torch.arange(6.0).numpy().tobytes()
@@ -169,6 +171,8 @@ def test_constants_of_blobs_from_before_the_segment() -> None:
     blob = read_blob(memoryview(data))
     found = blob.constant(blob.graph.mpsValues[1])
     assert bytes(found) == WEIGHT
+    with pytest.raises(DelegatecError, match="constant 1 lies in the FlatBuffer"):
+        run(data)  # as the runtime of 1.4 would look for it elsewhere
     assert np.shares_memory(np.frombuffer(found, np.uint8), np.frombuffer(data, np.uint8))
 
 
@@ -234,7 +238,7 @@ END = HEADER.unpack_from(GOOD)[1]
 
 
 def read(data: bytes) -> None:
-    """A good read, and what is read is in bounds; or DC407."""
+    """A good read, and what is read is in bounds, and has a text; or DC407."""
     try:
         blob = read_blob(memoryview(data))
     except DelegatecError as error:
@@ -242,6 +246,7 @@ def read(data: bytes) -> None:
         return
     values = [blob.graph.mpsValues[id] for id in blob.graph.constantIds]
     assert all(len(blob.constant(value)) == value.constantBufferSize > 0 for value in values)
+    assert format_blob_graph(blob_graph(blob)).count("\n") >= len(blob.graph.mpsNodes)
 
 
 words = st.one_of(

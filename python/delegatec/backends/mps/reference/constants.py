@@ -13,6 +13,7 @@ import warnings
 import torch
 
 from delegatec.backends.mps.blob import Blob
+from delegatec.backends.mps.checks import inline_bytes
 from delegatec.backends.mps.reference.run import format_dtype, mps_shape, refuse
 
 
@@ -39,6 +40,8 @@ def unpack_int4(blob: Blob, id: int, device: str) -> torch.Tensor:
 def _bytes(blob: Blob, id: int, bits: int) -> tuple[list[int], memoryview]:
     value = blob.graph.mpsValues[id]
     shape = mps_shape(value.dims)
+    if inline_bytes(value) is not None:
+        refuse(f"constant {id} lies in the FlatBuffer, and it looks in the constant segment")
     data = blob.constant(value)
     if min(shape) < 1 or 8 * len(data) != math.prod(shape) * bits:
         refuse(f"constant {id} of shape {shape} and {bits} bits an element has {len(data)} bytes")
