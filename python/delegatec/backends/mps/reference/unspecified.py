@@ -83,7 +83,8 @@ class Unspecified:
         return choice
 
 
-def _choices(behaviour: str) -> tuple[str, ...]:
+def choices_of(behaviour: str) -> tuple[str, ...]:
+    """What there is to choose from, "refuse" included; the default comes first."""
     return get_args(get_type_hints(Unspecified)[behaviour])
 
 
@@ -96,7 +97,7 @@ def variants() -> dict[str, Unspecified]:
     """One run for each choice that is not the default: "halves=even" -> the choices of that run."""
     found: dict[str, Unspecified] = {}
     for field in fields(Unspecified):
-        for choice in _choices(field.name):
+        for choice in choices_of(field.name):
             if choice not in ("refuse", field.default):
                 change: dict[str, Any] = {field.name: choice}
                 found[f"{field.name}={choice}"] = Unspecified(**change)
