@@ -33,12 +33,8 @@ from delegatec.edge.arguments import bind
 _MOST_RANK: Final = 4
 
 
-def _or_number(
-    b: GraphBuilder, node: Node | None, number: float, shape: Sequence[int], dtype: torch.dtype
-) -> int:
-    """A parameter, or a number in the place of an absent one."""
-    if node is not None:
-        return b.in_wide(node) if dtype == b.wide else b.of(node)
+def _number(b: GraphBuilder, number: float, shape: Sequence[int], dtype: torch.dtype) -> int:
+    """What stands in the place of an absent parameter."""
 
     def make() -> int:
         return b.constant(torch.full(tuple(shape), number, dtype=dtype), lambda: f"the number {number}")
@@ -58,13 +54,18 @@ def _batch_norm(b: GraphBuilder, node: Node) -> None:
     batch, channels, *sizes = x.shape
     if len(x.shape) > _MOST_RANK:
         x = x.view(batch, channels, math.prod(sizes))
+
+    def parameter(name: str, number: float) -> int:
+        given = bound[name]
+        return _number(b, number, [channels], dtype) if given is None else b.of(given)
+
     out = Expression(b, b.temporary(x.shape, dtype))
     table = BatchNormT(
         inputId=x.id,
         meanId=b.of(bound["running_mean"]),
         varId=b.of(bound["running_var"]),
-        weightId=_or_number(b, bound["weight"], 1.0, [channels], dtype),
-        biasId=_or_number(b, bound["bias"], 0.0, [channels], dtype),
+        weightId=parameter("weight", 1.0),
+        biasId=parameter("bias", 0.0),
         momentum=bound["momentum"],
         epsilon=b.number(bound["eps"], dtype),
         output1Id=out.id,
@@ -78,15 +79,25 @@ def _batch_norm(b: GraphBuilder, node: Node) -> None:
 def _layer_norm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     x = Expression(b, b.in_wide(bound["input"]))
-    shape = list(bound["normalized_shape"])
+    shape = tuple(bound["normalized_shape"])
+    if len(x.shape) > _MOST_RANK:
+        shape = (math.prod(shape),)
+        x = x.view(math.prod(x.shape) // shape[0], *shape)
     ones = [1] * len(x.shape)
+
+    def parameter(name: str, number: float) -> int:
+        given = bound[name]
+        if given is None:
+            return _number(b, number, ones, b.wide)
+        return Expression(b, b.in_wide(given)).view(*shape).id
+
     statistics = (*x.shape[: -len(shape)], *ones[-len(shape) :])
     out, mean, variance = (b.temporary(s, b.wide) for s in (x.shape, statistics, statistics))
     table = LayerNormT(
         input1Id=x.id,
-        normalizedShape=shape,
-        weightId=_or_number(b, bound["weight"], 1.0, ones, b.wide),
-        biasId=_or_number(b, bound["bias"], 0.0, ones, b.wide),
+        normalizedShape=list(shape),
+        weightId=parameter("weight", 1.0),
+        biasId=parameter("bias", 0.0),
         eps=bound["eps"],
         output1Id=out,
         output2Id=mean,
@@ -119,7 +130,7 @@ ROWS: Final = (
         ("Cast", "View", "LayerNorm", "Add", "Rsqrt"),
         _layer_norm,
         (FLOAT_OPERANDS,),
-        note="in float32; the runtime gives the variance for the third result, of which the reciprocal "
-        "deviation is computed",
+        note="in float32, of rank 4 at most; of the third result the runtime gives the variance, and the "
+        "reciprocal deviation is computed",
     ),
 )

@@ -29,6 +29,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         "LayerNorm",
     ),
     "layer_norm without weight": (lambda x: F.layer_norm(x, (4,)), (X,), "LayerNorm"),
+    "layer_norm of rank 6": (
+        lambda x, w, b: torch.native_layer_norm(x, (2, 2, 3, 2), w, b, 1e-5),
+        (floats(2, 3, 2, 2, 3, 2), floats(2, 2, 3, 2), floats(2, 2, 3, 2, seed=1)),
+        "",
+    ),
     "layer_norm's statistics": (
         lambda x, w, b: torch.native_layer_norm(x, (3, 4), w, b, 1e-3),
         (X, floats(3, 4), floats(3, 4, seed=5)),

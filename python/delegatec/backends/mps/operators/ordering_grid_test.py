@@ -44,9 +44,12 @@ TOP: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "the largest integers": (lambda x: (x.topk(4), x.topk(4, largest=False)), (LARGEST,)),
 }
 SORTS: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
-    "positions": (lambda x: x.sort()[1] + 1, (ROUTER,)),
-    "stable": (lambda x: x.sort(stable=True)[1] + 1, (TIES,)),
-    "stable, descending": (lambda x: x.sort(stable=True, descending=True, dim=0)[1] + 1, (TIES,)),
+    "sort": (lambda x: x.sort(), (ROUTER,)),
+    "stable": (lambda x: x.sort(stable=True), (TIES,)),
+    "stable, descending": (lambda x: x.sort(stable=True, descending=True, dim=0), (TIES,)),
+    "NaN and infinities": (lambda x: x.sort(), (SPECIAL,)),
+    "median": (lambda x: (x.median(1), x.median(), x.kthvalue(3, 0)), (ROUTER,)),
+    "searchsorted": (lambda x: torch.bucketize(x, torch.linspace(-0.7, 0.7, 9)), (ROUTER,)),
     "argsort": (lambda x: x.argsort(1), (DISTINCT,)),
 }
 RUNNING: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {

@@ -71,14 +71,15 @@ def _average(reduce: Reduce) -> Lower:
     """
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        dtype = dtype_of(node)
-        x = _operand(b, node, dtype)
-        if dtype in FLOATS:
-            squared = _squared(bind(node)["self"])
-            if squared is not None and dtype_of(squared) == dtype and b.halves(dtype):
-                x = operand(b, squared).to(b.wide)
-                x = x * x
-            x = x.to(b.wide)
+        source, dtype = bind(node)["self"], dtype_of(node)
+        squared = _squared(source)
+        if dtype not in FLOATS:
+            x = operand(b, source, dtype)
+        elif squared is not None and dtype_of(squared) == dtype and b.halves(dtype):
+            x = operand(b, squared, b.wide)
+            x = x * x
+        else:
+            x = operand(b, source, b.wide)
         result = reduce(x, reduced_dims(node), bind(node).get("keepdim", False))
         if b.halves(dtype):
             b.unrounded[node] = result.id
