@@ -80,6 +80,9 @@ class Expression:
     def __truediv__(self, other: Expression | Number) -> Expression:
         return self._binary(Operation.Div, schema.DivisionT, other)
 
+    def __pow__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Pow, schema.BinaryT, other)
+
     def __rsub__(self, other: Number) -> Expression:
         out = self.builder.temporary(self.shape, self.dtype)
         number = self.builder.scalar(other, self.dtype)
