@@ -90,7 +90,8 @@ def test_parts_that_only_move_data_are_left() -> None:
 
 
 def test_a_moved_operand_of_a_left_node_does_not_split() -> None:
-    # Were the slice taken, the product of integers that reads it would push everything behind it into a second delegate.
+    # Were the slice taken, the product of integers that reads it would push everything behind it into a
+    # second delegate.
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (x.exp() + torch.mm(y[1:], y).float().mean()).sin()
 
@@ -125,4 +126,4 @@ def test_composites_do_not_split(function: Callable[..., Any]) -> None:
 def test_the_page_names_every_row() -> None:
     page = render_markdown()
     assert all(f"| `{target}` |" in page for target in ROWS)
-    assert page.count("\n| `aten.") == len(ROWS)
+    assert [target for target in ROWS if f"\n| `{target}` |" not in page] == []

@@ -15,7 +15,7 @@ from delegatec_schemas.mps_graph import AddmmT, Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.expression import Expression, operand, table
+from delegatec.backends.mps.expression import Expression, full, operand, table
 from delegatec.backends.mps.folding import amax, sum_of
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
@@ -44,6 +44,9 @@ def _addmm(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     first, second = operand(b, bound["mat1"]), operand(b, bound["mat2"])
     if bound["alpha"] == 0:  # ATen does not read the matrices then.
+        if bound["beta"] == 0:
+            full(b, shape_of(node), 0, dtype).bind(node)
+            return
         bias = operand(b, bound["self"])
         bias = bias.view(*(1,) * (2 - len(bias.shape)), *bias.shape) * bound["beta"]
         bias.expand(*shape_of(node)).bind(node)
@@ -142,7 +145,7 @@ ROWS: Final = (
     OperatorRow(overload("bmm"), ("MatMul",), _matmul, _RULES, note=_WIDE_RESULT),
     OperatorRow(
         overload("addmm"),
-        ("Addmm", "MatMul", "Mul", "View", "Expand"),
+        ("Addmm", "MatMul", "Mul", "View", "Expand", "Full"),
         _addmm,
         _RULES,
         note=f"without the bias if beta is 0, without the product if alpha is; {_WIDE_RESULT}",
