@@ -22,7 +22,7 @@ from delegatec.report.partition_picture import draw_partition
 
 
 class Model(torch.nn.Module):
-    """Tied weights, state, a branch, and operators that the MPS backend has no lowering for."""
+    """Tied weights, state, a branch, and float64, which the MPS runtime has not."""
 
     steps: torch.Tensor
 
@@ -35,9 +35,9 @@ class Model(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.relu(self.first(x))
-        z = torch.sigmoid(self.second(torch.cumsum(y, 1))) * y
+        z = torch.sigmoid(self.second(torch.cumsum(y.double(), 1).float())) * y
         self.steps.add_(z)
-        return z + self.steps, torch.flip(z, [0])
+        return z + self.steps, torch.flip(z.double(), [0]).float()
 
 
 def _exported() -> ExportedProgram:
