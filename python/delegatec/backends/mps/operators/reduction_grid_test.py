@@ -42,10 +42,7 @@ CASES: dict[str, Case] = {
     "sum of rank 6": (lambda x: (x.sum((1, 3)), x.sum(0, True), x.mean((0, 2, 5)), x.mean()), (DEEP,)),
     "sum of infinities": (lambda x: x.sum(1), (SPECIAL,)),
     "mean": (lambda x: (x.mean((1, -1)), x.mean(1, keepdim=True), x.mean(), x.mean(())), (X,)),
-    "mean of ints": (
-        lambda x: (x.mean(1, dtype=torch.float32), x.sum(0, dtype=torch.float32)),
-        (WHOLE * 9000,),
-    ),
+    "mean of ints": (lambda x: x.mean(1, dtype=torch.float32), (WHOLE * 16001,)),
     "prod": (lambda x: (x.prod(), x.prod(1), x.prod(-1, keepdim=True)), (floats(3, 5, 2) * 2,)),
     "prod of ints": (lambda x: (x.prod(1), x.prod(2, keepdim=True)), (WHOLE,)),
     "amax": (lambda x: (x.amax(1), x.amax((0, 1)), x.amax((0, 2), True), x.amax(), x.max()), (ROOM,)),
