@@ -50,8 +50,12 @@ class Indexing:
         whole = math.prod(self._ordered[self.axis : last])
         self.shape = (*self._ordered[: self.axis], whole, *self._ordered[last:])
         strides = [math.prod(self._ordered[place + 1 : last]) for place in range(self.axis, last)]
-        parts = [index_of(b, index, sizes[dim]) for dim, index in given]
-        self.index = weighted(parts, strides)
+
+        def make() -> int:
+            return weighted([index_of(b, index, sizes[dim]) for dim, index in given], strides).id
+
+        # Layers look up the same places, of tensors of one shape.
+        self.index = Expression(b, b.once(("indexing", *given, *self.shape, *strides), make))
 
     def of(self, data: Expression) -> Expression:
         """The data in that shape."""
@@ -91,11 +95,15 @@ class Lines:
         last = rank - free[::-1].index(False)
         self.axis = first
         self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
-        place = ranked(operand(b, base, torch.int32)).view(*own[first:last])
-        given = [dim, *(d for d in range(first, last) if d != dim and wanted[d] > 1)]
-        parts = [place if d == dim else progression(b, wanted[d], last - 1 - d) for d in given]
-        strides = [math.prod(sizes[d + 1 : last]) for d in given]
-        self.index = weighted(parts, strides).expand(*wanted[first:last])
+
+        def make() -> int:
+            place = ranked(operand(b, base, torch.int32)).view(*own[first:last])
+            given = [dim, *(d for d in range(first, last) if d != dim and wanted[d] > 1)]
+            parts = [place if d == dim else progression(b, wanted[d], last - 1 - d) for d in given]
+            strides = [math.prod(sizes[d + 1 : last]) for d in given]
+            return weighted(parts, strides).expand(*wanted[first:last]).id
+
+        self.index = Expression(b, b.once(("lines", index, dim, sizes), make))
 
 
 def unexpanded(index: Node) -> Node:

@@ -112,6 +112,13 @@ def test_an_index_is_wrapped_once_for_all() -> None:
     assert operations(compiled.blobs()[0]).count("Where") == 1
 
 
+def test_places_are_computed_once_for_all() -> None:
+    compiled = run_case(lambda x, i: (x.gather(2, i), (x * 2).gather(2, i)), (X, PLACES))
+    assert operations(compiled.blobs()[0]).count("Mul") == 3
+    compiled = run_case(lambda x, i, j: (x[i, j], (x * 2)[i, j]), (X, ROWS, COLUMNS))
+    assert operations(compiled.blobs()[0]).count("Mul") == 2
+
+
 def test_no_constant_has_the_size_of_a_result() -> None:
     x = floats(64, 64)
     compiled = run_case(lambda x, i: x.gather(1, i) * 2, (x, ints(64, 64)))

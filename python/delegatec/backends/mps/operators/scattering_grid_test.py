@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from delegatec.backends.mps.operators.grid import PRECISIONS, X, Y, floats, ints, rejected, run_case
-from delegatec.backends.mps.testing import operations
+from delegatec.backends.mps.testing import compile_module, operations
 
 aten = torch.ops.aten
 PLACES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
@@ -160,6 +160,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         (LARGE.int(), LARGE.int() // 7, REPEATED[0, :2]),
         "",
     ),
+    "scatter_reduce to the largest": (
+        lambda x, y, i: x.scatter_reduce(2, i, y, "amax", include_self=False),
+        (X, Y, REPEATED),
+        "",
+    ),
     "scatter_reduce": (lambda x, y, i: x.scatter_reduce(2, i, y, "mean"), (X, Y, REPEATED), ""),
 }
 
@@ -181,6 +186,33 @@ def set_mask(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def test_operator(name: str, precision: str) -> None:
     function, args, expected = CASES[name]
     run_case(function, args, expected if precision == "fp32" else "", precision)
+
+
+class Decoder(torch.nn.Module):
+    """Two layers that keep what they have seen in buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("first", torch.zeros(1, 2, 8, 4))
+        self.register_buffer("second", torch.zeros(1, 2, 8, 4))
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.first[:, :, at] = x
+        x = x + self.first.mean(2, keepdim=True)
+        self.second.index_copy_(2, at, x)
+        return x * self.second.sum()
+
+
+def test_a_step_with_caches_is_one_delegate() -> None:
+    x, at = floats(1, 2, 1, 4), torch.tensor([5])
+    compiled = compile_module(Decoder(), (x, at))
+    assert (len(compiled.delegates), compiled.report.rejections) == (1, [])
+    assert operations(compiled.blobs()[0]).count("IndexPut") == 2
+    module = Decoder()
+    wanted = module(x, at)
+    first, second, result = compiled(x, at)
+    for found, value in ((first, module.first), (second, module.second), (result, wanted)):
+        torch.testing.assert_close(found, value)
 
 
 def test_rows_are_replaced_with_one_place_each() -> None:
