@@ -99,6 +99,9 @@ class Expression:
     def __or__(self, other: Expression | Number) -> Expression:
         return self._binary(Operation.BitwiseOr, schema.BinaryT, other)
 
+    def __xor__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.BitwiseXor, schema.BinaryT, other)
+
     def compare(self, operation: int, other: Expression | Number) -> Expression:
         """One of Eq, Ne, Ge, Gt, Le and Lt: bool."""
         return self._binary(operation, schema.BinaryT, other, dtype=torch.bool)

@@ -123,8 +123,10 @@ class GraphBuilder:
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate, of the dtype that it has in the program."""
         id = self._ids[node]
-        dtype, shape = self._types[id]
-        if self.physical(dtype) != dtype:
+        have, shape = self._types[id]
+        # With fp16, a conversion between float32 and float16 left the value as it was.
+        dtype = node.meta["val"].dtype
+        if self.physical(have) != dtype:
             out = self._value(dtype, shape, dtype)
             self._cast(id, out, dtype)
         elif id in self._taken:
@@ -214,10 +216,10 @@ class GraphBuilder:
         return id
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
-        """A constant of shape [1]; equal ones are one."""
+        """A constant of shape [1]; equal ones are one. Beyond an integer dtype it wraps, as in ATen."""
         if self.halves(dtype):
             number = kept_from_zero(number)
-        tensor = torch.tensor([number], dtype=dtype)
+        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
         key = (dtype, repr(tensor.item()))
         if key not in self._scalars:
             self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")

@@ -45,7 +45,7 @@ def test_every_value_and_operation_has_a_line() -> None:
 
 EXPECTED = """\
 MPSGraph: 9 operations, 15 values, 4 constants of 68 B
-  operations: 1 Addmm, 1 Cast, 1 Cat, 1 Clamp, 1 Conv2D, 1 MaxPool2DWithIndices, 1 Mean, 1 Mul, 1 View
+  operations: 1 Addmm, 1 Cast, 1 Cat, 1 Conv2D, 1 HardTanh, 1 MaxPool2DWithIndices, 1 Mean, 1 Mul, 1 View
   constants: 4 of f32 in 68 B
   %0      f32[1, 1, 4, 4] = input
   %1      f32[2, 1, 3, 1] = constant 24 B, at 0                                               # conv.weight
@@ -53,7 +53,7 @@ MPSGraph: 9 operations, 15 values, 4 constants of 68 B
   %8      f32[2]          = constant 8 B, at 56                                               # linear.bias
   %10     f32[1]          = constant 4 B, at 64, 0.5
   %2      f32[1, 2, 2, 4] = Conv2D(%0, weight=%1 "conv.weight", stride=2x1, padding=1,1,0,0)  # conv  net.py:7
-  %3      f32[1, 2, 2, 4] = Clamp(%2, min=0)
+  %3      f32[1, 2, 2, 4] = HardTanh(%2, min_value=0, max_value=inf)
   %4, %5  f32[1, 2, 1, 2], i32[1, 2, 1, 2] = MaxPool2DWithIndices(%3, kernel=2x2, stride=2x2)  # net.py:8
   %6      f32[1, 4]       = View(%4)
   %9      f32[1, 2]       = Addmm(%8 "linear.bias", %6, %7 "linear.weight.permute")

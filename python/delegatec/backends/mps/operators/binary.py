@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic, comparisons and logic on two tensors, or a tensor and a number.
+"""Arithmetic on two tensors, or a tensor and a number.
 
 The runtime promotes float16 to float32 and stops at every other promotion, so all of it is done here, by
-casts.
+casts. On bools, for which MPSGraph has no arithmetic, a sum is "or" and a product "and".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import BinaryT, DivisionT, Operation, ScaledBinaryT
+from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
 from torch.fx import Node
 
-from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMBERS
-from delegatec.backends.mps.expression import operand
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.dtypes import FLOATS
+from delegatec.backends.mps.expression import Expression, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder, Operand
-from delegatec.backends.mps.operators.arguments import dtype_of, promoted
-from delegatec.backends.mps.operators.family import Lower, family, overload, variants
-from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import exact_number, not_in_fp16, result_dtypes
+from delegatec.backends.mps.operators.arguments import dtype_of
+from delegatec.backends.mps.operators.elementary import atan2, is_nan, maximum, minimum, number
+from delegatec.backends.mps.operators.family import Lower, overload, variants
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, result_dtypes
 from delegatec.edge.arguments import bind
 
 
-def _operands(node: Node) -> tuple[Operand, Operand]:
+def operands_of(node: Node) -> tuple[Operand, Operand]:
+    """The first two arguments."""
     first, second, *_ = bind(node).values()
     return first, second
 
@@ -32,132 +36,130 @@ def arithmetic(operation: int) -> Lower:
     """output = self op other, in the dtype of the result."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, dtype_of(node)) for o in _operands(node))
+        first, second = (b.operand(o, dtype_of(node)) for o in operands_of(node))
         b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
 
     return lower
 
 
-def scaled(operation: int) -> Lower:
+def _or_bitwise(operation: int, on_bools: int) -> Lower:
+    """An operation on numbers, and what it is on bools."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)
+
+    return lower
+
+
+def _scaled(operation: int) -> Lower:
     """output = self op alpha * other."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, dtype_of(node)) for o in _operands(node))
-        alpha = b.number(bind(node)["alpha"], dtype_of(node))
-        table = ScaledBinaryT(input1Id=first, input2Id=second, outputId=b.result(node), alpha=alpha)
-        b.emit(operation, table)
+        _scaled_pair(b, node, operation, *operands_of(node))
 
     return lower
 
 
 def _reversed_sub(b: GraphBuilder, node: Node) -> None:
-    bound, dtype = bind(node), dtype_of(node)
+    first, second = operands_of(node)
+    _scaled_pair(b, node, Operation.Sub, second, first)
+
+
+def _scaled_pair(b: GraphBuilder, node: Node, operation: int, first: Operand, second: Operand) -> None:
+    dtype, alpha = dtype_of(node), bind(node)["alpha"]
+    if dtype == torch.bool:
+        arithmetic(Operation.BitwiseOr)(b, node)
+        return
+    scaled = operand(b, second, dtype)
+    if dtype not in FLOATS and abs(alpha) > EXACT_FLOAT32:
+        # The field is a float32.
+        scaled, alpha = scaled * alpha, 1
     table = ScaledBinaryT(
-        input1Id=b.operand(bound["other"], dtype),
-        input2Id=b.operand(bound["self"], dtype),
+        input1Id=b.operand(first, dtype),
+        input2Id=scaled.id,
         outputId=b.result(node),
-        alpha=b.number(bound["alpha"], dtype),
+        alpha=b.number(alpha, dtype),
     )
-    b.emit(Operation.Sub, table)
+    b.emit(operation, table)
 
 
-def division(operation: int, rounding: str | None) -> Lower:
-    """output = self / other, rounded as the argument says, or as the operator does."""
+def _composed(function: Callable[[Expression, Expression], Expression]) -> Lower:
+    """output = f(self, other), in the dtype of the result."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, dtype_of(node)) for o in _operands(node))
-        mode = bind(node).get("rounding_mode", rounding)
-        table = DivisionT(input1Id=first, input2Id=second, outputId=b.result(node), roundingMode=mode)
-        b.emit(operation, table)
+        first, second = (operand(b, o, dtype_of(node)) for o in operands_of(node))
+        function(first, second).bind(node)
 
     return lower
 
 
-def comparison(operation: int) -> Lower:
-    """output = self op other, compared in the dtype that torch promotes to; bools as int32."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        operands = _operands(node)
-        dtype = promoted(operands)
-        dtype = torch.int32 if dtype == torch.bool else dtype
-        first, second = (b.operand(o, dtype) for o in operands)
-        b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
-
-    return lower
+def _minimum(first: Expression, second: Expression) -> Expression:
+    return first & second if first.dtype == torch.bool else minimum(first, second)
 
 
-def logical(operation: int) -> Lower:
-    """output = self op other, on whether they are not zero."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, torch.bool) for o in _operands(node))
-        b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
-
-    return lower
+def _maximum(first: Expression, second: Expression) -> Expression:
+    return first | second if first.dtype == torch.bool else maximum(first, second)
 
 
-def _maximum(b: GraphBuilder, node: Node) -> None:
-    first, second = (operand(b, o, dtype_of(node)) for o in _operands(node))
-    (-(-first).minimum(-second)).bind(node)
+def _xlogy(x: Expression, y: Expression) -> Expression:
+    """x log(y), zero where x is, unless y is NaN."""
+    product = x * y.unary(Operation.Log)
+    is_zero = x.compare(Operation.Eq, 0.0) & is_nan(y).unary(Operation.LogicalNot)
+    return is_zero.where(number(x, 0.0), product)
 
 
-def _truncates(node: Node) -> str | None:
-    mode = bind(node).get("rounding_mode", "trunc")
-    return "it truncates" if mode == "trunc" else None
+def _scaled_bools(node: Node, _: Precision) -> str | None:
+    if dtype_of(node) == torch.bool and bind(node)["alpha"] != 1:
+        return f"alpha is {bind(node)['alpha']}"
+    return None
 
 
-_NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
+_SCALED: Final = (Constraint("argument", "The alpha of bools is 1.", _scaled_bools),)
 _FLOAT_RESULT: Final = result_dtypes(
-    FLOATS, "the runtime divides integers in float32, and gives a float32.", "convert to float32"
+    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
-_BITS_RESULT: Final = result_dtypes(INTEGERS | {torch.bool}, "it works on bits.")
-_NO_TRUNCATION: Final = not_in_fp16("Not in float16 if it truncates: the runtime stops there.", _truncates)
-_COMPARISONS: Final = {name: name.capitalize() for name in ("eq", "ge", "gt", "le", "lt", "ne")}
-_BITWISE: Final = {f"bitwise_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "or", "xor")}
-_LOGICAL: Final = {f"logical_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "or", "xor")}
-_FLOAT_POWER: Final = result_dtypes(
-    FLOATS, "MPSGraph raises floating-point numbers only.", "convert to float32"
-)
+_NAN: Final = "NaN stays NaN, which MPSGraph's {} would lose"
 
 ROWS: Final = (
-    *family(
-        variants({"add": "Add", "sub": "Sub"}, "Tensor", "Scalar"),
-        scaled,
-        _NUMBER_RESULT,
-        exact_number("alpha"),
+    *(
+        OperatorRow(overload(name), ("Add", "Mul", "BitwiseOr"), _scaled(Operation.Add), _SCALED)
+        for name in variants({"add": ""}, "Tensor", "Scalar")
     ),
-    OperatorRow(overload("rsub.Scalar"), ("Sub",), _reversed_sub, (_NUMBER_RESULT, exact_number("alpha"))),
-    *family(variants({"mul": "Mul"}, "Tensor", "Scalar"), arithmetic, _NUMBER_RESULT),
-    *family(
-        variants({"div": "Div"}, "Tensor", "Scalar", "Tensor_mode", "Scalar_mode"),
-        lambda operation: division(operation, None),
-        _FLOAT_RESULT,
-        not_in_fp16(
-            "Not in float16 with rounding_mode trunc: the runtime stops there.",
-            lambda node: _truncates(node) if "rounding_mode" in bind(node) else None,
-        ),
+    *(
+        OperatorRow(overload(name), ("Sub", "Mul"), _scaled(Operation.Sub), _SCALED)
+        for name in variants({"sub": ""}, "Tensor", "Scalar")
     ),
-    *family(
-        {"floor_divide": "Div", "remainder.Tensor": "Remainder", "remainder.Scalar": "Remainder"},
-        lambda operation: division(operation, "floor"),
-        _FLOAT_RESULT,
+    OperatorRow(overload("rsub.Scalar"), ("Sub", "Mul"), _reversed_sub, _SCALED),
+    *(
+        OperatorRow(overload(name), ("Mul", "BitwiseAnd"), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
+        for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    *family(
-        variants({"fmod": "Fmod"}, "Tensor", "Scalar"),
-        lambda operation: division(operation, "trunc"),
-        _FLOAT_RESULT,
-        _NO_TRUNCATION,
+    OperatorRow(
+        overload("minimum"),
+        ("Minimum", "Lt", "Isnan", "BitwiseOr", "Where", "BitwiseAnd"),
+        _composed(_minimum),
+        note=f"of floats a choice: {_NAN.format('minimum')}",
     ),
-    *family(variants({"pow": "Pow"}, "Tensor_Tensor", "Tensor_Scalar", "Scalar"), arithmetic, _FLOAT_POWER),
-    *family({"minimum": "Minimum"}, arithmetic, _NUMBER_RESULT),
     OperatorRow(
         overload("maximum"),
-        ("Neg", "Minimum"),
-        _maximum,
-        (result_dtypes(FLOATS, "the negation of an integer can overflow."),),
-        note="-min(-self, -other): the runtime lacks Max, though the format has it",
+        ("Gt", "Isnan", "BitwiseOr", "Where"),
+        _composed(_maximum),
+        note="a choice: the runtime lacks Max, though the format has it",
     ),
-    *family(variants(_COMPARISONS, "Tensor", "Scalar"), comparison),
-    *family(variants(_BITWISE, "Tensor", "Scalar"), arithmetic, _BITS_RESULT),
-    *family(_LOGICAL, logical, note="numbers become bool by comparison with zero"),
+    OperatorRow(
+        overload("atan2"),
+        ("Abs", "Gt", "Where", "Eq", "Div", "Isinf", "Atan", "Sub", "Lt", "Reciprocal", "BitwiseOr", "Neg"),
+        _composed(atan2),
+        (_FLOAT_RESULT,),
+        note="from the arc tangent of a ratio: the runtime lacks Atan2, though the format has it",
+    ),
+    *(
+        OperatorRow(
+            overload(name),
+            ("Log", "Mul", "Eq", "Isnan", "LogicalNot", "BitwiseAnd", "Where"),
+            _composed(_xlogy),
+            (_FLOAT_RESULT,),
+        )
+        for name in ("xlogy.Scalar_Other", "xlogy.Scalar_Self")
+    ),
 )

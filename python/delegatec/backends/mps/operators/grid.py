@@ -53,6 +53,15 @@ def ints(*shape: int, high: int = 5, dtype: torch.dtype = torch.int64) -> torch.
 
 X: Final = floats(2, 3, 4)
 Y: Final = floats(2, 3, 4, seed=1)
+EDGES: Final = torch.tensor(
+    [
+        *(0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 3.0, -7.0, 0.001, -0.001, 100.25, -513.5),
+        *(float("inf"), float("-inf"), float("nan")),
+    ]
+)
+"""What functions treat specially: zeros, halves, infinities, NaN."""
+PAIRS: Final = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
+"""Each of them beside each."""
 IMAGE: Final = floats(2, 6, 7, 8)
 BOOL: Final = torch.tensor([True, False, True])
 
@@ -89,15 +98,16 @@ def run_case(
     module = Call(function)
     compiled = compile_module(module, args, precision, preserve)
     left = [(r.operator, r.rule, r.message) for r in compiled.report.rejections]
-    assert (len(compiled.delegates), left) == (1, [])
+    assert (len(compiled.delegates), left) == (1, []), f"{len(compiled.delegates)} delegates, without {left}"
     if expected:
-        assert operations(compiled.blobs()[0]) == expected.split()
+        found = operations(compiled.blobs()[0])
+        assert found == expected.split(), f"the blob has {' '.join(found)}"
     wanted = list(eager(Call(reference or function), _halved(args) if precision == "fp16" else args))
     dtypes = [t.dtype for t in eager(module, args)]
     tolerance = _TOLERANCE[precision]
     for result, dtype, value in zip(compiled(*args), dtypes, wanted, strict=True):
-        assert result.dtype == dtype
-        assert result.shape == value.shape
+        assert result.dtype == dtype, f"{result.dtype} is not {dtype}"
+        assert result.shape == value.shape, f"{result.shape} is not {value.shape}"
         torch.testing.assert_close(
             result,
             value.to(dtype),
@@ -148,7 +158,7 @@ def run_node(
     compiled = compile_program(program, precision)
     assert (len(compiled.delegates), compiled.report.rejections) == (1, [])
     for operation in expected.split():
-        assert operation in operations(compiled.blobs()[0])
+        assert operation in operations(compiled.blobs()[0]), f"the blob has no {operation}"
     allowed = tolerance or {"fp32": 1e-6, "fp16": 2e-2}[precision]
     torch.testing.assert_close(compiled(X)[0], wanted[0], rtol=allowed, atol=allowed, equal_nan=True)
 

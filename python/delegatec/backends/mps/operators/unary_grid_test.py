@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one tensor and activations, against eager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.backends.mps.operators.grid import (
+    BOOL,
+    EDGES,
+    PRECISIONS,
+    Function,
+    X,
+    floats,
+    ints,
+    rejected,
+    run_case,
+)
+from delegatec.backends.mps.testing import operations
+
+SIGNED = torch.tensor([-(2**40) - 1, -(2**24) - 1, -3, 0, 2, 2**40 + 1])
+TINY = torch.tensor([1e-3, 3e-4, -2e-4, 1e-5, -1e-7, 0.3, -0.49, 0.51])
+
+# MPSGraph's own function of the same name.
+DIRECT = [
+    *("acos", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "neg", "reciprocal"),
+    *("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "log", "log10", "log2", "rsqrt", "acosh"),
+]
+ROUNDING = ["ceil", "floor", "round", "trunc"]
+
+CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
+    **{name: (getattr(torch, name), (EDGES,), name.capitalize()) for name in DIRECT},
+    "exp of int": (torch.exp, (ints(3),), "Cast Exp"),
+    "sqrt of bool": (torch.sqrt, (BOOL,), "Cast Sqrt"),
+    "exp2": (torch.exp2, (X,), "Exp2"),
+    "exp2 of rank 0": (torch.exp2, (torch.tensor(0.5),), "Exp2"),
+    "neg of int": (torch.neg, (SIGNED,), "Neg"),
+    "abs": (torch.abs, (EDGES,), "Abs"),
+    "abs of int64": (torch.abs, (SIGNED,), "Lt Neg Where"),
+    "abs of int8": (torch.abs, (torch.tensor([-127, 3, -1], dtype=torch.int8),), "Lt Neg Where"),
+    "sign": (torch.sign, (EDGES,), "Sign"),
+    "sign of int64": (torch.sign, (SIGNED,), "Clamp"),
+    "sgn": (torch.sgn, (X,), "Sign"),
+    **{name: (getattr(torch, name), (EDGES,), "") for name in ROUNDING},
+    "rounding of int": (lambda x: x.floor() + x.ceil() + x.round() + x.trunc(), (SIGNED,), "Add Add Add"),
+    "fix": (torch.fix, (floats(2, 3) * 9,), ""),
+    "frac": (torch.frac, (EDGES[:-3],), ""),
+    "round to decimals": (lambda x: torch.round(x, decimals=1), (floats(3, 5) * 9,), ""),
+    "round to tens": (lambda x: torch.round(x, decimals=-1), (floats(3, 5) * 99,), ""),
+    "isnan": (torch.isnan, (EDGES,), "Isnan"),
+    "isinf": (torch.isinf, (EDGES,), "Isinf"),
+    "isnan of int": (lambda x: torch.isnan(x) | (x > 2), (SIGNED,), ""),
+    "isfinite": (torch.isfinite, (EDGES,), ""),
+    "isposinf": (torch.isposinf, (EDGES,), "Eq"),
+    "signbit": (torch.signbit, (EDGES,), ""),
+    "nan_to_num": (lambda x: torch.nan_to_num(x, 3.0, 7.0, -7.0), (EDGES,), ""),
+    "log1p": (torch.log1p, (torch.cat([EDGES, TINY]),), ""),
+    "log1p of int": (torch.log1p, (ints(4),), ""),
+    "expm1": (torch.expm1, (torch.cat([EDGES[:-5], TINY, torch.tensor([float("-inf"), float("nan")])]),), ""),
+    "logit": (
+        torch.logit,
+        (torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0, 2.0, -1.0, float("nan")]),),
+        "Sub Div Log",
+    ),
+    "logit with eps": (lambda x: torch.logit(x, 1e-3), (torch.tensor([0.0, 0.25, 1.0, 3.0]),), ""),
+    "square": (torch.square, (EDGES,), "Mul"),
+    "erfc": (torch.erfc, (floats(9) * 4,), ""),
+    "relu": (F.relu, (EDGES[:-1],), "Relu"),
+    "relu of int": (F.relu, (SIGNED,), "Clamp"),
+    "relu6": (F.relu6, (EDGES,), "HardTanh"),
+    "hardtanh": (lambda x: F.hardtanh(x, -0.25, 0.75), (EDGES,), "HardTanh"),
+    "hardsigmoid": (F.hardsigmoid, (EDGES,), ""),
+    "hardswish": (F.hardswish, (EDGES[:-3],), ""),
+    "silu": (F.silu, (EDGES[:-3],), "Sigmoid Mul"),
+    "elu": (F.elu, (torch.cat([EDGES, TINY]),), ""),
+    "elu with alpha": (lambda x: F.elu(x, 0.5), (EDGES,), ""),
+    "selu": (F.selu, (torch.cat([EDGES, TINY]),), ""),
+    "celu": (lambda x: F.celu(x, 1.5), (EDGES,), ""),
+    "softplus": (F.softplus, (EDGES,), ""),
+    "mish": (F.mish, (EDGES[:-3],), ""),
+    "logsigmoid": (F.logsigmoid, (EDGES[:-3],), ""),
+    "softsign": (F.softsign, (EDGES[:-3],), ""),
+    "tanhshrink": (F.tanhshrink, (X,), ""),
+    "hardshrink": (lambda x: F.hardshrink(x, 0.3), (EDGES,), ""),
+    "softshrink": (lambda x: F.softshrink(x, 0.3), (EDGES,), ""),
+    "threshold": (lambda x: F.threshold(x, 0.3, 20.0), (EDGES,), "Le Where"),
+    "prelu": (F.prelu, (X, floats(3)), ""),
+    "glu": (lambda x: F.glu(x, 1), (floats(2, 6, 4),), "SplitWithSizes Sigmoid Mul"),
+    "gelu": (F.gelu, (EDGES[:-3],), "Gelu"),
+    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), (EDGES[:-3],), ""),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.3), (EDGES,), "LeakyRelu"),
+    "leaky_relu that is steep": (lambda x: F.leaky_relu(x, 1.5), (EDGES,), "Lt Mul Where"),
+    "leaky_relu that falls": (lambda x: F.leaky_relu(x, -0.5), (EDGES,), "Lt Mul Where"),
+    "softmax": (lambda x: x.softmax(-2), (X,), "Softmax"),
+    "softmax of rank 0": (lambda x: x.softmax(0) + 0.5, (torch.tensor(0.3),), ""),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_operator(name: str, precision: str) -> None:
+    function, args, expected = CASES[name]
+    run_case(function, args, expected if precision == "fp32" else "", precision)
+
+
+@pytest.mark.parametrize("function", [torch.log1p, torch.expm1])
+def test_digits_near_zero_are_kept(function: Function) -> None:
+    run_case(function, (TINY,), rtol=1e-6, atol=0.0)
+    run_case(function, (TINY[:-4],), precision="fp16", rtol=2e-3, atol=0.0)
+
+
+# Rows of logits 200 and 17 apart, with nothing, and with one, that counts; all equal; without a number.
+LOGITS = torch.tensor(
+    [
+        [0.0, -200.0, -17.0, 3.0],
+        [float("-inf"), 1.0, 2.0, -90.0],
+        [5.0, 5.0, 5.0, 5.0],
+        [float("-inf")] * 4,
+        [float("inf"), 1.0, 2.0, 3.0],
+        [float("nan"), 1.0, 2.0, 3.0],
+        [3e4, -3e4, 0.0, 1.0],
+    ]
+)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_log_softmax_does_not_underflow(dim: int, precision: str) -> None:
+    compiled = run_case(lambda x: x.log_softmax(dim), (LOGITS if dim else LOGITS.mT,), "", precision)
+    assert "LogSoftmax" not in operations(compiled.blobs()[0])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_log_softmax_of_many(precision: str) -> None:
+    run_case(lambda x: x.log_softmax(-1), (floats(2, 30000) * 20,), "", precision)
+
+
+def bounded(x: torch.Tensor) -> torch.Tensor:
+    return (torch.tanh(x / 30.0) * 30.0).log_softmax(-1)
+
+
+def test_log_softmax_of_what_is_bounded_is_the_runtimes() -> None:
+    run_case(bounded, (floats(3, 9) * 200,), "Div Tanh Mul LogSoftmax")
+
+
+def test_log_softmax_of_what_is_bounded_too_far_is_composed() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return (torch.tanh(x) * 60.0).log_softmax(-1)
+
+    compiled = run_case(function, (floats(3, 9) * 200,))
+    assert "Softmax" in operations(compiled.blobs()[0])
+    assert "LogSoftmax" not in operations(compiled.blobs()[0])
+
+
+def test_what_needs_a_number_or_a_float_says_so() -> None:
+    assert rejected(lambda x: torch.logit(x, 0.7), (floats(3),)) == [
+        (
+            "aten.logit.default",
+            "argument",
+            "eps is 0.7. eps is 0.5 at most, so that the bounds are in order.",
+        )
+    ]
