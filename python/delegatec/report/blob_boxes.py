@@ -18,7 +18,7 @@ _LINE: Final = 15
 _TITLE: Final = 8.0
 _TEXT: Final = 6.3
 # Characters of a line; longer ones end in an ellipsis.
-_CHARACTERS: Final = 44
+_CHARACTERS: Final = 50
 # Kinds of operations that a folded group names.
 _NAMED: Final = 3
 _SMALL: Final = frozenset({Family.MOVE, Family.CONVERT})

@@ -10,7 +10,7 @@ import numpy as np
 from delegatec_schemas.mps_graph import DataType, GraphType, NodeT, Operation, ValueT
 
 from delegatec.backends.mps.blob import Blob
-from delegatec.backends.mps.checks import inline_bytes, value_ids
+from delegatec.backends.mps.checks import BITS, inline_bytes, value_ids
 from delegatec.delegation.blob_graph import BlobGraph, BlobNode, BlobValue, Family
 
 NAMES: Final[dict[int, str]] = {
@@ -134,6 +134,8 @@ def _value(blob: Blob, value: ValueT, is_constant: bool) -> BlobValue:
     if not is_constant:
         return BlobValue(dtype, shape)
     note = "inline" if inline_bytes(value) is not None else f"at {value.segmentOffset}"
+    if value.segmentOffset * 8 % BITS[value.datatype]:
+        note += ", not aligned"
     return BlobValue(dtype, shape, int(value.constantBufferSize), _literal(blob, value), note)
 
 

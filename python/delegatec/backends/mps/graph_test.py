@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from delegatec_schemas import mps_graph as schema
@@ -102,3 +103,16 @@ def test_what_old_systems_lack_is_noted(
 
     (blob,) = compile_module(Call(), (torch.tensor([1, 2], dtype=torch.int32),)).blobs()
     assert MPS.graph(memoryview(blob)).notes == notes
+
+
+def test_constants_that_are_not_aligned_are_noted() -> None:
+    values = [
+        schema.ValueT(schema.DataType.INT8, 1, [3], 3, None, 0),
+        schema.ValueT(schema.DataType.FLOAT32, 1, [1], 4, None, 3),
+        schema.ValueT(schema.DataType.FLOAT32, 1, [1]),
+    ]
+    table = schema.ScaledBinaryT(input1Id=0, input2Id=1, outputId=2, alpha=1.0)
+    made = schema.GraphT("0", [schema.NodeT(schema.Operation.Add, table)], values, [], [2], [0, 1])
+    graph = MPS.graph(memoryview(b"".join(write_blob(made, [bytes(3), np.float32(2.5).tobytes()]))))
+    assert [graph.values[id].note for id in (0, 1)] == ["at 0", "at 3, not aligned"]
+    assert "= constant 4 B, at 3, not aligned, 2.5" in format_blob_graph(graph)
