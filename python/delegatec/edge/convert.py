@@ -30,6 +30,7 @@ from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.pass_manager import Pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
+from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.refusals import functions, refuse_functions, refuse_writes
@@ -46,6 +47,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     remove_neutral_operands,
     remove_empty_operands,
+    select_by_value,
     index_to_view,
     resolve_constant_indices,
     fold_casts,

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selecting at a position that a tensor holds is a look-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+
+def select_by_value(program: EdgeProgram) -> bool:
+    """Replaces `x.select(dim, position.item())`, which `x[position]` becomes, by `index`.
+
+    Delegates look up by tensors; a number that is known only when the program runs is a dynamic size to them.
+    """
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target is not aten.select.int:
+            continue
+        bound = bind(node)
+        position = _tensor_of(bound["index"])
+        if position is None:
+            continue
+        x, dim = bound["self"], bound["dim"] % len(shape(bound["self"]))
+        builder.at(node)
+        if shape(position) != (1,):
+            position = builder.call(aten.view.default, position, [1])
+        picked = builder.call(aten.index.Tensor, x, [*[None] * dim, position])
+        node.replace_all_uses_with(builder.call(aten.squeeze.dims, picked, [dim], val=node.meta["val"]))
+        program.graph.erase_node(node)
+        changed = True
+    return changed
+
+
+def _tensor_of(number: Any) -> Node | None:
+    """The integer tensor whose one element a number is; None if it is not that."""
+    if not isinstance(number, Node) or number.target is not aten._local_scalar_dense.default:
+        return None
+    source = number.args[0]
+    assert isinstance(source, Node)
+    return source if dtype(source) in (torch.int32, torch.int64) else None
