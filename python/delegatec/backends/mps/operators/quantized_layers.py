@@ -68,7 +68,7 @@ def one_delegate(module: nn.Module, x: Tensor, tolerance: float, **options: str)
     """Checks that a module becomes one delegate, which computes what eager does."""
     compiled = compile_module(module, (x,), preserve=WHOLE, **options)
     left = [(r.operator, r.rule, r.message) for r in compiled.report.rejections]
-    assert (len(compiled.delegates), left) == (1, [])
+    assert (len(compiled.delegates), left) == (1, []), left
     for result, wanted in zip(compiled(x), eager(module, (x,)), strict=True):
         assert result.dtype == wanted.dtype and wanted.abs().max() > 0.1
         torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)

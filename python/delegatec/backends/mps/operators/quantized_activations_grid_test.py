@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised activations: arithmetic in the graph, beside weights that stay int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from delegatec_schemas.mps_graph import DataType
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.operators.grid import PRECISIONS, floats
+from delegatec.backends.mps.operators.quantized_layers import INT8, Weight, levels, one_delegate, scales
+from delegatec.backends.mps.testing import operations
+
+quantized = torch.ops.quantized_decomposed
+UINT8: Final = (0, 255, torch.uint8)
+
+
+def _per_channel(x: Tensor, weight: Tensor, scale: Tensor, zeros: Tensor | None) -> Tensor:
+    return F.linear(x, quantized.dequantize_per_channel(weight, scale, zeros, 0, *INT8))
+
+
+def _tokens(x: Tensor, choose: Callable[..., Any]) -> Tensor:
+    scale, zeros = choose(x, torch.int8)
+    q = quantized.quantize_per_token(x, scale, zeros, *INT8)
+    result: Tensor = quantized.dequantize_per_token(q, scale, zeros, *INT8, torch.float32)
+    return result
+
+
+class Int8(nn.Module):
+    """A linear layer with an int8 weight, behind one of the ways to quantise activations."""
+
+    weight: Tensor
+    scale: Tensor
+    zeros: Tensor
+
+    def __init__(self, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.activation = activation
+        self.register_buffer("weight", levels(48, 64, -128, 127))
+        self.register_buffer("scale", scales(48))
+        self.register_buffer("zeros", torch.arange(48) - 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _per_channel(self.activation(x), self.weight, self.scale, self.zeros)
+
+
+def _static(x: Tensor, low: int, high: int, dtype: torch.dtype) -> Tensor:
+    zero = (low + high) // 2
+    q = quantized.quantize_per_tensor(x, 1 / 128, zero, low, high, dtype)
+    result: Tensor = quantized.dequantize_per_tensor(q, 1 / 128, zero, low, high, dtype)
+    return result
+
+
+def _dynamic(x: Tensor) -> Tensor:
+    scale, zero = quantized.choose_qparams(x, -128, 127, 1e-5, torch.int8)
+    q = quantized.quantize_per_tensor(x, scale, zero, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor(q, scale, zero, *INT8)
+    return result
+
+
+ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "not quantised": lambda x: x,
+    "static int8": lambda x: _static(x, *INT8),
+    "static uint8": lambda x: _static(x, *UINT8),
+    "dynamic": _dynamic,
+    "of tokens": lambda x: _tokens(x, quantized.choose_qparams_per_token_asymmetric),
+    "of tokens, symmetric": lambda x: _tokens(x, quantized.choose_qparams_per_token),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_int8_weights_and_activations_are_one_delegate(name: str, precision: str) -> None:
+    """With fp16 a level of an activation can be the next one, which is 1/128 of it here."""
+    module = Int8(ACTIVATIONS[name])
+    compiled = one_delegate(
+        module, floats(5, 64), {"fp32": 1e-4, "fp16": 0.5}[precision], precision=precision
+    )
+    graph = read_blob(memoryview(compiled.blobs()[0])).graph
+    stored = [v.datatype for id in graph.constantIds if list((v := graph.mpsValues[id]).dims) == [48, 64]]
+    assert stored == [DataType.INT8]
+
+
+def test_eight_bits_of_tokens_and_four_of_weights() -> None:
+    """8da4w: the activation is quantised as the program says, which the peer leaves out."""
+
+    class Linear(Weight):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(_tokens(x, quantized.choose_qparams_per_token_asymmetric))
+
+    module = Linear(levels(32, 64), scales(32, 1), torch.zeros(32, 1, dtype=torch.int32), 64)
+    x = floats(1, 3, 64)
+    one_delegate(module, x, 2e-5)
+    compiled = one_delegate(module, x, 3e-3, int4="packed")
+    assert {"Round", "DequantizePerChannelGroup"} <= set(operations(compiled.blobs()[0]))
+    (result,), exact = compiled(x), Weight.forward(module, x)
+    assert (result - exact).abs().max() > 0.005
