@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama with quantised weights, from torch.export to one delegate in a file: its size, and what it gives."""
+"""A Llama with quantised weights, from torch.export to one delegate in a file: its size, and its results."""
 
 from __future__ import annotations
 

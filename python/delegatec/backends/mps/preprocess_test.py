@@ -81,6 +81,30 @@ def test_fp16_casts_at_the_border_and_around_means_and_halves_the_constants() ->
     assert types.count(torch.float32) == 4
 
 
+class Mixed(nn.Module):
+    """Inputs and outputs of several dtypes; one float32 is read by several operations."""
+
+    def forward(
+        self, x: torch.Tensor, n: torch.Tensor, mask: torch.Tensor, half: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        return x.exp() + x, n + 1, ~mask, half * half, x * 2.0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_only_float32_is_cast_and_once(precision: str) -> None:
+    args = (torch.rand(4), torch.arange(4), torch.arange(4) > 2, torch.rand(4).half())
+    compiled = compile_module(Mixed(), args, precision)
+    (blob,) = compiled.blobs()
+    graph = read_blob(memoryview(blob)).graph
+    types = [FROM_FORMAT[value.datatype] for value in graph.mpsValues]
+    assert [types[id] for id in graph.inputIds] == [value.dtype for value in args]
+    assert [types[id] for id in graph.outputIds] == [value.dtype for value in eager(Mixed(), args)]
+    # x comes once, and two results of float32 go.
+    assert operations(blob).count("Cast") == {"fp32": 0, "fp16": 3}[precision]
+    for result, wanted in zip(compiled(*args), eager(Mixed(), args), strict=True):
+        torch.testing.assert_close(result, wanted, rtol=2e-3, atol=2e-3)
+
+
 def test_inputs_have_the_first_ids() -> None:
     class Three(nn.Module):
         def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
