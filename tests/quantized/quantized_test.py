@@ -68,7 +68,7 @@ def test_one_delegate(
     loaded = archive.load(str(models[weights]))
     lowered = lower(loaded.methods, "mps", options, require_full_delegation=True)
     (delegate,) = lowered.reports["forward"].delegates
-    assert size <= delegate.module.blob_size / PARAMETERS < size + 0.06
+    assert size <= delegate.module.blob_size / PARAMETERS < size + 0.1
     with (tmp_path / "model.pte").open("wb") as file:
         write_program(lowered.emitted, file, [loaded.file])
     _verify(tmp_path / "model.pte", models[weights], tolerance)
