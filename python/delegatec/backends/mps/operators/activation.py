@@ -31,6 +31,7 @@ from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, argument, ope
 from delegatec.edge.arguments import bind
 
 _SMALLEST_LOGARITHM: Final = 87.0
+_REDUCED_RANK: Final = 4
 """exp of its negative is the smallest float32 that is not subnormal, about."""
 
 
@@ -100,12 +101,21 @@ def _softmax(b: GraphBuilder, node: Node) -> None:
 
 
 def softmax(x: Expression, dim: int, operation: int = Operation.Softmax) -> Expression:
-    """The runtime's softmax along a dimension, or its logarithm."""
-    if not x.shape:
+    """The runtime's softmax along a dimension, or its logarithm.
+
+    Of rank 3 at most, where the rank is beyond four: MPSGraph reduces the last four dimensions only.
+    """
+    shape = x.shape
+    dim = positive(dim, len(shape) or 1)
+    if not shape:
         x = x.view(1)
+    elif len(shape) > _REDUCED_RANK:
+        after = math.prod(shape[dim + 1 :])
+        x = x.view(math.prod(shape[:dim]), shape[dim], *([after] if after > 1 else []))
+        dim = 1
     out = x.builder.temporary(x.shape, x.dtype)
-    x.builder.emit(operation, SoftmaxT(input1Id=x.id, outputId=out, dim=positive(dim, len(x.shape))))
-    return Expression(x.builder, out)
+    x.builder.emit(operation, SoftmaxT(input1Id=x.id, outputId=out, dim=dim))
+    return Expression(x.builder, out).view(*shape)
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:

@@ -60,6 +60,7 @@ RUNNING: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "cumsum of infinities": (lambda x: x.cumsum(1), (SPECIAL,)),
     "cumsum of rank 0 and size 1": (lambda x: (x.sum().cumsum(0), x[:, :1].cumsum(1)), (X,)),
     "cumprod": (lambda x: x.cumprod(1), (floats(3, 7) * 2,)),
+    "logcumsumexp": (lambda x: x.logcumsumexp(1), (ROUTER,)),
     "cummax": (lambda x: x.cummax(1), (ROUTER,)),
 }
 

@@ -96,6 +96,11 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "leaky_relu that is steep": (lambda x: F.leaky_relu(x, 1.5), (EDGES,), "Lt Mul Where"),
     "leaky_relu that falls": (lambda x: F.leaky_relu(x, -0.5), (EDGES,), "Lt Mul Where"),
     "softmax": (lambda x: x.softmax(-2), (X,), "Softmax"),
+    "softmax of rank 5": (
+        lambda x: (x.softmax(0), x.softmax(3), x.softmax(-1), x.log_softmax(1)),
+        (floats(2, 3, 2, 3, 2),),
+        "",
+    ),
     "softmax of rank 0": (lambda x: x.softmax(0) + 0.5, (torch.tensor(0.3),), ""),
 }
 
