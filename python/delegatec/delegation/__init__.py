@@ -11,9 +11,10 @@ from delegatec.delegation.blob_graph import BlobLabels as BlobLabels
 from delegatec.delegation.blob_graph import BlobNode as BlobNode
 from delegatec.delegation.blob_graph import BlobValue as BlobValue
 from delegatec.delegation.blob_graph import Family as Family
+from delegatec.delegation.blob_text import blob_headline as blob_headline
+from delegatec.delegation.blob_text import blob_notes as blob_notes
+from delegatec.delegation.blob_text import blob_operation_text as blob_operation_text
 from delegatec.delegation.blob_text import format_blob_graph as format_blob_graph
-from delegatec.delegation.blob_text import headline as headline
-from delegatec.delegation.blob_text import operation_text as operation_text
 from delegatec.delegation.call_delegate import call_delegate as call_delegate
 from delegatec.delegation.checks import unchecked_partitioners as unchecked_partitioners
 from delegatec.delegation.compile_spec import CompileSpec as CompileSpec

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 
 class Family(Enum):
@@ -86,6 +87,18 @@ class BlobGraph:
     outputs: tuple[int, ...]
     constants: tuple[int, ...]
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def unread(self) -> frozenset[int | str]:
+        """Identifiers of operations whose results neither the outputs nor what they come of need."""
+        needed = set(self.outputs)
+        found: set[int | str] = set()
+        for node in reversed(self.nodes):
+            if needed.isdisjoint(node.gives):
+                found.add(node.identifier)
+            else:
+                needed.update(id for _, id in node.reads)
+        return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -28,25 +28,33 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
         max((len(row[column]) for row in rows if len(row[column]) <= widest), default=0)
         for column, widest in enumerate(_WIDEST)
     ]
-    lines = [headline(graph), *(f"  note: {note}" for note in graph.notes), *_totals(graph)]
+    lines = [blob_headline(graph), *(f"  note: {note}" for note in blob_notes(graph)), *_totals(graph)]
     lines += [_line(row, widths) for row in rows]
     lines.append(f"  return {', '.join(_reference(graph, id) for id in graph.outputs)}")
     return "\n".join(lines) + "\n"
 
 
-def operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> str:
+def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> str:
     """One operation: its line of `format_blob_graph`, and what it comes of on another."""
     ids, types, expression, comment = _operation(graph, labels, node)
     return f"{ids} {types} = {expression}" + (f"\n{comment}" if comment else "")
 
 
-def headline(graph: BlobGraph) -> str:
+def blob_headline(graph: BlobGraph) -> str:
     """Title and totals of a graph, in a line."""
     data = sum(graph.values[id].bytes for id in graph.constants)
     return (
         f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "
         f"{_number(len(graph.constants), 'constant')} of {data} B"
     )
+
+
+def blob_notes(graph: BlobGraph) -> tuple[str, ...]:
+    """What a reader should know of the whole."""
+    if not graph.unread:
+        return graph.notes
+    count = _number(len(graph.unread), "operation")
+    return (*graph.notes, f"nothing reads the results of {count}, which the runtime may leave out")
 
 
 def _number(count: int, noun: str) -> str:

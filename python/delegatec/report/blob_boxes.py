@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family, operation_text
+from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family, blob_operation_text
 from delegatec.report.blob_sections import Group, Repetition, operations
 from delegatec.report.layered import Cell
 from delegatec.report.sizes import human_bytes
@@ -26,7 +26,7 @@ _SMALL: Final = frozenset({Family.MOVE, Family.CONVERT})
 
 @dataclass(eq=False)
 class Box(Cell):
-    """A box: "op" and its family, "small" likewise, "fold", "input" or "output".
+    """A box: "op" with its family, and "small" or "unread"; "fold", "input" or "output".
 
     Attributes:
         title: first line.
@@ -64,13 +64,13 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
         node: the operation.
         prefix: path of the module that is drawn; names of weights in it are without it.
     """
-    tooltip = operation_text(graph, labels, node)
+    tooltip = blob_operation_text(graph, labels, node)
     stored = [(role, id) for role, id in node.reads if graph.values.get(id, _NONE).note]
     literals = [graph.values[id].literal for _, id in stored if graph.values[id].literal]
     weights = [(role, id) for role, id in stored if not graph.values[id].literal]
     attributes = [f"{name} {text}" for name, text in node.attributes.items()]
     result = str(graph.values[node.gives[0]]) if node.gives else ""
-    family = f"op {node.family.name.lower()}"
+    family = f"op {node.family.name.lower()}" + (" unread" if node.identifier in graph.unread else "")
     title = " ".join([node.operation, *literals])
     if node.family in _SMALL and not weights:
         brief = [text for name, text in node.attributes.items() if name != "dtype"]

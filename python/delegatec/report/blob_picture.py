@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, Family, headline
+from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, Family, blob_headline, blob_notes
 from delegatec.report.blob_boxes import Box, border_box, constant_bytes, folded_box, operation_box
 from delegatec.report.blob_sections import Group, Item, Repetition, group_nodes, operations
 from delegatec.report.layered import Cell, Edge, lay_out
@@ -127,8 +127,8 @@ def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> 
     sections = _Sections(graph, labels, room)
     whole, left_out = sections.draw()
     return BlobPicture(
-        headline=headline(graph),
-        notes=graph.notes,
+        headline=blob_headline(graph),
+        notes=blob_notes(graph),
         families=tuple((f.name.lower(), f.value, counts[f]) for f in Family if counts[f]),
         whole=whole,
         left_out=left_out,

@@ -14,7 +14,15 @@ import pytest
 import torch
 
 from delegatec.backends import builtin_backends
-from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, BlobValue, Family, PartitionRules
+from delegatec.delegation import (
+    BlobGraph,
+    BlobLabels,
+    BlobNode,
+    BlobValue,
+    Family,
+    PartitionRules,
+    format_blob_graph,
+)
 from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.report import html
@@ -207,6 +215,21 @@ def test_a_damaged_graph_is_drawn_all_the_same() -> None:
     nodes = (BlobNode("a", "Add", Family.ARITHMETIC, (("", 2), ("", -1)), (1,)),)
     picture = draw_blob(BlobGraph("Graph", nodes, values, (0,), (1, 2), ()), BlobLabels())
     assert [box.title for box in picture.whole.picture.boxes if box.kind.startswith("op ")] == ["Add"]
+
+
+def test_what_nothing_reads_is_marked() -> None:
+    values = {id: BlobValue("f32", (1,)) for id in range(4)}
+    nodes = tuple(BlobNode(i, "Neg", Family.MOVE, (("", j),), (i + 1,)) for i, j in enumerate((0, 0, 2)))
+    graph = BlobGraph("Graph", nodes, values, (0,), (1,), ())
+    assert graph.unread == {1, 2}
+    picture = draw_blob(graph, BlobLabels())
+    assert [box.kind for box in boxes(picture.whole) if box.kind.startswith("op")] == [
+        "op move small",
+        "op move unread small",
+        "op move unread small",
+    ]
+    assert picture.notes == ("nothing reads the results of 2 operations, which the runtime may leave out",)
+    assert f"note: {picture.notes[0]}" in format_blob_graph(graph)
 
 
 def test_layers_follow_the_edges() -> None:
