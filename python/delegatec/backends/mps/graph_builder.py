@@ -138,6 +138,10 @@ class GraphBuilder:
         self._graph.outputIds.append(out)
         self._taken.add(out)
 
+    def knows(self, node: Node) -> bool:
+        """Whether a node has a value here: it, or a node of the partition that reads it, may be outside."""
+        return node in self._ids or node in self._view.constants
+
     def of(self, node: Node) -> int:
         """Id of the value that a node stands for; the first use of a constant adds it."""
         if node not in self._ids:

@@ -41,7 +41,7 @@ class Ranges:
         if not isinstance(value, Node):
             return value, value
         if value not in self._known:
-            if self._depth > _DEEPEST:
+            if self._depth > _DEEPEST or not _is_static(value):
                 return _of_dtype(value)
             self._depth += 1
             self._known[value] = self._found(value)
@@ -59,6 +59,13 @@ class Ranges:
             return widest
         # What an integer cannot hold wraps around; infinity minus infinity is nothing at all.
         return found if widest[0] <= found[0] and found[1] <= widest[1] else widest
+
+
+def _is_static(node: Node) -> bool:
+    """Whether rules may count elements: operands of what a partition reads can have dynamic sizes."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
+    return not any(isinstance(size, torch.SymInt) for size in (*sizes, *values))
 
 
 def _of_dtype(node: Node) -> Range:

@@ -65,3 +65,14 @@ def test_range(function: Callable[..., Any], expected: tuple[float, float]) -> N
     assert (low, high) == expected
     values = module(X)
     assert low <= values.min().item() and values.max().item() <= high
+
+
+def test_dynamic_sizes_are_not_counted() -> None:
+    class Counts(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x > 0).long().sum(0)
+
+    dynamic = ({0: torch.export.Dim("rows", min=2, max=9)},)
+    program = to_edge(torch.export.export(Counts(), (X,), dynamic_shapes=dynamic))
+    (result,) = program.output_node().all_input_nodes
+    assert Ranges({}).of(result) == WHOLE

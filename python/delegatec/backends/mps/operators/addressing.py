@@ -88,7 +88,7 @@ class Lines:
     def __init__(self, b: GraphBuilder, data: Node, dim: int, index: Node) -> None:
         sizes, wanted = shape_of(data) or (1,), shape_of(index) or (1,)
         rank = len(sizes)
-        dim, base = positive(dim, rank), unexpanded(index)
+        dim, base = positive(dim, rank), unexpanded(b, index)
         own = (*(1,) * (rank - len(shape_of(base))), *shape_of(base))
         free = [d != dim and own[d] == 1 and wanted[d] == sizes[d] for d in range(rank)]
         first = free.index(False)
@@ -106,10 +106,7 @@ class Lines:
         self.index = Expression(b, b.once(("lines", index, dim, sizes), make))
 
 
-def unexpanded(index: Node) -> Node:
-    """What an index is an expansion of, or itself."""
-    if index.target is torch.ops.aten.expand.default:
-        source = index.args[0]
-        assert isinstance(source, Node)
-        return source
-    return index
+def unexpanded(b: GraphBuilder, index: Node) -> Node:
+    """What an index is an expansion of, if that is in the graph; else itself."""
+    source = index.args[0] if index.target is torch.ops.aten.expand.default else None
+    return source if isinstance(source, Node) and b.knows(source) else index

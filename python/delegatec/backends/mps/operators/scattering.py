@@ -134,7 +134,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
     else:
         updates = broadcast(updates, wanted)
     whole = all(wanted[d] == size or d == dim for d, size in enumerate(shape))
-    if whole and unexpanded(index) is index:
+    if whole and unexpanded(b, index) is index:
         places = broadcast(operand(b, index, torch.int32), wanted)
         moved(b, [source, update], [data, updates], lambda x, u: scatter(x, dim, places, u)).bind(node)
         return
@@ -175,7 +175,7 @@ def _masked_scatter(b: GraphBuilder, node: Node) -> None:
     """
     bound = bind(node)
     data, source = bound["self"], bound["source"]
-    shape, base = shape_of(node), unexpanded(bound["mask"])
+    shape, base = shape_of(node), unexpanded(b, bound["mask"])
     own = (*(1,) * (len(shape) - len(shape_of(base))), *shape_of(base))
     kept = max((dim + 1 for dim in range(len(shape)) if own[dim] > 1), default=0)
     rows, width = shape[:kept], math.prod(shape[kept:])

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from delegatec.backends import builtin_backends
 from delegatec.backends.mps.operators.grid import PRECISIONS, X, Y, floats, ints, rejected, run_case
-from delegatec.backends.mps.testing import compile_module, operations
+from delegatec.backends.mps.testing import Compiled, compile_module, eager, operations
+from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
+from delegatec.edge import to_edge
 
 aten = torch.ops.aten
 PLACES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
@@ -218,6 +221,24 @@ def test_a_step_with_caches_is_one_delegate() -> None:
 def test_rows_are_replaced_with_one_place_each() -> None:
     function, args, _ = CASES["scatter of rows"]
     assert "IndexPut" in operations(run_case(function, args).blobs()[0])
+
+
+def test_an_expansion_outside_of_the_delegate_is_an_index_like_others() -> None:
+    class Gathers(torch.nn.Module):
+        def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+            return x.gather(1, i.unsqueeze(-1).expand(2, 3, 4)) * 2
+
+    args = (X, PLACES[..., 0] % 3)
+    registry = builtin_backends()
+    backend = registry.resolve("mps")
+    rules = PartitionRules(block_operators=("aten.expand", "aten.unsqueeze"))
+    partitioner = RuledPartitioner(backend.partitioner(backend.compile_specs({})), rules)
+    program = to_edge(torch.export.export(Gathers(), args))
+    compiled = Compiled(*to_backend(program, partitioner, registry=registry))
+    assert [list(d.operators) for d in compiled.report.delegates] == [
+        ["aten.gather.default", "aten.mul.Scalar"]
+    ]
+    torch.testing.assert_close(compiled(*args), list(eager(Gathers(), args)))
 
 
 @pytest.mark.parametrize(
