@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from runfiles import Runfiles
 
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob
+from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, operations
 from delegatec.diagnostics import DelegatecError
 
@@ -97,9 +98,24 @@ def test_layout(precision: str) -> None:
     assert offset + size == len(data)
     blob = read_blob(memoryview(data))
     values = [blob.graph.mpsValues[id] for id in blob.graph.constantIds]
-    ends = [value.segmentOffset + value.constantBufferSize for value in values]
-    assert [value.segmentOffset for value in values] == [0, *ends[:-1]]
-    assert ends[-1] <= size < ends[-1] + 16
+    end = 0
+    for value in values:
+        # One behind the other, each aligned to its elements.
+        width = FROM_FORMAT[value.datatype].itemsize
+        assert value.segmentOffset == end + -end % width
+        end = value.segmentOffset + value.constantBufferSize
+    assert end <= size < end + 16
+
+
+def test_constants_are_aligned_behind_odd_ones() -> None:
+    class Odd(Small):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x * self.odd.sum() + self.odd[:1])
+
+    blob = read_blob(memoryview(blob_of(Odd())))
+    values = [blob.graph.mpsValues[id] for id in blob.graph.constantIds]
+    assert any(value.constantBufferSize % 2 for value in values[:-1])
+    assert all(value.segmentOffset % FROM_FORMAT[value.datatype].itemsize == 0 for value in values)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

@@ -12,6 +12,7 @@ from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.mps.blob import write_blob
+from delegatec.backends.mps.checks import BITS
 from delegatec.backends.mps.compile_spec import Int4, Precision
 from delegatec.backends.mps.constants import (
     FLOAT16_MAX,
@@ -211,6 +212,10 @@ class GraphBuilder:
 
     def _stored(self, id: int, data: Part) -> int:
         value = self._graph.mpsValues[id]
+        gap = -self._segment_size % (BITS[value.datatype] // 8 or 1)
+        if gap:  # The runtime hands MPSGraph the address as it is.
+            self._segment.append(bytes(gap))
+            self._segment_size += gap
         value.constantBufferSize = len(data)
         value.segmentOffset = self._segment_size
         self._graph.constantIds.append(id)

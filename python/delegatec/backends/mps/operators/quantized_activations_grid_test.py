@@ -101,3 +101,35 @@ def test_eight_bits_of_tokens_and_four_of_weights() -> None:
     assert {"Round", "DequantizePerChannelGroup"} <= set(operations(compiled.blobs()[0]))
     (result,), exact = compiled(x), Weight.forward(module, x)
     assert (result - exact).abs().max() > 0.005
+
+
+class Pictures(nn.Module):
+    """Convolutions with int8 weights for each channel, between activations of uint8, as PT2E leaves them."""
+
+    wide: Tensor
+    deep: Tensor
+    scales: Tensor
+    zeros: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("wide", levels(12, 27, -128, 127).view(12, 3, 3, 3))
+        self.register_buffer("deep", levels(4, 27, -128, 127).view(4, 3, 3, 3))
+        self.register_buffer("scales", scales(12) / 16)
+        self.register_buffer("zeros", torch.zeros(12, dtype=torch.int64))
+
+    def _floating(self, weight: Tensor) -> Tensor:
+        count = len(weight)
+        result: Tensor = quantized.dequantize_per_channel(
+            weight, self.scales[:count], self.zeros[:count], 0, *INT8
+        )
+        return result
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = F.conv2d(_static(x, *UINT8), self._floating(self.wide), padding=1).relu()
+        hidden = F.conv2d(_static(hidden, *UINT8), self._floating(self.deep), groups=4)
+        return _static(hidden.mean((2, 3)), *INT8)
+
+
+def test_convolutions_of_int8_are_one_delegate() -> None:
+    one_delegate(Pictures(), floats(2, 3, 6, 7).abs(), 1 / 127)
