@@ -98,10 +98,12 @@ class Lines:
 
         def make() -> int:
             place = ranked(operand(b, base, torch.int32)).view(*own[first:last])
-            given = [dim, *(d for d in range(first, last) if d != dim and wanted[d] > 1)]
-            parts = [place if d == dim else progression(b, wanted[d], last - 1 - d) for d in given]
-            strides = [math.prod(sizes[d + 1 : last]) for d in given]
-            return weighted(parts, strides).expand(*wanted[first:last]).id
+            strides = [math.prod(sizes[d + 1 : last]) for d in range(last)]
+            # The index, which may be large, comes last: it is added to once.
+            others = [d for d in range(first, last) if d != dim and wanted[d] > 1]
+            parts = [progression(b, wanted[d], last - 1 - d, step=strides[d]) for d in others]
+            total = weighted([*parts, place], [*(1 for _ in parts), strides[dim]])
+            return total.expand(*wanted[first:last]).id
 
         self.index = Expression(b, b.once(("lines", index, dim, sizes), make))
 

@@ -17,7 +17,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.addressing import Indexing, Lines
 from delegatec.backends.mps.operators.arguments import positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
-from delegatec.backends.mps.operators.places import INDICES, moved, progression, ranked, weighted
+from delegatec.backends.mps.operators.places import INDICES, moved, progression, ranked
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import argument, rank_of
 from delegatec.edge.arguments import bind
@@ -97,8 +97,7 @@ def _unfold(b: GraphBuilder, node: Node) -> None:
         if size == step:  # They lie side by side.
             whole = x.slice(dim, 0, count * size)
             return whole.view(*shape[:dim], count, size, *shape[dim + 1 :])
-        index = weighted([progression(b, count, 1), progression(b, size)], [step, 1])
-        return x.index_select(dim, index)
+        return x.index_select(dim, progression(b, count, 1, step=step) + progression(b, size))
 
     order = [d for d in range(len(shape) + 1) if d != dim + 1] + [dim + 1]
     moved(b, [source], [operand(b, source)], windows).permute(*order).bind(node)
@@ -107,10 +106,11 @@ def _unfold(b: GraphBuilder, node: Node) -> None:
 def _as_strided(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source, sizes = bound["self"], shape_of(node)
-    parts = [progression(b, size, len(sizes) - 1 - dim) for dim, size in enumerate(sizes)]
-    strides = list(bound["stride"])
-    parts.append(progression(b, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0))
-    index = weighted(parts, [*strides, 1])
+    strides = bound["stride"]
+    index = progression(b, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0)
+    for dim, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        if size > 1:
+            index = index + progression(b, size, len(sizes) - 1 - dim, step=stride)
 
     def look_up(x: Expression) -> Expression:
         return x.view(math.prod(x.shape)).index_select(0, index)

@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "gather of rows": (
         lambda x, i: x.gather(1, i.clamp(max=2).unsqueeze(-1).expand(2, 4, 4)),
         (X, PLACES[:, 0]),
-        "Clamp Unsqueeze Expand Cast View Mul Add View IndexSelect",
+        "Clamp Unsqueeze Expand Cast View Add View IndexSelect",
     ),
     "gather of columns": (lambda x, i: x.gather(2, i.expand(2, 3, 5)), (X, PLACES[0, 0, :1]), ""),
     "gather on all sides": (
@@ -114,7 +114,7 @@ def test_an_index_is_wrapped_once_for_all() -> None:
 
 def test_places_are_computed_once_for_all() -> None:
     compiled = run_case(lambda x, i: (x.gather(2, i), (x * 2).gather(2, i)), (X, PLACES))
-    assert operations(compiled.blobs()[0]).count("Mul") == 3
+    assert operations(compiled.blobs()[0]).count("Add") == 2
     compiled = run_case(lambda x, i, j: (x[i, j], (x * 2)[i, j]), (X, ROWS, COLUMNS))
     assert operations(compiled.blobs()[0]).count("Mul") == 2
 
