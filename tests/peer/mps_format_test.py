@@ -16,6 +16,7 @@ import pytest
 from delegatec.backends.mps.blob import Blob, read_blob, write_blob
 from delegatec.backends.mps.graph import NAMES, blob_graph
 from delegatec.delegation import format_blob_graph
+from delegatec.delegation.parts import join
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -117,5 +118,5 @@ def test_the_text_names_every_operation(everything: tuple[list[Any], Blob]) -> N
 
 def test_what_we_write_of_it_is_read_likewise(everything: tuple[list[Any], Blob]) -> None:
     _, blob = everything
-    again = read_blob(memoryview(b"".join(write_blob(blob.graph, []))))
+    again = read_blob(memoryview(join(write_blob(blob.graph, []))))
     assert format_blob_graph(blob_graph(again)) == format_blob_graph(blob_graph(blob))

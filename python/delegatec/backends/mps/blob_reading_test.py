@@ -20,6 +20,7 @@ from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.testing import compile_module
 from delegatec.delegation import format_blob_graph
+from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
 
 WEIGHT = torch.arange(6.0).numpy().tobytes()
@@ -53,7 +54,7 @@ def graph() -> schema.GraphT:
 
 
 def packed(graph: schema.GraphT) -> bytes:
-    return b"".join(write_blob(graph, [WEIGHT]))
+    return join(write_blob(graph, [WEIGHT]))
 
 
 def message_of(data: bytes) -> str:
@@ -177,7 +178,7 @@ def test_constants_of_blobs_from_before_the_segment() -> None:
 
 
 def test_constants_inside_of_the_flatbuffer_with_a_header() -> None:
-    blob = read_blob(memoryview(b"".join(write_blob(inline(graph()), []))))
+    blob = read_blob(memoryview(join(write_blob(inline(graph()), []))))
     assert bytes(blob.constant(blob.graph.mpsValues[1])) == WEIGHT
     damaged = inline(graph())
     damaged.mpsValues[1].constantBuffer.storage = np.zeros(8, np.uint8)

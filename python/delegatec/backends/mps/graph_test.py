@@ -18,6 +18,7 @@ from delegatec.backends.mps.graph import FAMILIES, NAMES
 from delegatec.backends.mps.reference.executor import OPERATION_NAMES
 from delegatec.backends.mps.testing import compile_module
 from delegatec.delegation import BlobLabels, Family, format_blob_graph
+from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
 
 
@@ -81,7 +82,7 @@ def test_a_kernel_and_an_operand_that_is_absent() -> None:
     values = [schema.ValueT(schema.DataType.FLOAT32, 1, [2]) for _ in range(3)]
     table = schema.ConvolutionT(input1Id=0, input2Id=1, input3Id=-1, outputId=2)
     made = schema.GraphT("0", [schema.NodeT(schema.Operation.Conv2D, table)], values, [0, 1], [2], [], 1)
-    graph = MPS.graph(memoryview(b"".join(write_blob(made, []))))
+    graph = MPS.graph(memoryview(join(write_blob(made, []))))
     text = format_blob_graph(graph)
     assert text.startswith("Metal kernel: 1 operation, 3 values, 0 constants of 0 B\n  note: no released")
     assert "= Conv2D(%0, weight=%1, " in text and "bias" not in text
@@ -113,6 +114,6 @@ def test_constants_that_are_not_aligned_are_noted() -> None:
     ]
     table = schema.ScaledBinaryT(input1Id=0, input2Id=1, outputId=2, alpha=1.0)
     made = schema.GraphT("0", [schema.NodeT(schema.Operation.Add, table)], values, [], [2], [0, 1])
-    graph = MPS.graph(memoryview(b"".join(write_blob(made, [bytes(3), np.float32(2.5).tobytes()]))))
+    graph = MPS.graph(memoryview(join(write_blob(made, [bytes(3), np.float32(2.5).tobytes()]))))
     assert [graph.values[id].note for id in (0, 1)] == ["at 0", "at 3, not aligned"]
     assert "= constant 4 B, at 3, not aligned, 2.5" in format_blob_graph(graph)
