@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from delegatec.delegation import PartitionRules
 from delegatec.lowering import Lowered, lower
 from delegatec.program.emitted import DelegateCall
 from delegatec.report.debug_map import debug_map_json
@@ -28,7 +29,7 @@ class Inner(torch.nn.Module):
 
 
 class Outer(torch.nn.Module):
-    """Two delegates of MPS, with an operator between them that it has no lowering for."""
+    """Two delegates of MPS, with an operator between them that rules leave to a kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +42,8 @@ class Outer(torch.nn.Module):
 
 
 def _lowered(backend: str) -> Lowered:
-    return lower({"forward": torch.export.export(Outer().eval(), (torch.rand(3, 8),))}, backend)
+    exported = torch.export.export(Outer().eval(), (torch.rand(3, 8),))
+    return lower({"forward": exported}, backend, rules=PartitionRules(block_operators=("aten.cumsum",)))
 
 
 def _map(lowered: Lowered) -> dict[str, Any]:
