@@ -193,6 +193,8 @@ class GraphBuilder:
         if not self.halves(dtype):
             data = tensor_bytes(tensor.to(self.physical(dtype)))
         else:
+            if tensor.numel() == 1:
+                tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
             data, lost = to_float16(tensor)
             if lost:
                 self._problem(f"{name()} has {lost}")
@@ -226,8 +228,6 @@ class GraphBuilder:
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """A constant of shape [1]; equal ones are one. Beyond an integer dtype it wraps, as in ATen."""
-        if self.halves(dtype):
-            number = kept_from_zero(number)
         tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
         key = (dtype, repr(tensor.item()))
         if key not in self._scalars:

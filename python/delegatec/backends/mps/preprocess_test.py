@@ -220,10 +220,13 @@ class Guarded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(4, eps=1e-12)
+        self.least: torch.Tensor
+        self.register_buffer("least", torch.tensor(1e-11))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        root = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-12)
-        return self.norm(x), root, x / (x * x).mean(-1, keepdim=True).clamp(min=1e-10)
+        mean = (x * x).mean(-1, keepdim=True)
+        root = x * torch.rsqrt(mean + 1e-12)
+        return self.norm(x), root, x / mean.clamp(min=1e-10), x / (mean + self.least)
 
 
 def test_an_epsilon_does_not_vanish_in_float16() -> None:

@@ -77,10 +77,10 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_int8_weights_and_activations_are_one_delegate(name: str, precision: str) -> None:
-    """With fp16 a level of an activation can be the next one, which is 1/128 of it here."""
+    """Found: the same numbers, and 2.4e-3 with fp16, where a level of an activation can be the next one."""
     module = Int8(ACTIVATIONS[name])
     compiled = one_delegate(
-        module, floats(5, 64), {"fp32": 1e-4, "fp16": 0.5}[precision], precision=precision
+        module, floats(5, 64), {"fp32": 1e-4, "fp16": 1e-2}[precision], precision=precision
     )
     graph = read_blob(memoryview(compiled.blobs()[0])).graph
     stored = [v.datatype for id in graph.constantIds if list((v := graph.mpsValues[id]).dims) == [48, 64]]
@@ -96,7 +96,7 @@ def test_eight_bits_of_tokens_and_four_of_weights() -> None:
 
     module = Linear(levels(32, 64), scales(32, 1), torch.zeros(32, 1, dtype=torch.int32), 64)
     x = floats(1, 3, 64)
-    one_delegate(module, x, 2e-5)
+    one_delegate(module, x, 1e-4)
     compiled = one_delegate(module, x, 3e-3, int4="packed")
     assert {"Round", "DequantizePerChannelGroup"} <= set(operations(compiled.blobs()[0]))
     (result,), exact = compiled(x), Weight.forward(module, x)
@@ -128,8 +128,8 @@ class Pictures(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         hidden = F.conv2d(_static(x, *UINT8), self._floating(self.wide), padding=1).relu()
         hidden = F.conv2d(_static(hidden, *UINT8), self._floating(self.deep), groups=4)
-        return _static(hidden.mean((2, 3)), *INT8)
+        return hidden.mean((2, 3))
 
 
 def test_convolutions_of_int8_are_one_delegate() -> None:
-    one_delegate(Pictures(), floats(2, 3, 6, 7).abs(), 1 / 127)
+    one_delegate(Pictures(), floats(2, 3, 6, 7).abs(), 1e-2)
