@@ -66,9 +66,14 @@ def convolve(
         outputs.append((x.shape[dim] + axis.before + axis.after - reach) // axis.stride + 1)
     for dim, axis in enumerate(axes, 2):
         x = x.slice(dim, max(-axis.before, 0), x.shape[dim] - max(-axis.after, 0))
+    # One filter a channel; with several the runtime's depthwise path does not apply.
+    depthwise = groups == x.shape[1] == weight.shape[0] > 1
+    if depthwise and rank == 3:  # It stops at one dimension.
+        image, kernel = (each.view(*each.shape[:2], 1, each.shape[2]) for each in (x, weight))
+        none = Axis(1, 1, 0, 0)
+        inside = Axis(axes[0].stride, axes[0].dilation, max(axes[0].before, 0), max(axes[0].after, 0))
+        return convolve(image, kernel, [none, inside], groups, bias).view(x.shape[0], *outputs)
     rows, columns = ([Axis(1, 1, 0, 0)] * (4 - rank) + list(axes))[-2:]
-    # One filter a channel. With several, or in one dimension, the runtime's depthwise path does not apply.
-    depthwise = rank == 4 and groups == x.shape[1] == weight.shape[0] > 1
     out = x.builder.temporary((x.shape[0], *outputs), x.dtype)
     table = ConvolutionT(
         input1Id=x.id,

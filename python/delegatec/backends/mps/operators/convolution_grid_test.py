@@ -67,7 +67,9 @@ def test_convolution(rank: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-@pytest.mark.parametrize(("rank", "constant"), [(1, True), (2, True), (3, True), (1, False), (2, False)])
+@pytest.mark.parametrize(
+    ("rank", "constant"), [(rank, constant) for rank in (1, 2, 3) for constant in (True, False)]
+)
 def test_transposed(rank: int, seed: int, constant: bool) -> None:
     of = draw(seed + 100 * rank, rank)
     x, weight, bias = parts(of, transposed=True)
@@ -97,7 +99,8 @@ def test_transposed(rank: int, seed: int, constant: bool) -> None:
         (nn.ConvTranspose2d(3, 4, 3, 1, 1), (1, 3, 5, 4), "Conv2D"),
         (nn.ConvTranspose2d(4, 4, 3, 1, 1, groups=4), (1, 4, 5, 4), "DepthwiseConv2D"),
         (nn.ConvTranspose1d(3, 4, 4, 2, 1, bias=False), (1, 3, 5), "Conv2D View Permute View Slice"),
-        (nn.Conv1d(4, 4, 3, groups=4), (1, 4, 9), "Conv2D"),
+        (nn.Conv1d(4, 4, 3, groups=4), (1, 4, 9), "View View DepthwiseConv2D View"),
+        (nn.Conv1d(4, 8, 3, groups=4), (1, 4, 9), "Conv2D"),
         (nn.Conv2d(4, 4, 3, groups=4), (1, 4, 9, 9), "DepthwiseConv2D"),
         (nn.Conv2d(4, 8, 3, groups=4), (1, 4, 9, 9), "Conv2D"),
         (nn.Conv1d(1, 2, 400, 10), (1, 1, 600), "Slice Slice Conv2D Slice Slice Conv2D Add"),

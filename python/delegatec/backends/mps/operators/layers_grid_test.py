@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "conv1d depthwise": (
         lambda x, w: F.conv1d(x, w, padding=1, groups=6),
         (floats(2, 6, 9), floats(6, 1, 3)),
-        "Conv2D",
+        "View View DepthwiseConv2D View",
     ),
     "max_pool2d": (
         lambda x: F.max_pool2d(x, 3, stride=2, padding=1, dilation=2),

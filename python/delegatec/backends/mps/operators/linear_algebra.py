@@ -131,6 +131,10 @@ _RULES: Final = (
     ),
 )
 _WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4 MPSGraph is wrong beyond 32,768 rows or columns"
+_DISTANCE: Final = (
+    *("Sub", "Abs", "Mul", "Ne", "Cast", "Pow", "Mean", "Sqrt"),
+    *("Slice", "Neg", "Minimum", "Isnan", "Gt", "Full", "Where"),
+)
 
 ROWS: Final = (
     OperatorRow(
@@ -155,13 +159,13 @@ ROWS: Final = (
     *(
         OperatorRow(
             overload(name),
-            ("View", "Sub", "Abs", "Mul", "Ne", "Cast", "Pow", "Mean", "Sqrt", *more),
+            (*_DISTANCE, *more),
             lower,
             (*_VECTOR_RULES, rank_of(first, range(2, 17), "it has rows.")),
             note="in float32: squares and sums leave the range of float16 where their roots do not",
         )
         for name, first, lower, more in (
-            ("_cdist_forward", "x1", _cdist, ()),
+            ("_cdist_forward", "x1", _cdist, ("View",)),
             ("_pdist_forward", "self", _pdist, ("IndexSelect",)),
         )
     ),

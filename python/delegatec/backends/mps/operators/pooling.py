@@ -155,6 +155,26 @@ def _max_pool(b: GraphBuilder, node: Node) -> None:
         indices.to(torch.int64).view(*shape).bind(node, 1)
 
 
+def _max_pool3d(b: GraphBuilder, node: Node) -> None:
+    """Maxima of planes, and then of those."""
+    layers, rows, columns = windows_of(node, 3)
+    x, shape = operand(b, bind(node)["self"]), node.meta["val"][0].shape
+    several, count = math.prod(x.shape[:-3]), rows.outputs * columns.outputs
+    planes, within = maxima(x.view(several, layers.size, rows.size, columns.size), rows, columns)
+    whole = Windows(count, count, kernel=1, stride=1)
+    values, at = maxima(planes.view(several, 1, layers.size, count), layers, whole)
+    values.view(*shape).bind(node, 0)
+    if 1 not in read_results(node):
+        return
+    # `at` counts elements of pooled planes.
+    size = layers.size * count
+    at = at.view(several, layers.outputs * count)
+    starts = table(b, (torch.arange(several) * size).unsqueeze(1))
+    chosen = within.view(several * size).index_select(0, at + starts)
+    indices = chosen + at / count * (rows.size * columns.size)
+    indices.to(torch.int64).view(*shape).bind(node, 1)
+
+
 def _avg_pool2d(b: GraphBuilder, node: Node) -> None:
     bound, (rows, columns) = bind(node), windows_of(node, 2)
     x, divisor = images(operand(b, bound["self"])), bound["divisor_override"]
@@ -183,6 +203,7 @@ def _avg_pool3d(b: GraphBuilder, node: Node) -> None:
     x.view(*shape_of(node)).bind(node)
 
 
+_EQUAL: Final = "which of equal maxima they name is MPSGraph's choice, and so is whether a NaN is one"
 _NOTE: Final = "multiplied by a constant where ATen divides by another number than MPSGraph"
 
 ROWS: Final = (
@@ -191,8 +212,15 @@ ROWS: Final = (
         ("MaxPool2DWithIndices", "View", "Cast"),
         _max_pool,
         (FLOAT_OPERANDS,),
-        note="indices are cast to int64 if they are read; which of equal maxima they name is MPSGraph's "
-        "choice, and so is whether a NaN is one",
+        note=f"indices are cast to int64 if they are read; {_EQUAL}",
+    ),
+    OperatorRow(
+        overload("max_pool3d_with_indices"),
+        ("MaxPool2DWithIndices", "View", "Cast", "Add", "Div", "Mul", "IndexSelect"),
+        _max_pool3d,
+        (FLOAT_OPERANDS,),
+        note=f"planes first, and then layers; {_EQUAL}",
+        whole=True,
     ),
     OperatorRow(
         overload("avg_pool2d"), ("AvgPool2D", "View", "Mul"), _avg_pool2d, (FLOAT_OPERANDS,), note=_NOTE

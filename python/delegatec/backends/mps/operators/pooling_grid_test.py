@@ -24,7 +24,7 @@ from delegatec.backends.mps.operators.grid import (
 
 WHOLE = MPS.preserved_operators()
 AVERAGES: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-MAXIMA: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d}
+MAXIMA: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
 def _draw(seed: int, rank: int) -> tuple[random.Random, torch.Tensor, list[list[int]]]:
@@ -62,11 +62,6 @@ def test_maximum(rank: int, seed: int) -> None:
     chance, x, geometry = _draw(seed, rank)
     ceil, indices = chance.random() < 0.5, chance.random() < 0.5
     run_case(lambda x: MAXIMA[rank](x - 2, *geometry, ceil, indices), (x,), precision=PRECISIONS[seed % 2])
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_maximum_of_volumes(precision: str) -> None:
-    run_case(lambda x: F.max_pool3d(x - 2, 3, 2, 1), (floats(2, 3, 5, 6, 7),), precision=precision)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import torch
@@ -135,12 +136,19 @@ def _triangle(distance: torch.Tensor) -> torch.Tensor:
     return (1 - distance).clamp(min=0)
 
 
-def _cubic(distance: torch.Tensor) -> torch.Tensor:
-    """The kernel of Keys with a = -0.5."""
-    a = -0.5
+def _keys(distance: torch.Tensor, a: float) -> torch.Tensor:
+    """The cubic kernel of Keys."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return torch.where(distance < 1, near, torch.where(distance < 2, far, 0.0))
+
+
+def _cubic(axis: _Axis, align_corners: bool) -> _Taps:
+    output, step = torch.arange(axis.outputs, dtype=torch.float32), _step(axis, align_corners)
+    place = output * step if align_corners else (output + 0.5) * step - 0.5
+    places = place.floor().unsqueeze(1) + torch.arange(-1, 3)
+    weights = _keys((place.unsqueeze(1) - places).abs(), a=-0.75)
+    return _Taps(places.clamp(0, axis.size - 1).to(torch.int64), weights)
 
 
 def _interpolated(taps: Callable[[_Axis, bool], _Taps]) -> Lower:
@@ -158,7 +166,8 @@ def _interpolated(taps: Callable[[_Axis, bool], _Taps]) -> Lower:
 def _weighted(x: Expression, dim: int, taps: _Taps) -> Expression:
     """Sums of elements of a dimension by their weights."""
     outputs, several = taps.places.shape
-    if torch.equal(taps.places[:, 0], torch.arange(x.shape[dim])) and (taps.weights[:, 0] == 1).all():
+    alone = taps.weights.where(taps.places == torch.arange(outputs).unsqueeze(1), 0.0).sum(1) == 1
+    if outputs == x.shape[dim] and alone.all():
         return x
     behind = (1,) * (len(x.shape) - 1 - dim)
     weights = taps.weights.to(x.dtype)
@@ -172,9 +181,9 @@ def _weighted(x: Expression, dim: int, taps: _Taps) -> Expression:
     # The sum is an average, of an image's rows or columns, with what that divides by in the weights.
     x = x.index_select(dim, table(x.builder, taps.places.reshape(-1)))
     x = x * table(x.builder, (weights * several).view(-1, *behind))
-    alone = Windows(x.shape[5 - dim], x.shape[5 - dim], kernel=1, stride=1)
+    other = Windows(x.shape[5 - dim], x.shape[5 - dim], kernel=1, stride=1)
     windows = Windows(x.shape[dim], outputs, kernel=several, stride=several)
-    return averages(x, *((windows, alone) if dim == 2 else (alone, windows)))
+    return averages(x, *((windows, other) if dim == 2 else (other, windows)))
 
 
 def _total(parts: Sequence[Expression]) -> Expression:
@@ -191,15 +200,16 @@ _NEAREST: Final = {
 _SMOOTH: Final = {
     "upsample_bilinear2d.vec": _linear,
     "upsample_trilinear3d.vec": _linear,
+    "upsample_bicubic2d.vec": _cubic,
     "_upsample_bilinear2d_aa": _antialiased(2, _triangle),
-    "_upsample_bicubic2d_aa.vec": _antialiased(4, _cubic),
+    "_upsample_bicubic2d_aa.vec": _antialiased(4, partial(_keys, a=-0.5)),
 }
 
 ROWS: Final = (
     *(
         OperatorRow(
             overload(f"{name}{rank}d.vec"),
-            ("View", "Expand", "IndexSelect"),
+            ("View", "Expand", "IndexSelect", "Slice"),
             _nearest(target),
             computes=False,
             note="repeated by whole numbers, looked up otherwise; what is nearest is asked of ATen",
