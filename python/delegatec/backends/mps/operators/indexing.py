@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look-ups.
 
-Indices are not checked at run time: one that is out of range gives an undefined value.
+Indices are not checked at run time: one that is out of range gives an undefined value. Those of `index` count
+negative numbers from the end, which is done in the graph unless they cannot be negative.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.addressing import Indexing, Lines
 from delegatec.backends.mps.operators.arguments import positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
-from delegatec.backends.mps.operators.places import INDICES, moved, progression, ranked
+from delegatec.backends.mps.operators.places import EXACT, INDICES, moved, progression, ranked
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import argument, rank_of
+from delegatec.backends.mps.operators.rules import HAS_AXIS, argument
 from delegatec.edge.arguments import bind
 
 
@@ -123,39 +124,37 @@ def _are_indices(indices: Any) -> bool:
     return bool(given) and all(index.meta["val"].dtype in INDICES for index in given)
 
 
-_HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
-
-
 def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(overload(name), tuple(operations.split()), lower, constraints, note=note)
+    emits = dict.fromkeys((*operations.split(), *EXACT))
+    return OperatorRow(overload(name), tuple(emits), lower, constraints, note=note)
 
 
 _LOOK_UP: Final = "View IndexSelect Mul Add"
-_EXACT: Final = "integers that may be beyond 2^24 in parts that float32 holds, in which MPSGraph moves them"
 
 ROWS: Final = (
     _row(
         "embedding",
-        "Embedding",
+        "Embedding View",
         _embedding,
         note="padding_idx is left out, as it does not matter to the result",
     ),
-    _row("index_select", "IndexSelect", _index_select, _HAS_AXIS, note=_EXACT),
+    _row("index_select", "IndexSelect View", _index_select, HAS_AXIS),
     _row(
         "index.Tensor",
         f"IndexTensor Permute Lt Where {_LOOK_UP}",
         _index,
-        _HAS_AXIS,
+        HAS_AXIS,
         argument(
             "indices",
             _are_indices,
             "Indices are int32 or int64: how many elements a mask picks is not known before.",
             "torch.where for masks",
         ),
-        note=f"one index by IndexTensor, several as positions in a View; {_EXACT}",
+        note="one index by IndexTensor, several as positions in a View; integers that may be beyond 2^24 in "
+        "parts that float32 holds, in which MPSGraph moves them, and bools as int8, as in all look-ups",
     ),
-    _row("gather", f"{_LOOK_UP} Expand", _gather, note=f"by positions in a View; {_EXACT}"),
+    _row("gather", f"{_LOOK_UP} Expand", _gather, note="by positions in a View"),
     _row("flip", "IndexSelect", _flip),
-    _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, _HAS_AXIS),
+    _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, HAS_AXIS),
     _row("as_strided", _LOOK_UP, _as_strided, note="the operand is dense"),
 )

@@ -23,6 +23,9 @@ from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 INDICES: Final = frozenset({torch.int32, torch.int64})
 """dtypes of indices."""
 
+EXACT: Final = ("BitwiseAnd", "Add", "Ne")
+"""Operations that make a movement exact, besides the movement itself."""
+
 # Bits that float32 holds, and that add up to all of them.
 _PARTS: Final = {
     torch.int32: (0xFFFF, ~0xFFFF),

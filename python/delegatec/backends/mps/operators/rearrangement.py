@@ -14,7 +14,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import rank_of
+from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.edge.arguments import bind
 
 
@@ -67,12 +67,10 @@ def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, not
     )
 
 
-_HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
-
 ROWS: Final = (
     _row("diagonal", "Permute View Slice", _diagonal, note="a Slice of rows and columns as one dimension"),
     _row("diagonal_copy", "Permute View Slice", _diagonal),
     _row("tril", "Add Ge Where Full", _lower_triangle),
-    _row("roll", "View Slice Cat", _roll, _HAS_AXIS),
+    _row("roll", "View Slice Cat", _roll, HAS_AXIS),
     _row("pixel_shuffle", "PixelShuffle View", _pixel_shuffle),
 )

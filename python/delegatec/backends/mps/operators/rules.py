@@ -135,6 +135,13 @@ def rank_of(argument: str, ranks: Collection[int], why: str, help: str = "") -> 
     )
 
 
+HAS_AXIS: Final = Constraint(
+    "rank",
+    "self has a dimension at least.",
+    lambda node, _: None if bind(node)["self"].meta["val"].dim() else "self has rank 0",
+)
+
+
 def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = "") -> Constraint:
     """An argument has a value that is accepted."""
 

@@ -20,6 +20,7 @@ from delegatec.backends.mps.operators.addressing import Indexing, Lines, unexpan
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.places import (
+    EXACT,
     INDICES,
     aligned,
     broadcast,
@@ -29,7 +30,7 @@ from delegatec.backends.mps.operators.places import (
     scatter,
 )
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import rank_of
+from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.backends.mps.operators.slices import slice_bounds
 from delegatec.edge.arguments import bind
 
@@ -234,7 +235,6 @@ def _accumulates_badly(node: Node, _: Precision) -> str | None:
     return f"{_pairs(node)} pairs" if _pairs(node) > _MOST_PAIRS else None
 
 
-_HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
 _SUMS: Final = Constraint(
     "accumulate",
     "Sums are of numbers, and compare 2^22 pairs of a place and an element at most: the runtime's scatter "
@@ -242,22 +242,25 @@ _SUMS: Final = Constraint(
     _accumulates_badly,
     "leave it to the kernel",
 )
-_SCATTER: Final = ("Scatter", "IndexPut", "View", "Slice", "Full", "Expand", "Mul", "Add")
+_SCATTER: Final = ("Scatter", "IndexPut", "View", "Slice", "Expand", "Mul", *EXACT)
 
 ROWS: Final = (
     OperatorRow(
         overload("slice_scatter"),
-        ("Slice", "Cat", "IndexPut"),
+        ("Slice", "Cat", "IndexPut", *EXACT),
         _slice_scatter,
-        (_HAS_AXIS,),
+        (HAS_AXIS,),
         note="Cat of what is before, the update, and what is behind; with a step, IndexPut",
     ),
     OperatorRow(
         overload("index_put"),
-        ("IndexPut", "Permute", "View", "Expand", "Mul", "Add", "Lt", "Where", "Eq", "Mean", "Full"),
+        (
+            *("IndexPut", "Permute", "View", "Expand", "Mul", "Lt", "Where", "Eq", "Mean", "Full", "Slice"),
+            *EXACT,
+        ),
         _index_put,
         (
-            _HAS_AXIS,
+            HAS_AXIS,
             Constraint("dtype", "Indices are int32 or int64, or one is a mask.", _are_indices),
             Constraint(
                 "argument",
@@ -276,7 +279,7 @@ ROWS: Final = (
             overload(name),
             _SCATTER,
             _scatter,
-            (_HAS_AXIS,),
+            (HAS_AXIS,),
             note="Scatter if the index has the sizes of the operand, but along the dimension; else by "
             "positions in a View",
         )
@@ -284,16 +287,16 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("masked_scatter"),
-        ("View", "Expand", "Cast", "Slice", "ConstantPadND", "Add", "Sub", "Clamp", "IndexSelect", "Where"),
+        ("View", "Expand", "Cast", "Slice", "Cat", "Sub", "Clamp", "IndexSelect", "Where", *EXACT),
         _masked_scatter,
-        (_HAS_AXIS,),
+        (HAS_AXIS,),
         note="the running sum of the mask says which element goes where",
     ),
     OperatorRow(
         overload("scatter_add"),
-        ("Eq", "Where", "Full", "Mean", "Add", "Permute", "View", "Slice", "Cat"),
+        ("Eq", "Where", "Full", "Mean", "Mul", "Add", "Permute", "View", "Slice", "Cat", "Expand"),
         _scatter_add,
-        (_HAS_AXIS, _SUMS),
+        (HAS_AXIS, _SUMS),
         note="by comparison of each place with each index",
     ),
 )

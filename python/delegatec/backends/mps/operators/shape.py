@@ -26,7 +26,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import CONTIGUOUS, rank_of, read_results
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, HAS_AXIS, read_results
 from delegatec.backends.mps.operators.slices import slice_bounds
 from delegatec.edge.arguments import bind
 
@@ -167,9 +167,6 @@ def _split(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.SplitWithSizes, table)
 
 
-_HAS_AXIS: Final = rank_of("self", range(1, 17), "it has an axis.")
-
-
 def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
     return OperatorRow(
         overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
@@ -185,7 +182,7 @@ ROWS: Final = (
     _row("expand", "Expand View", _expand, note="a View first if the rank grows"),
     _row("repeat", "View Expand", _repeat),
     _row("permute", "Permute", _permute),
-    _row("transpose.int", "Permute", _transpose, _HAS_AXIS),
+    _row("transpose.int", "Permute", _transpose, HAS_AXIS),
     _row("squeeze", "Squeeze", _squeeze),
     _row("squeeze.dim", "Squeeze", _squeeze),
     _row("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
