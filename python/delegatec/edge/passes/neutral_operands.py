@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`x & true` is x, broadcast to the shape of the result."""
+"""`x & true`, `x * 1` and `where(true, x, y)` are x, broadcast to the shape of the result.
+
+Masks that mask nothing become such constants: attention tests, selects and multiplies by them in every layer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import torch
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from delegatec.edge.arguments import dtype, shape
@@ -15,29 +19,74 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-_CONJUNCTIONS: Final = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
+# Whether a node is a constant of nothing but some number.
+_IsFull = Callable[[Any, float], bool]
 
 
 def remove_neutral_operands(program: EdgeProgram) -> bool:
-    """Replaces a conjunction with a constant of nothing but true by an expansion of the other operand."""
-    found = [n for n in program.graph.nodes if n.target in _CONJUNCTIONS and dtype(n) is torch.bool]
+    """Replaces operators that give one of their operands by an expansion of it.
+
+    Parameters stay: a weight of ones is one that nobody has trained yet.
+    """
+    found = [(node, _OPERANDS[node.target]) for node in program.graph.nodes if node.target in _OPERANDS]
     if not found:
         return False
-    builder, constants = Builder(program), program.fixed_constants()
+    builder, is_full = Builder(program), _full_constants(program)
     changed = False
-    for node in found:
-        for true, other in (node.args, node.args[::-1]):
-            if isinstance(other, Node) and dtype(other) is torch.bool and _is_true(constants, true):
-                expanded = builder.at(node).call(
-                    aten.expand.default, other, list(shape(node)), val=node.meta["val"]
-                )
-                node.replace_all_uses_with(expanded)
-                program.graph.erase_node(node)
-                changed = True
-                break
+    for node, operand_of in found:
+        operand = operand_of(node, is_full)
+        if not isinstance(operand, Node) or dtype(operand) is not dtype(node):
+            continue
+        expanded = builder.at(node).call(
+            aten.expand.default, operand, list(shape(node)), val=node.meta["val"]
+        )
+        node.replace_all_uses_with(expanded)
+        program.graph.erase_node(node)
+        changed = True
     return changed
 
 
-def _is_true(constants: Mapping[str, torch.Tensor], value: object) -> bool:
-    constant = constants.get(value.name) if isinstance(value, Node) else None
-    return constant is not None and bool(constant.all())
+def _of_conjunction(node: Node, is_full: _IsFull) -> object:
+    """The other operand of a conjunction of bools with nothing but true."""
+    if dtype(node) is not torch.bool:
+        return None
+    return next((other for true, other in (node.args, node.args[::-1]) if is_full(true, 1)), None)
+
+
+def _of_product(node: Node, is_full: _IsFull) -> object:
+    """The other operand of a product with nothing but ones."""
+    return next((other for ones, other in (node.args, node.args[::-1]) if is_full(ones, 1)), None)
+
+
+def _of_choice(node: Node, is_full: _IsFull) -> object:
+    """What a condition of nothing but true, or nothing but false, chooses."""
+    condition, then, otherwise = node.args
+    return then if is_full(condition, 1) else otherwise if is_full(condition, 0) else None
+
+
+_OPERANDS: Final[Mapping[Any, Callable[[Node, _IsFull], object]]] = {
+    aten.bitwise_and.Tensor: _of_conjunction,
+    aten.logical_and.default: _of_conjunction,
+    aten.mul.Tensor: _of_product,
+    aten.where.self: _of_choice,
+}
+
+
+def _full_constants(program: EdgeProgram) -> _IsFull:
+    fixed = program.fixed_constants()
+    constants = {
+        spec.arg.name: fixed[spec.arg.name]
+        for spec in program.input_specs
+        if spec.kind is not InputKind.PARAMETER and spec.arg.name in fixed
+    }
+    known: dict[tuple[str, float], bool] = {}
+
+    def is_full(value: Any, number: float) -> bool:
+        if not isinstance(value, Node) or value.name not in constants:
+            return False
+        if (value.name, number) not in known:
+            tensor = constants[value.name]
+            known[value.name, number] = tensor.numel() > 0 and bool((tensor == number).all())
+        return known[value.name, number]
+
+    return is_full

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A conjunction with nothing but true is the other operand."""
+"""Operands that change nothing go."""
 
 from __future__ import annotations
 
@@ -56,3 +56,62 @@ def test_what_the_program_writes_to_stays() -> None:
 
     program = edge(Function(model, keep=ALL), FLAGS, passes=(remove_neutral_operands,))
     assert aten.bitwise_and.Tensor in called(program)
+
+
+X = torch.tensor([[1.0, -2.0, 3.0]])
+OPERATORS = {*CONJUNCTIONS, aten.mul.Tensor, aten.where.self}
+
+
+def _left(model: Callable[..., Any], expected: torch.Tensor, x: torch.Tensor = X, **state: Any) -> set[Any]:
+    program = edge(Function(model, **state), x, passes=(remove_neutral_operands,))
+    assert_computes(program, expected, x)
+    return OPERATORS & set(called(program))
+
+
+def test_products_with_ones_go() -> None:
+    assert not _left(lambda self, x: x * self.one, X, one=torch.ones(1, 1))
+    assert not _left(lambda self, x: self.one * x, X.expand(4, 3), one=torch.ones(4, 3))
+    assert not _left(lambda self, x: x * self.one, X, one=torch.ones(3, dtype=torch.int64))
+
+
+def test_products_with_anything_else_stay() -> None:
+    assert _left(
+        lambda self, x: x * self.most, X * torch.tensor([1, 1, 2]), most=torch.tensor([1.0, 1.0, 2.0])
+    )
+    numbers = torch.tensor([1, 2])
+    assert _left(lambda self, x: x * self.one, numbers.float(), numbers, one=torch.ones(1))
+
+
+class Gain(torch.nn.Module):
+    """A weight that starts with ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+
+
+def test_weights_of_ones_are_weights() -> None:
+    program = edge(Gain(), X, passes=(remove_neutral_operands,))
+    assert aten.mul.Tensor in called(program)
+
+
+def test_choices_that_are_made_go() -> None:
+    all_of_them = torch.ones(2, 3, dtype=torch.bool)
+    assert not _left(lambda self, x: torch.where(self.flags, x, 0.0), X.expand(2, 3), flags=all_of_them)
+    assert not _left(lambda self, x: torch.where(self.flags, 7.0, x), X, flags=~all_of_them[:1])
+
+
+def test_choices_that_are_open_or_promote_stay() -> None:
+    chosen = torch.where(FLAGS, X, 0.0)
+    assert _left(lambda self, x: torch.where(self.flags, x, 0.0), chosen, flags=FLAGS)
+    numbers = torch.tensor([[1, 2, 3]])
+    assert _left(
+        lambda self, x: torch.where(self.flags, x, self.other),
+        numbers.float(),
+        numbers,
+        flags=torch.ones(1, 3, dtype=torch.bool),
+        other=torch.tensor(0.5),
+    )
