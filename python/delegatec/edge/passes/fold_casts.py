@@ -25,6 +25,8 @@ _SUMS: Final = frozenset(
 _MOVES: Final = frozenset(
     {aten.view.default, aten.expand.default, aten.unsqueeze.default, aten.permute.default}
 )
+# How far from a conversion it is looked for what makes numbers whole.
+_DEPTH: Final = 8
 # Integers up to there are exact in float32.
 _EXACT: Final = 2**24
 
@@ -47,15 +49,13 @@ def fold_casts(program: EdgeProgram) -> bool:
 def _is_lossless(source: Node, through: torch.dtype) -> bool:
     """Whether a conversion through a dtype gives the same numbers."""
     kind = dtype(source)
-    if not kind.is_floating_point:
+    if not kind.is_floating_point or through.is_complex or through == torch.bool:
         return False
     if through.is_floating_point:
         return torch.promote_types(kind, through) == through
-    if through == torch.bool:
-        return False
     low, high = _bounds(source)
     limits = torch.iinfo(through)
-    return _is_whole(source) and limits.min <= low and high <= min(limits.max, _EXACT)
+    return limits.min <= low and high <= min(limits.max, _EXACT) and _is_whole(source)
 
 
 def _bounds(node: Node) -> tuple[float, float]:
@@ -68,24 +68,19 @@ def _bounds(node: Node) -> tuple[float, float]:
     return bound["min"], bound["max"]
 
 
-def _is_whole(node: Node) -> bool:
-    """Whether all values of a node are whole numbers; NaN aside, which no integer type has."""
-    if not dtype(node).is_floating_point or node.target in _ROUNDING:
+def _is_whole(operand: Any, depth: int = _DEPTH) -> bool:
+    """Whether all values of a node or a number are whole; NaN aside, which no integer type has."""
+    if not isinstance(operand, Node):
+        return operand is None or float(operand).is_integer()
+    if not dtype(operand).is_floating_point or operand.target in _ROUNDING:
         return True
-    if node.target is _CAST or node.target in _MOVES:
-        return _is_whole(_first(node))
-    bound = bind(node) if node.op == "call_function" else {}
-    if node.target is aten.clamp.default:
-        return all(_is_whole_operand(bound[name]) for name in ("self", "min", "max"))
-    if node.target in _SUMS:
-        return all(_is_whole_operand(bound[name]) for name in ("self", "other", "alpha"))
+    if depth == 0 or operand.op != "call_function":
+        return False
+    if operand.target is _CAST or operand.target in _MOVES:
+        return _is_whole(operand.args[0], depth - 1)
+    if operand.target is aten.clamp.default or operand.target in _SUMS:
+        return all(_is_whole(argument, depth - 1) for argument in bind(operand).values())
     return False
-
-
-def _is_whole_operand(operand: Any) -> bool:
-    if isinstance(operand, Node):
-        return _is_whole(operand)
-    return operand is None or float(operand).is_integer()
 
 
 def _first(node: Node) -> Node:
