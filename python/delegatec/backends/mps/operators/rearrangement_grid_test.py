@@ -10,7 +10,15 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import IMAGE, PRECISIONS, X, floats, ints, run_case
+from delegatec.backends.mps.operators.grid import (
+    IMAGE,
+    PRECISIONS,
+    X,
+    check_specified,
+    floats,
+    ints,
+    run_case,
+)
 from delegatec.backends.mps.testing import operations
 
 MOVES: dict[str, tuple[Callable[..., Any], str]] = {
@@ -57,6 +65,7 @@ def test_movement(name: str) -> None:
         return [r.float() * 2.0 for r in (result if isinstance(result, (tuple, list)) else (result,))]
 
     compiled = run_case(with_work, (X,))
+    check_specified(compiled, (X,))
     for operation in expected.split():
         assert operation in operations(compiled.blobs()[0])
 
@@ -76,7 +85,8 @@ def test_grid_sample(mode: str, padding: str, align: bool) -> None:
     def two(x: torch.Tensor, grid: torch.Tensor, y: torch.Tensor, corners: torch.Tensor) -> Any:
         return sample(x, grid), sample(y, corners)
 
-    run_case(two, (IMAGE, GRID, SQUARE, CORNERS), atol=1e-5)
+    args = (IMAGE, GRID, SQUARE, CORNERS)
+    check_specified(run_case(two, args, atol=1e-5), args)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
@@ -113,4 +123,4 @@ def test_masked_scatter(rows: bool, dtype: torch.dtype, precision: str) -> None:
         place = mask.unsqueeze(-1).expand_as(x) if rows else mask.repeat_interleave(2, 1)[:, :4].unsqueeze(1)
         return x.masked_scatter(place, source)
 
-    run_case(function, (x, source, mask), "", precision)
+    check_specified(run_case(function, (x, source, mask), "", precision), (x, source, mask))
