@@ -45,7 +45,7 @@ CASES = {
     "partly_delegated": Case(
         "partly_delegated",
         ("--backend=mps", "--require-full-delegation"),
-        [Problem("DC405", 11, ("cumsum",))],
+        [Problem("DC405", 11, ("rand",))],
     ),
     "backend": Case("good", ("--backend=msp",), [Problem("DC401", 0, ("'msp'", "mps"))]),
     "plug-in": Case(
@@ -131,7 +131,7 @@ def test_reasons_name_rule_value_line_and_help(workspace: Workspace) -> None:
     result = workspace.lower("partly_delegated", "--backend=mps", "--reasons=reasons.txt")
     assert result.code == 0, result.text
     reasons = Path("reasons.txt").read_text()
-    assert "aten.cumsum.default, left by MPSBackend [operator]: the delegate has no lowering" in reasons
+    assert "aten.rand.default, left by MPSBackend [operator]: the delegate has no lowering" in reasons
     assert "    at pkg/partly_delegated.py:11 in forward: " in reasons
 
 

@@ -8,7 +8,7 @@ import delegatec
 
 class Net(torch.nn.Module):
     def forward(self, x):
-        return torch.relu(x) + torch.cumsum(x, dim=0)
+        return torch.relu(x) + torch.rand(3, 2)
 
 
 def build():
