@@ -25,7 +25,7 @@ class Llama(nn.Module):
             use_cache=False,
         )
         self.network = LlamaModel(config)
-        self.network.embed_tokens = nn.Identity()
+        self.network.set_input_embeddings(nn.Identity())
         self.head = nn.Linear(256, 256, bias=False)
 
     def forward(self, embeddings: Tensor) -> Tensor:
