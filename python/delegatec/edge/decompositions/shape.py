@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -78,11 +79,32 @@ def _stack(b: Builder, node: Node) -> Node:
 
 def _pad(b: Builder, node: Node) -> Node | None:
     a = bind(node)
+    if a["mode"] == "circular":
+        pairs = list(zip(a["pad"][::2], a["pad"][1::2], strict=True))
+        # Where one end loses elements, what the other goes on with is what is left.
+        return None if any(min(pair) < 0 < max(pair) for pair in pairs) else _around(b, a["self"], pairs)
     if a["mode"] != "constant":
         return None
     return b.call(
         aten.constant_pad_nd.default, a["self"], list(a["pad"]), a["value"] or 0.0, val=node.meta["val"]
     )
+
+
+def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
+    """Each dimension, the last one first, goes on with its other end, or loses elements on both."""
+    for position, (before, after) in enumerate(pairs):
+        dim = len(shape(x)) - 1 - position
+        size = shape(x)[dim]
+
+        def part(start: Any, end: Any, x: Node = x, dim: int = dim) -> Node:
+            return b.call(aten.slice.Tensor, x, dim, start, end)
+
+        if min(before, after) < 0:
+            x = part(-before, size + after)
+        elif max(before, after) > 0:
+            front = [part(size - before, size)] if before else []
+            x = b.call(aten.cat.default, [*front, x, *([part(0, after)] if after else [])], dim)
+    return x
 
 
 def _full(b: Builder, node: Node, number: Any) -> Node:

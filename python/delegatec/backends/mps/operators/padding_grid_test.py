@@ -51,3 +51,7 @@ def test_infinite_padding() -> None:
 def test_large_integers_are_left() -> None:
     left = rejected(lambda x: F.pad(x, (1, 2), value=2**24 + 1) + 1, (torch.ones(3, dtype=torch.int64),))
     assert [(operator, rule) for operator, rule, _ in left] == [("aten.constant_pad_nd.default", "argument")]
+
+
+def test_circular_padding_is_a_concatenation() -> None:
+    run_case(lambda x: F.pad(x, (1, 2), mode="circular") * 2, (VOLUME[0, 0],), "Slice Slice Cat Mul")
