@@ -82,6 +82,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "gather of int64": (lambda x, i: x.gather(1, i), (HUGE, PLACES[0, :2]), ""),
     "gather of bool": (lambda x, i: x.gather(1, i), (FLAGS, PLACES[0, :2]), ""),
     "gather of half": (lambda x, i: x.gather(1, i), (X[0].half(), PLACES[0]), ""),
+    "take_along_dim": (lambda x, i: torch.take_along_dim(x, i[:1], 2), (X, PLACES), ""),
     "take": (lambda x, i: torch.take(x, i - 3), (X, PLACES), ""),
     "flip": (lambda x: (x * 2).flip(0, -1), (X,), "Mul IndexSelect IndexSelect"),
     "flip of int64": (lambda x: x.flip(1).clamp(min=-9), (HUGE,), ""),

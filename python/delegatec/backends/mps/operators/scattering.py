@@ -134,6 +134,9 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
             updates = updates.slice(d, 0, size)
     else:
         updates = broadcast(updates, wanted)
+    if not shape:
+        updates.view().bind(node)
+        return
     whole = all(wanted[d] == size or d == dim for d, size in enumerate(shape))
     if whole and unexpanded(b, index) is index:
         places = broadcast(operand(b, index, torch.int32), wanted)
@@ -279,7 +282,6 @@ ROWS: Final = (
             overload(name),
             _SCATTER,
             _scatter,
-            (HAS_AXIS,),
             note="Scatter if the index has the sizes of the operand, but along the dimension; else by "
             "positions in a View",
         )

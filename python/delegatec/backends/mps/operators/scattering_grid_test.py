@@ -159,6 +159,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         (X, floats(2, 2, 4), torch.tensor([[2, 0], [1, 2]])),
         "",
     ),
+    "scatter of rank 0": (
+        lambda x, y, i: x.mean().scatter(0, i, y) * 2,
+        (X, torch.tensor([0.5]), torch.tensor([0])),
+        "",
+    ),
     "scatter of int64": (lambda x, i: x.scatter(1, i, x * 3), (HUGE // 3, PLACES[0, :2]), ""),
     "scatter of bool": (lambda x, i: x.scatter(1, i, ~x), (FLAGS, PLACES[0, :2]), ""),
     "scatter_add": (lambda x, y, i: x.scatter_add(2, i, y), (X, Y, REPEATED), ""),
