@@ -21,6 +21,7 @@ from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
 from delegatec.backends.mps.operators.elementary import number, power
 from delegatec.backends.mps.operators.family import overload
+from delegatec.backends.mps.operators.roots import unrounded
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind
@@ -65,7 +66,9 @@ def _by_number(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     x, exponent = operand(b, bound["self"], dtype), bound["exponent"]
     if dtype in FLOATS:
-        result = _float_power(x, float(exponent))
+        is_root = abs(exponent) < 1
+        x = (unrounded(b, bound["self"]) if is_root else None) or x
+        result = _float_power(x, float(exponent)).to(dtype)
     else:
         result = power(x, exponent) if exponent else full(b, shape_of(node), 1, dtype)
     result.bind(node)

@@ -109,7 +109,10 @@ def test_root_mean_squares_beyond_float16(scale: float) -> None:
     def by_deviation(x: torch.Tensor) -> torch.Tensor:
         return (x / x.std(1, keepdim=True)) + (x / (x * x).sum(1, keepdim=True).div(64).sqrt())
 
-    for function in (norm, by_deviation):
+    def by_power(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.pow(x.pow(2).mean(-1, keepdim=True) + 1e-7, -0.5)
+
+    for function in (norm, by_deviation, by_power):
         run_case(function, (x,), precision="fp16", reference=lambda x, f=function: f(x.float()))
 
 

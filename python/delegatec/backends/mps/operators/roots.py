@@ -40,22 +40,25 @@ _WITH_NUMBER: Final[dict[OpOverload, Callable[[Expression, Number], Expression]]
 }
 
 
-def _unrounded(b: GraphBuilder, node: Node) -> Expression | None:
-    """A mean or a sum, or what a number was added to it or multiplied with it, before float16 rounds it."""
+def unrounded(b: GraphBuilder, node: Node) -> Expression | None:
+    """A mean or a sum, or what it is with a number added or multiplied, in float32; None for all else.
+
+    With fp16 alone; an epsilon is at least what leaves the reciprocal root within float16.
+    """
     if node in b.unrounded:
         return Expression(b, b.unrounded[node])
     if node.target not in _WITH_NUMBER:
         return None
     bound = bind(node)
     number = bound["other"]
-    inner = None if isinstance(number, Node) or bound.get("alpha", 1) != 1 else _unrounded(b, bound["self"])
+    inner = None if isinstance(number, Node) or bound.get("alpha", 1) != 1 else unrounded(b, bound["self"])
     return None if inner is None else _WITH_NUMBER[node.target](inner, number)
 
 
 def _root(operation: int) -> Lower:
     def lower(b: GraphBuilder, node: Node) -> None:
         source = bind(node)["self"]
-        x = _unrounded(b, source) or operand(b, source, dtype_of(node))
+        x = unrounded(b, source) or operand(b, source, dtype_of(node))
         x.unary(operation).to(dtype_of(node)).bind(node)
 
     return lower
