@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from delegatec.delegation.blob_graph import BlobGraph, BlobLabels, BlobNode
@@ -40,12 +40,12 @@ def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) ->
     return f"{ids} {types} = {expression}" + (f"\n{comment}" if comment else "")
 
 
-def blob_headline(graph: BlobGraph) -> str:
-    """Title and totals of a graph, in a line."""
+def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) -> str:
+    """Title and totals of a graph, in a line; `size` writes numbers of bytes."""
     data = sum(graph.values[id].bytes for id in graph.constants)
     return (
         f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "
-        f"{_number(len(graph.constants), 'constant')} of {data} B"
+        f"{_number(len(graph.constants), 'constant')} of {size(data)}"
     )
 
 

@@ -18,6 +18,7 @@ from delegatec.delegation import BlobGraph, BlobLabels, BlobNode, Family, blob_h
 from delegatec.report.blob_boxes import Box, border_box, constant_bytes, folded_box, operation_box
 from delegatec.report.blob_sections import Group, Item, Repetition, group_nodes, operations
 from delegatec.report.layered import Cell, Edge, lay_out
+from delegatec.report.sizes import human_bytes
 
 # Boxes of one drawing, and of all drawings of a graph: a page of more is slow to open.
 _BOXES: Final = 60
@@ -127,7 +128,7 @@ def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> 
     sections = _Sections(graph, labels, room)
     whole, left_out = sections.draw()
     return BlobPicture(
-        headline=blob_headline(graph),
+        headline=blob_headline(graph, human_bytes),
         notes=blob_notes(graph),
         families=tuple((f.name.lower(), f.value, counts[f]) for f in Family if counts[f]),
         whole=whole,
