@@ -13,7 +13,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 
 from delegatec.backends.mps.dtypes import FLOATS, short_name
-from delegatec.backends.mps.reference.run import Run, Semantics, broadcast, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, refuse, wide
 from delegatec.backends.mps.reference.unary import pick
 
 Tensor = torch.Tensor
@@ -22,7 +22,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 def _common(run: Run, op: Any, name: str) -> tuple[Tensor, Tensor]:
     first, second = run[op.input1Id], run[op.input2Id]
-    broadcast(name, first, second)
+    run.broadcast(name, first, second)
     dtype = torch.promote_types(first.dtype, second.dtype)
     if first.dtype != second.dtype and dtype not in FLOATS:
         refuse(f"it does not promote {short_name(first.dtype)} and {short_name(second.dtype)}")

@@ -27,11 +27,9 @@ def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
     return whole.view(dtype).reshape(shape)
 
 
-def unpack_int4(blob: Blob, id: int, device: str) -> torch.Tensor:
+def unpack_int4(blob: Blob, id: int) -> torch.Tensor:
     """A constant of the type int4 as int8, in [-8, 8)."""
     shape, data = _bytes(blob, id, 4)
-    if device == "meta":
-        return torch.empty(shape, dtype=torch.int8, device=device)
     pairs = _view(data, torch.int8)
     # A shift to the left and back extends the sign of the low half.
     return torch.stack([(pairs << 4) >> 4, pairs >> 4], -1).reshape(shape)

@@ -12,7 +12,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 from torch.nn import functional
 
-from delegatec.backends.mps.reference.run import Run, Semantics, broadcast, floats, one_dtype, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
 
 Tensor = torch.Tensor
 
@@ -45,6 +45,9 @@ def _convolve(run: Run, op: Any, x: Tensor, weight: Tensor, groups: int) -> Tens
     stride, dilation = (op.strideY, op.strideX), (op.dilationY, op.dilationX)
     padding = check_window(run, x, (weight.shape[2], weight.shape[3]), stride, dilation, op)
     padded = functional.pad(wide(x), padding)
+    sizes = zip(padded.shape[2:], weight.shape[2:], stride, dilation, strict=True)
+    places = [(size - (kernel - 1) * gap - 1) // step + 1 for size, kernel, step, gap in sizes]
+    run.check_size([x.shape[0], weight.shape[0], *places], "the result of a convolution")
     result = functional.conv2d(padded, wide(weight), None, stride, 0, dilation, groups).to(dtype)
     if op.input3Id == -1:
         return result
@@ -53,7 +56,7 @@ def _convolve(run: Run, op: Any, x: Tensor, weight: Tensor, groups: int) -> Tens
     if bias.dim() != 1:
         refuse(f"a bias of shape {list(bias.shape)}")
     bias = bias.reshape(1, -1, 1, 1)
-    if broadcast("a sum with a bias", result, bias) != result.shape:
+    if run.broadcast("a sum with a bias", result, bias) != result.shape:
         refuse(f"a bias of {bias.numel()} elements for {result.shape[1]} channels")
     return result + bias
 

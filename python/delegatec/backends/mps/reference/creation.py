@@ -49,7 +49,7 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
     if not 1 <= count <= MAX_ELEMENTS:
         refuse(f"Arange of {count} elements")
     run.check_size([int(count)], "Arange")
-    places = run.cast(torch.arange(int(count), dtype=torch.int32, device=run.device), dtype, "Arange")
+    places = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
     if dtype == torch.bool:
         refuse("Arange of bool")
     run[op.outputId] = places * run.number(op.step, dtype) + run.number(op.start, dtype)

@@ -58,8 +58,8 @@ SEMANTICS: Final[dict[str, Semantics]] = {
 class MpsReferenceExecutor:
     """Runs one blob.
 
-    Before the first run, all shapes and dtypes are inferred as MPSGraph would infer them when the runtime
-    compiles the graph, and what it would stop at is refused.
+    An operation is refused before it is computed where the runtime or MPSGraph would stop at its shapes or
+    dtypes, which they do while they compile the graph.
 
     Args:
         blob: the blob, as read.
@@ -73,6 +73,7 @@ class MpsReferenceExecutor:
         self._blob = blob
         self._unspecified = unspecified
         self._max_elements = max_elements
+        self._types: list[tuple[torch.dtype, list[int]] | None] = [None] * len(blob.graph.mpsValues)
 
     @property
     def num_inputs(self) -> int:
@@ -94,49 +95,25 @@ class MpsReferenceExecutor:
                 refuse.
         """
         graph = self._blob.graph
-        assert self.types is not None
+        self._check_graph()
         if len(inputs) != len(graph.inputIds):
             refuse(f"{len(inputs)} inputs are given, and it has {len(graph.inputIds)}")
-        given = [
-            _as_declared(tensor, graph.mpsValues[id], f"input {id}").reshape(
-                mps_shape(graph.mpsValues[id].dims)
-            )
-            for id, tensor in zip(graph.inputIds, inputs, strict=True)
-        ]
-        run = self._run("cpu")
-        self._build(run, given)
+        run = Run(len(graph.mpsValues), self._unspecified, self._max_elements, self._read)
+        for id, tensor in zip(graph.inputIds, inputs, strict=True):
+            value = graph.mpsValues[id]
+            run[id] = _as_declared(tensor, value, f"input {id}").reshape(mps_shape(value.dims))
+        self._build(run)
+        self._types = run.types
         return [_as_declared(run[id], graph.mpsValues[id], f"output {id}") for id in graph.outputIds]
 
-    @cached_property
-    def types(self) -> list[tuple[torch.dtype, list[int]] | None]:
-        """Dtype and shape of each value as MPSGraph infers them; none for what the graph does not make.
-
-        Raises:
-            DelegatecError: DC408 and DC440, as for a run.
-        """
-        self._check_graph()
-        graph = self._blob.graph
-        run = self._run("meta")
-        given = []
-        for id in graph.inputIds:
-            value = graph.mpsValues[id]
-            run.check_size(mps_shape(value.dims), f"input {id}")
-            dtype = format_dtype(value.datatype)
-            given.append(torch.empty(mps_shape(value.dims), dtype=dtype, device="meta"))
-        self._build(run, given, keep=True)
-        found = [(run[id].dtype, list(run[id].shape)) if run.is_tensor(id) else None for id in run.ids()]
-        for id in graph.outputIds:
-            _check_declared(run[id], graph.mpsValues[id], f"output {id}")
-        return found
-
     def mismatches(self) -> list[str]:
-        """Values that the blob declares with another dtype or shape than they have.
+        """Values that the blob declares with another dtype or shape than they had in the last run.
 
         The runtime reads the declarations of inputs and constants only, and the peer declares the
         intermediate values of a float16 graph as float32.
         """
         found = []
-        for id, (value, made) in enumerate(zip(self._blob.graph.mpsValues, self.types, strict=True)):
+        for id, (value, made) in enumerate(zip(self._blob.graph.mpsValues, self._types, strict=True)):
             if made is None:
                 continue
             dtype, shape = format_dtype(value.datatype), ints(value.dims)
@@ -157,25 +134,19 @@ class MpsReferenceExecutor:
             "outputs", lambda: bool(made_twice), "an output that is an input, a constant or another output"
         )
 
-    def _run(self, device: str) -> Run:
-        count = len(self._blob.graph.mpsValues)
-        return Run(count, self._unspecified, device, self._max_elements, self._read)
-
     @cached_property
     def _read(self) -> frozenset[int]:
         """Ids that are in several operations, or are outputs: that of a result is in one at least."""
         uses = Counter(id for node in self._blob.graph.mpsNodes for id in value_ids(node.mpsnodeUnion))
         return frozenset(id for id, count in uses.items() if count > 1) | {*self._blob.graph.outputIds}
 
-    def _build(self, run: Run, inputs: Sequence[torch.Tensor], keep: bool = False) -> None:
+    def _build(self, run: Run) -> None:
         graph = self._blob.graph
-        for id, tensor in zip(graph.inputIds, inputs, strict=True):
-            run[id] = tensor
         for id in graph.constantIds:
             if graph.mpsValues[id].datatype == DataType.INT4:
-                run.set_int4(id, unpack_int4(self._blob, id, run.device))
+                run.set_int4(id, unpack_int4(self._blob, id))
             else:
-                run[id] = self._constant(id).to(run.device)
+                run[id] = self._constant(id)
         for node, last in zip(graph.mpsNodes, self._last_uses, strict=True):
             name = OPERATION_NAMES[node.mpsnodeUnionType]
             if name not in SEMANTICS:
@@ -185,8 +156,7 @@ class MpsReferenceExecutor:
             except RuntimeError as error:
                 # What torch cannot do with operands that were let through.
                 refuse(f"{name}: {str(error).splitlines()[0]}")
-            if not keep:
-                run.forget(last)
+            run.forget(last)
 
     @cached_property
     def _last_uses(self) -> list[list[int]]:

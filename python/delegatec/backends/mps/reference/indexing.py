@@ -34,7 +34,7 @@ def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
     result = x.index_select(dim, inside.reshape(-1)).reshape(shape)
     if choice == "zero":
         mask = outside.reshape(*index.shape, *(1,) * (x.dim() - dim - 1))
-        result = torch.where(mask, torch.zeros((), dtype=x.dtype, device=x.device), result)
+        result = torch.where(mask, torch.zeros((), dtype=x.dtype), result)
     return result
 
 

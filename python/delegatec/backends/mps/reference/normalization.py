@@ -16,7 +16,6 @@ from delegatec.backends.mps.reference.run import (
     Run,
     Semantics,
     axis,
-    broadcast,
     floats,
     ints,
     present,
@@ -28,10 +27,17 @@ Tensor = torch.Tensor
 
 
 def _normalize(
-    name: str, x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+    run: Run,
+    name: str,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    epsilon: float,
 ) -> Tensor:
     dtype = floats(name, x, mean, variance, gamma, beta)
-    if broadcast(name, x, mean, variance, gamma, beta) != x.shape:
+    if run.broadcast(name, x, mean, variance, gamma, beta) != x.shape:
         refuse(f"{name} of shape {list(x.shape)} with a weight of shape {list(gamma.shape)}")
     scale = (wide(variance) + epsilon).rsqrt() * wide(gamma)
     return ((wide(x) - wide(mean)) * scale + wide(beta)).to(dtype)
@@ -46,7 +52,7 @@ def _batch_norm(run: Run, op: Any, _: NodeT) -> None:
         refuse(f"BatchNorm of shape {list(x.shape)} with operands of shapes {shapes}")
     shape = (1, x.shape[1], *(1,) * (x.dim() - 2))
     mean, variance, gamma, beta = (operand.reshape(shape) for operand in operands)
-    run[op.output1Id] = _normalize("BatchNorm", x, mean, variance, gamma, beta, op.epsilon)
+    run[op.output1Id] = _normalize(run, "BatchNorm", x, mean, variance, gamma, beta, op.epsilon)
     run[op.output2Id] = run[op.meanId]
 
 
@@ -60,7 +66,9 @@ def _layer_norm(run: Run, op: Any, _: NodeT) -> None:
     axes = tuple(range(x.dim() - count, x.dim()))
     mean = wide(x).mean(axes, keepdim=True).to(x.dtype)
     variance = ((wide(x) - wide(mean)) ** 2).mean(axes, keepdim=True).to(x.dtype)
-    run[op.output1Id] = _normalize("LayerNorm", x, mean, variance, run[op.weightId], run[op.biasId], op.eps)
+    run[op.output1Id] = _normalize(
+        run, "LayerNorm", x, mean, variance, run[op.weightId], run[op.biasId], op.eps
+    )
     run[op.output2Id] = mean
     run[op.output3Id] = variance
 

@@ -52,13 +52,13 @@ class _Windows:
 
 def _sums(windows: _Windows, padded: Tensor) -> Tensor:
     channels = padded.shape[1]
-    ones = torch.ones(channels, 1, *windows.kernel, device=padded.device)
+    ones = torch.ones(channels, 1, *windows.kernel)
     return functional.conv2d(padded, ones, None, windows.stride, 0, windows.dilation, channels)
 
 
 def _inside(windows: _Windows, x: Tensor, border: float) -> Tensor:
     """How many elements of each window count, those of the border as `border`: (1, 1, height, width)."""
-    ones = torch.ones(1, 1, *x.shape[2:], device=x.device)
+    ones = torch.ones(1, 1, *x.shape[2:])
     return _sums(windows, functional.pad(ones, windows.pad, value=border))
 
 

@@ -37,7 +37,6 @@ class Run:
     Args:
         values: how many ids there are.
         unspecified: what to do where MPSGraph's behaviour is not specified.
-        device: where operations without operands make tensors: "meta" to find shapes and dtypes only.
         max_elements: how large a value may be.
         read: ids that something reads; all of them, if not given.
     """
@@ -46,7 +45,6 @@ class Run:
         self,
         values: int,
         unspecified: Unspecified = DEFAULT,
-        device: str = "cpu",
         max_elements: int = MAX_ELEMENTS,
         read: Collection[int] | None = None,
     ) -> None:
@@ -55,7 +53,8 @@ class Run:
         self._nibbles: dict[int, torch.Tensor] = {}
         self._max_elements = max_elements
         self.unspecified = unspecified
-        self.device = device
+        self.types: list[tuple[torch.dtype, list[int]] | None] = [None] * values
+        """Dtype and shape of what each id was given last."""
 
     def __contains__(self, id: int) -> bool:
         return self.is_id(id) and self._values[id] is not None
@@ -73,6 +72,7 @@ class Run:
         self.check_size(value.shape, f"value {id}")
         self._nibbles.pop(id, None)
         self._values[id] = value
+        self.types[id] = (value.dtype, list(value.shape))
 
     def check_size(self, shape: Sequence[int], what: str) -> None:
         """Refuses tensors that MPSGraph does not have, before one is made."""
@@ -83,17 +83,22 @@ class Run:
         if math.prod(shape) > self._max_elements:
             refuse(f"{what} is of shape {list(shape)}, more than {self._max_elements} elements")
 
+    def broadcast(self, what: str, *tensors: torch.Tensor) -> torch.Size:
+        """The shape that tensors have together; MPSGraph broadcasts trailing dimensions as ATen does."""
+        rank = max(tensor.dim() for tensor in tensors)
+        result = [1] * rank
+        for tensor in tensors:
+            for place, size in enumerate(tensor.shape, rank - tensor.dim()):
+                if size != 1 and result[place] not in (1, size):
+                    shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
+                    refuse(f"{what} of shapes {shapes}, which do not broadcast")
+                result[place] = max(result[place], size)
+        self.check_size(result, what)
+        return torch.Size(result)
+
     def is_id(self, id: int) -> bool:
         """Whether the graph has a value of an id, made yet or not."""
         return 0 <= id < len(self._values)
-
-    def ids(self) -> range:
-        """All ids."""
-        return range(len(self._values))
-
-    def is_tensor(self, id: int) -> bool:
-        """Whether an id has a value of a dtype that torch has."""
-        return id in self and id not in self._nibbles
 
     def is_read(self, id: int) -> bool:
         """Whether something reads a value."""
@@ -104,11 +109,13 @@ class Run:
         self._check_id(id)
         self._nibbles.pop(id, None)
         self._values[id] = None
+        self.types[id] = None
 
     def set_int4(self, id: int, value: torch.Tensor) -> None:
         """Gives an id a value of the type int4, whose elements are in an int8 tensor."""
         self[id] = value
         self._nibbles[id] = value
+        self.types[id] = None
 
     def int4(self, id: int) -> torch.Tensor:
         """A value of the type int4, as int8."""
@@ -128,7 +135,7 @@ class Run:
 
     def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
         """A constant of MPSGraph made of a float, of no dimensions."""
-        return torch.tensor(self.scalar(value, dtype), dtype=dtype, device=self.device)
+        return torch.tensor(self.scalar(value, dtype), dtype=dtype)
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, what: str) -> torch.Tensor:
         """`castTensor`."""
@@ -229,19 +236,6 @@ def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
     """An axis that MPSGraph declares as unsigned."""
     run.unspecified.settle("axes", lambda: dim < 0, f"{what} along dimension {dim}")
     return axis(dim, rank, what)
-
-
-def broadcast(what: str, *tensors: torch.Tensor) -> torch.Size:
-    """The shape that tensors have together; MPSGraph broadcasts trailing dimensions as ATen does."""
-    rank = max(tensor.dim() for tensor in tensors)
-    result = [1] * rank
-    for tensor in tensors:
-        for place, size in enumerate(tensor.shape, rank - tensor.dim()):
-            if size != 1 and result[place] not in (1, size):
-                shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
-                refuse(f"{what} of shapes {shapes}, which do not broadcast")
-            result[place] = max(result[place], size)
-    return torch.Size(result)
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:

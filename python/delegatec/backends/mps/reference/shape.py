@@ -13,7 +13,6 @@ from delegatec.backends.mps.reference.run import (
     Run,
     Semantics,
     axis,
-    broadcast,
     format_dtype,
     ints,
     mps_shape,
@@ -64,7 +63,7 @@ def _cat(run: Run, op: Any, _: NodeT) -> None:
     if any(tensor.dim() != rank for tensor in tensors):
         refuse(f"a concatenation of ranks {[tensor.dim() for tensor in tensors]}")
     dim = axis(op.dim, rank, "a concatenation")
-    shape = list(broadcast("a concatenation", *(tensor.narrow(dim, 0, 1) for tensor in tensors)))
+    shape = list(run.broadcast("a concatenation", *(tensor.narrow(dim, 0, 1) for tensor in tensors)))
     wholes = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
     shape[dim] = sum(tensor.shape[dim] for tensor in wholes)
     run.check_size(shape, "a concatenation")
@@ -106,7 +105,7 @@ def _slice(run: Run, op: Any, _: NodeT) -> None:
         at[op.dim] = slice(places.start, places.stop, places.step)
         run[op.outputId] = x[tuple(at)]
     else:
-        run[op.outputId] = x.index_select(op.dim, torch.tensor(list(places), device=x.device))
+        run[op.outputId] = x.index_select(op.dim, torch.tensor(list(places)))
 
 
 def _split(run: Run, op: Any, _: NodeT) -> None:

@@ -15,7 +15,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 
 from delegatec.backends.mps.dtypes import FLOATS, short_name
-from delegatec.backends.mps.reference.run import Run, Semantics, broadcast, floats, one_dtype, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
 
 Tensor = torch.Tensor
 
@@ -80,7 +80,7 @@ def _relu(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     if x.dtype == torch.bool:
         refuse("Relu of bool")
-    run[op.outputId] = pick(run, x, torch.zeros((), dtype=x.dtype, device=x.device), True, "Relu")
+    run[op.outputId] = pick(run, x, torch.zeros((), dtype=x.dtype), True, "Relu")
 
 
 def _clamp(run: Run, op: Any, node: NodeT) -> None:
@@ -108,7 +108,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
 def _where(run: Run, op: Any, _: NodeT) -> None:
     condition, first, second = run[op.input1Id], run[op.input2Id], run[op.input3Id]
     one_dtype(first, second)
-    broadcast("Where", condition, first, second)
+    run.broadcast("Where", condition, first, second)
     run[op.outputId] = torch.where(run.cast(condition, torch.bool, "Where's condition"), first, second)
 
 

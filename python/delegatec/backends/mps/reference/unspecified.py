@@ -65,7 +65,6 @@ class Unspecified:
         Args:
             behaviour: an attribute.
             occurs: says whether it does, for the message; is asked only where the choice is to refuse.
-                A tensor without data ("meta") stands for no.
             what: how a message names what would occur.
 
         Raises:
@@ -74,9 +73,7 @@ class Unspecified:
         choice: str = getattr(self, behaviour)
         if choice == "refuse":
             found = occurs()
-            if isinstance(found, torch.Tensor):
-                found = not found.is_meta and bool(found.any())
-            if found:
+            if bool(found.any()) if isinstance(found, torch.Tensor) else found:
                 raise DelegatecError(
                     [Diagnostic(code="DC440", message=f"what MPSGraph does is not specified for {what}")]
                 )
