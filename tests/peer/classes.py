@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a difference from the peer is: a class and a reason, found from the two blobs and what they compute."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from tests.peer.differential import FAILS, RIGHT, STOPS, Comparison, Counts, Side, same_values
+
+EQUAL: Final = "equal"
+BETTER: Final = "better"
+OTHER: Final = "other"
+WORSE: Final = "worse"
+
+CLASSES: Final = {
+    EQUAL: "the same operations that compute, with the same constants, and no more that move data",
+    BETTER: "the peer's is refused by the runtime, wrong, more, or in more pieces",
+    OTHER: "the same numbers by other operations, for a reason that is named",
+    WORSE: "ours is wrong, leaves more, or has more operations for no reason that is known",
+}
+
+# What the runtime says of the peer's blob -> what is wrong with it.
+_STOPS: Final = {
+    r"kernels for single operators": "it is a graph for a single Metal kernel, which no runtime has",
+    r"inputs are given, and it has": "it takes constants of the model for inputs, which nobody passes",
+    r"has \d+ bytes": "its integer constants have another size than their type",
+    r"of an index|indices": "it has an index for each of several dimensions",
+    r"is declared as": "its outputs have another shape or dtype than they are declared with",
+    r"read before anything gives it": "it reads a value that nothing computes",
+    r"operands of one operation have the dtypes": "operands of one operation have several dtypes",
+    r"in float16": "MPSGraph has it for float32 only",
+    r"depthwise convolution of": "it is depthwise with several results a channel",
+}
+
+# What the peer raises -> why.
+_FAILS: Final = {
+    r"not linked with support for mps": "int4 weights are packed on a Mac",
+    r"KeyError|SpecViolation": "it takes a constant out of the program that another method or delegate reads",
+    r"Invalid data type": "a dtype is unknown to it",
+}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A known difference between operations.
+
+    Attributes:
+        reason: why ours are others.
+        peers: operations of the peer's blob that ours does not have.
+        ours: those that ours has in their place.
+        better: whether ours are fewer, or right where the runtime or a dtype makes the peer's wrong.
+    """
+
+    reason: str
+    peers: Counts
+    ours: Counts
+    better: bool = False
+
+
+def _counts(names: str) -> Counts:
+    return Counter(names.split())
+
+
+EXCHANGES: Final = (
+    Exchange("two clamps are one", _counts("Clamp Clamp"), _counts("HardTanh"), better=True),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A class of `CLASSES`, and why."""
+
+    kind: str
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons)
+
+
+def classify(comparison: Comparison) -> Verdict:
+    """The class of a case in one precision."""
+    peer, ours = comparison.peer, comparison.ours
+    if ours.result != RIGHT:
+        both = bool(ours.values) and same_values(ours.values, peer.values, 0.0)
+        return Verdict(EQUAL, ("the same numbers, beyond float16",)) if both else Verdict(WORSE, (_bad(ours),))
+    if peer.result == FAILS:
+        return Verdict(BETTER, (f"the peer fails: {_known(peer.detail, _FAILS)}",))
+    if peer.result == STOPS:
+        return Verdict(BETTER, (f"the runtime stops at the peer's: {_known(peer.detail, _STOPS)}",))
+    if peer.result != RIGHT:
+        return Verdict(BETTER, ("the peer's numbers are wrong",))
+    return _both_right(peer, ours)
+
+
+def _both_right(peer: Side, ours: Side) -> Verdict:
+    if not ours.delegates and not ours.left:
+        constant = peer.delegates or peer.left
+        return Verdict(BETTER, ("all of it is known when it is compiled",)) if constant else Verdict(EQUAL)
+    if not ours.delegates and ours.copies:
+        return Verdict(BETTER, ("data is only moved, which is not worth a delegate",))
+    if len(ours.left) > len(peer.left):
+        return Verdict(WORSE, (f"ours leaves {', '.join(sorted(set(ours.left)))}",))
+    if ours.delegates > peer.delegates and len(ours.left) == len(peer.left):
+        return Verdict(WORSE, (f"{ours.delegates} delegates instead of {peer.delegates}",))
+    reasons = []
+    if len(ours.left) < len(peer.left):
+        more = Counter(peer.left) - Counter(ours.left)
+        reasons.append(f"the peer leaves {', '.join(sorted(more))}")
+    if ours.delegates < peer.delegates:
+        reasons.append("one delegate instead of several" if ours.delegates == 1 else "fewer delegates")
+    if reasons:
+        return Verdict(BETTER, tuple(reasons))
+    return _operations(peer, ours)
+
+
+def _operations(peer: Side, ours: Side) -> Verdict:
+    """Of two blobs that are right and take the same: what differs in their operations."""
+    assert peer.compute is not None and ours.compute is not None
+    assert peer.moves is not None and ours.moves is not None
+    gone, come = peer.compute - ours.compute, ours.compute - peer.compute
+    reasons, better = [], False
+    for exchange in EXCHANGES:
+        while exchange.peers <= gone and exchange.ours <= come:
+            gone, come = gone - exchange.peers, come - exchange.ours
+            better |= exchange.better
+            if exchange.reason not in reasons:
+                reasons.append(exchange.reason)
+    if come:
+        return Verdict(WORSE, (f"ours has {_listed(come)}, and the peer {_listed(gone) or 'nothing'}",))
+    if gone:
+        reasons.append(f"fewer operations: no {_listed(gone)}")
+        better = True
+    added = ours.moves - peer.moves
+    if added and sum(ours.moves.values()) > sum(peer.moves.values()):
+        if set(added) != {"Cast"}:
+            return Verdict(WORSE, (f"ours moves data by {_listed(added)} besides",))
+        reasons.append("operands of one operation are cast to one dtype")
+    if reasons:
+        return Verdict(BETTER if better else OTHER, tuple(reasons))
+    if peer.constants != ours.constants:
+        return Verdict(WORSE, ("other constants",))
+    return Verdict(EQUAL)
+
+
+def _listed(counts: Counts) -> str:
+    return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in sorted(counts.items()))
+
+
+def _bad(side: Side) -> str:
+    return f"ours {side.result}" + (f": {side.detail.splitlines()[0]}" if side.detail else "")
+
+
+def _known(detail: str, table: dict[str, str]) -> str:
+    for pattern, reason in table.items():
+        if re.search(pattern, detail):
+            return reason
+    return f"UNKNOWN {detail.splitlines()[0] if detail else ''}"

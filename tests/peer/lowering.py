@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A module lowered by the peer: its delegates' blobs, and the whole program to run."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from executorch.backends.apple.mps.operators.node_visitor import NodeVisitor
+    from executorch.backends.apple.mps.partition import MPSPartitioner
+    from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge
+    from executorch.exir.backend.backend_details import CompileSpec
+    from executorch.exir.delegate import executorch_call_delegate
+
+# The peer turns on debug output of everything when it is imported, and prints 340 kB for a small model.
+logging.getLogger().setLevel(logging.WARNING)
+
+_CONSTANT_KINDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+def runner(data: bytes) -> Callable[..., list[torch.Tensor]]:
+    """Runs a blob by the reference executor."""
+    executor = MpsReferenceExecutor(read_blob(memoryview(data)))
+    return lambda *inputs: executor(inputs)
+
+
+def peer_edge(exported: ExportedProgram) -> EdgeProgramManager:
+    """The peer's edge program, as its own MPS tests make it; to be lowered any number of times."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+
+
+class PeerProgram:
+    """What the peer makes of an edge program.
+
+    Args:
+        edge: of `peer_edge`.
+        fp16: its setting `use_fp16`.
+        forget: empties its table of value ids first. That is an attribute of a class and outlives a program;
+            without this, blobs depend on what was lowered before. Within one program, the peer is left as it
+            is: what one partition says of a number's id holds for the next.
+
+    Attributes:
+        blobs: of its delegates.
+        left: names of the operators that it leaves.
+    """
+
+    def __init__(self, edge: EdgeProgramManager, *, fp16: bool = False, forget: bool = True) -> None:
+        if forget:
+            NodeVisitor._tensor_to_id.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # It takes constants out of the program that it is given.
+            lowered = copy.deepcopy(edge).to_backend(MPSPartitioner([CompileSpec("use_fp16", bytes([fp16]))]))
+        self._program = lowered.exported_program()
+        modules = self._program.graph_module.named_modules()
+        self.blobs = [bytes(m.processed_bytes) for _, m in modules if hasattr(m, "processed_bytes")]
+        calls = [node.target for node in self._program.graph.nodes if node.op == "call_function"]
+        kept = (executorch_call_delegate, operator.getitem)
+        self.left = [target.__name__ for target in calls if target not in kept]
+
+    def __call__(self, *args: Any) -> list[Any]:
+        """Runs the program: delegates from their blobs, what was left by ATen in eager."""
+        signature = self._program.graph_signature
+        inputs = iter(pytree.tree_leaves(args))
+        values = [
+            self._constant(str(spec.target)) if spec.kind in _CONSTANT_KINDS else next(inputs)
+            for spec in signature.input_specs
+        ]
+        results = _Interpreter(self._program.graph_module).run(*values)
+        kinds = [spec.kind for spec in signature.output_specs]
+        return [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+    def _constant(self, name: str) -> torch.Tensor:
+        program = self._program
+        value = program.state_dict.get(name, program.constants.get(name))
+        assert isinstance(value, torch.Tensor), name
+        return value
+
+
+class _Interpreter(torch.fx.Interpreter):
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is executorch_call_delegate:
+            lowered, *inputs = args
+            return runner(bytes(lowered.processed_bytes))(*inputs)
+        return super().call_function(target, args, kwargs)
