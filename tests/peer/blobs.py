@@ -8,64 +8,35 @@ semantics, and operations that only move data are counted apart from those that 
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from delegatec_schemas.mps_graph import DataType
 
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.checks import value_ids
-from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS, MpsReferenceExecutor
+from delegatec.backends.mps.reference.constants import constant_tensor, unpack_int4
+from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS
 from delegatec.backends.mps.reference.run import Run
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from executorch.backends.apple.mps.operators.node_visitor import NodeVisitor
-    from executorch.backends.apple.mps.partition import MPSPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-    from executorch.exir.backend.backend_details import CompileSpec
-
-# The peer turns on debug output of everything when it is imported, and prints 340 kB for a small model.
-logging.getLogger().setLevel(logging.WARNING)
+from tests.peer.lowering import PeerProgram, peer_edge
 
 MOVES = frozenset(
     ("Cast", "Cat", "ConstantPadND", "Expand", "Full", "FullLike", "Permute", "Select", "Slice")
     + ("SplitWithSizes", "Squeeze", "Unsqueeze", "View")
 )
 
+# Weights are not dequantised when a model is compiled.
+_NOT_FOLDED = frozenset(("DequantizePerChannelGroup", "SplitWithSizes"))
+
 
 def peer_blobs(
     module: torch.nn.Module, args: tuple[Any, ...], *, fp16: bool = False, forget: bool = True
 ) -> list[bytes]:
-    """The blobs that the peer makes of a module.
-
-    Args:
-        module: the module.
-        args: example inputs.
-        fp16: its setting `use_fp16`.
-        forget: empties its table of value ids first. That is an attribute of a class and outlives a graph;
-            without this, blobs are corrupt.
-    """
-    if forget:
-        NodeVisitor._tensor_to_id.clear()
-    exported = torch.export.export(module.eval(), args)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        partitioner = MPSPartitioner([CompileSpec("use_fp16", bytes([fp16]))])
-        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
-    modules = edge.exported_program().graph_module.named_modules()
-    return [bytes(m.processed_bytes) for _, m in modules if hasattr(m, "processed_bytes")]
-
-
-def runner(data: bytes) -> Callable[..., list[torch.Tensor]]:
-    """Runs a blob by the reference executor."""
-    executor = MpsReferenceExecutor(read_blob(memoryview(data)))
-    return lambda *inputs: executor(inputs)
+    """The blobs that the peer makes of a module; `PeerProgram` says what the settings are."""
+    return PeerProgram(peer_edge(torch.export.export(module.eval(), args)), fp16=fp16, forget=forget).blobs
 
 
 @dataclass(frozen=True)
@@ -92,10 +63,12 @@ def normal_form(data: bytes) -> NormalForm:
     blob = read_blob(memoryview(data))
     graph = blob.graph
     run = Run(len(graph.mpsValues))
-    executor = MpsReferenceExecutor(blob)
     known = set(graph.constantIds)
     for id in known:
-        run[id] = executor._constant(id)
+        if graph.mpsValues[id].datatype == DataType.INT4:
+            run.set_int4(id, unpack_int4(blob, id, "cpu"))
+        else:
+            run[id] = constant_tensor(blob, id)
     compute: Counter[str] = Counter()
     moves: Counter[str] = Counter()
     constants: Counter[tuple[tuple[int, ...], str, bytes]] = Counter()
@@ -105,7 +78,7 @@ def normal_form(data: bytes) -> NormalForm:
         operands = [id for id in value_ids(_part(operation, of_results=False)) if id >= 0]
         if name in ("Relu", "FullLike", "Full"):  # One of its ids is not read.
             operands = operands[:1] if name == "Relu" else []
-        if name != "SplitWithSizes" and all(id in known for id in operands):
+        if name not in _NOT_FOLDED and all(id in known for id in operands):
             SEMANTICS[name](run, operation, node)
             known.update(results)
             continue
@@ -115,7 +88,7 @@ def normal_form(data: bytes) -> NormalForm:
             (moves if name in MOVES else compute)[name] += 1
         for id in operands:
             if id in known:
-                value = run[id].contiguous()
+                value = (run[id] if run.is_tensor(id) else run.int4(id)).contiguous()
                 shape = tuple(size for size in value.shape if size != 1)
                 constants[shape, str(value.dtype), value.numpy().tobytes()] += 1
     return NormalForm(compute, moves, constants, _kinds(blob, graph.inputIds), _kinds(blob, graph.outputIds))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+from executorch.exir import EdgeProgramManager
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified
 from delegatec.backends.mps.testing import Compiled
 from delegatec.delegation import to_backend
 from delegatec.delegation.call_delegate import call_delegate
@@ -25,7 +26,7 @@ from delegatec.delegation.report import operator_name
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
 from tests.peer.blobs import NormalForm, normal_form
-from tests.peer.lowering import EdgeProgramManager, PeerProgram, peer_edge
+from tests.peer.lowering import BlobInterpreter, PeerProgram, peer_edge
 from tests.peer.suite import PeerCase
 
 PRECISIONS: Final = ("fp32", "fp16")
@@ -55,6 +56,7 @@ class Side:
         detail: the message of what stops or fails.
         values: what was computed, if anything.
         copies: whether all that is left is left because it only moves data.
+        open: what it rests on that MPSGraph's behaviour is not specified for, with these inputs.
     """
 
     delegates: int = 0
@@ -66,6 +68,7 @@ class Side:
     detail: str = ""
     values: tuple[Any, ...] = ()
     copies: bool = False
+    open: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,16 +179,18 @@ def _failed(error: Exception) -> Side:
     return Side(detail=f"{type(error).__name__}: {error}")
 
 
-def _peer(
-    edge: EdgeProgramManager | Side, args: tuple[Any, ...], precision: str, judge: _Judge
-) -> Side:
+def _peer(edge: EdgeProgramManager | Side, args: tuple[Any, ...], precision: str, judge: _Judge) -> Side:
     if isinstance(edge, Side):
         return edge
     try:
         program = PeerProgram(edge, fp16=precision == "fp16")
     except Exception as error:  # noqa: BLE001 - whatever the peer raises counts
         return _failed(error)
-    return _side(program.blobs, program.left, lambda: program(*copy.deepcopy(args)), judge)
+
+    def run(unspecified: Unspecified) -> list[Any]:
+        return program(*copy.deepcopy(args), unspecified=unspecified)
+
+    return _side(program.blobs, program.left, run, judge)
 
 
 def _ours(exported: ExportedProgram, args: tuple[Any, ...], precision: str, judge: _Judge) -> Side:
@@ -196,8 +201,17 @@ def _ours(exported: ExportedProgram, args: tuple[Any, ...], precision: str, judg
     nodes = [node for node in compiled.program.graph.nodes if node.op == "call_function"]
     left = [operator_name(n) for n in nodes if n.target not in (call_delegate, operator.getitem)]
     rules = {rejection.rule for rejection in compiled.report.rejections}
-    written = len(compiled.program.mutated_inputs())
-    run: Callable[[], list[Any]] = lambda: compiled(*copy.deepcopy(args))[written:]  # noqa: E731
+    program = compiled.program
+    written = len(program.mutated_inputs())
+
+    def run(unspecified: Unspecified) -> list[Any]:
+        inputs = iter(pytree.tree_leaves(copy.deepcopy(args)))
+        values = [
+            program.constants[node.name] if node.name in program.constants else next(inputs)
+            for node in program.placeholders()
+        ]
+        return list(BlobInterpreter(program.graph_module, unspecified).run(*values))[written:]
+
     return _side(compiled.blobs(), left, run, judge, copies=rules == {"trivial"})
 
 
@@ -217,7 +231,7 @@ def _compile(exported: ExportedProgram, precision: str) -> Compiled:
 def _side(
     blobs: Sequence[bytes],
     left: Sequence[str],
-    run: Callable[[], list[Any]],
+    run: Callable[[Unspecified], list[Any]],
     judge: _Judge,
     *,
     copies: bool = False,
@@ -228,10 +242,10 @@ def _side(
     except (DelegatecError, RuntimeError):
         forms = None
     try:
-        values = tuple(run())
+        values = tuple(run(DEFAULT))
         result, detail = judge(values), ""
-    except (DelegatecError, RuntimeError, TypeError) as error:
-        values, result, detail = (), STOPS, _without_codes(str(error))
+    except DelegatecError as error:
+        values, result, detail = (), STOPS, error.diagnostics[0].message
     return Side(
         delegates=len(blobs),
         left=tuple(left),
@@ -242,8 +256,13 @@ def _side(
         detail=detail,
         values=values,
         copies=copies,
+        open=_open(run) if result == RIGHT else "",
     )
 
 
-def _without_codes(message: str) -> str:
-    return re.sub(r"^error\[?.*?DC\d+\]?: ", "", message.splitlines()[0])
+def _open(run: Callable[[Unspecified], list[Any]]) -> str:
+    try:
+        run(STRICT)
+    except DelegatecError as error:
+        return error.diagnostics[0].message.removeprefix("what MPSGraph does is not specified for ")
+    return ""

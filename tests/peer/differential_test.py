@@ -22,13 +22,13 @@ HELP = "run `bazel run //tests/peer:differential_page`, and look at what has cha
 
 
 def _belongs(row: str, test: PeerTest) -> bool:
-    name = row.rsplit(" (", 1)[0]
-    return name == test.name or (name.startswith(f"{test.name} ") and name[len(test.name) :].strip().isdigit())
+    name, _, number = row.rsplit(" (", 1)[0].partition(" ")
+    return name == test.name and (not number or number.isdigit())
 
 
 @pytest.mark.parametrize("test", peer_tests(), ids=lambda test: test.name)
 def test_the_page_says_what_both_make_of_it(test: PeerTest) -> None:
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for case in record(test):
         found |= rows_of(case.name, lowered_by_both(case))
     assert found

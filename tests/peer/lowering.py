@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
+from delegatec.delegation.call_delegate import call_delegate
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -32,9 +34,9 @@ logging.getLogger().setLevel(logging.WARNING)
 _CONSTANT_KINDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
-def runner(data: bytes) -> Callable[..., list[torch.Tensor]]:
+def runner(data: bytes, unspecified: Unspecified = DEFAULT) -> Callable[..., list[torch.Tensor]]:
     """Runs a blob by the reference executor."""
-    executor = MpsReferenceExecutor(read_blob(memoryview(data)))
+    executor = MpsReferenceExecutor(read_blob(memoryview(data)), unspecified)
     return lambda *inputs: executor(inputs)
 
 
@@ -74,15 +76,20 @@ class PeerProgram:
         kept = (executorch_call_delegate, operator.getitem)
         self.left = [target.__name__ for target in calls if target not in kept]
 
-    def __call__(self, *args: Any) -> list[Any]:
-        """Runs the program: delegates from their blobs, what was left by ATen in eager."""
+    def __call__(self, *args: Any, unspecified: Unspecified = DEFAULT) -> list[Any]:
+        """Runs the program: delegates from their blobs, what was left by ATen in eager.
+
+        Args:
+            *args: of the model.
+            unspecified: what the delegates do where MPSGraph's behaviour is not specified.
+        """
         signature = self._program.graph_signature
         inputs = iter(pytree.tree_leaves(args))
         values = [
             self._constant(str(spec.target)) if spec.kind in _CONSTANT_KINDS else next(inputs)
             for spec in signature.input_specs
         ]
-        results = _Interpreter(self._program.graph_module).run(*values)
+        results = BlobInterpreter(self._program.graph_module, unspecified).run(*values)
         kinds = [spec.kind for spec in signature.output_specs]
         return [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
 
@@ -93,9 +100,22 @@ class PeerProgram:
         return value
 
 
-class _Interpreter(torch.fx.Interpreter):
+class BlobInterpreter(torch.fx.Interpreter):
+    """Runs a program of the peer's or of ours: delegates from their blobs alone, the rest by ATen in eager.
+
+    Args:
+        module: the graph.
+        unspecified: what the delegates do where MPSGraph's behaviour is not specified.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule, unspecified: Unspecified) -> None:
+        super().__init__(module)
+        self._unspecified = unspecified
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target is executorch_call_delegate:
-            lowered, *inputs = args
-            return runner(bytes(lowered.processed_bytes))(*inputs)
-        return super().call_function(target, args, kwargs)
+        """See `torch.fx.Interpreter`."""
+        if target not in (executorch_call_delegate, call_delegate):
+            return super().call_function(target, args, kwargs)
+        lowered, *inputs = args
+        data = lowered.processed_bytes if target is executorch_call_delegate else lowered.blob_bytes()
+        return runner(bytes(data), self._unspecified)(*inputs)

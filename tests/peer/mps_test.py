@@ -14,23 +14,14 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.mps.testing import compile_module, eager, operations
 from delegatec.diagnostics import DelegatecError
-from tests.peer.blobs import normal_form, peer_blobs, runner
+from tests.peer.blobs import normal_form, peer_blobs
+from tests.peer.lowering import runner
+from tests.peer.suite import Call
 
 torch.manual_seed(0)
 X = torch.rand(2, 3, 4) - 0.5
 Y = torch.rand(2, 3, 4) + 0.5
 IMAGE = torch.rand(1, 4, 8, 8)
-
-
-class Call(nn.Module):
-    """A module that is one function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
 
 
 class Logits(nn.Module):
