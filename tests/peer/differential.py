@@ -73,8 +73,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides of a case in one precision."""
+    """Both sides of a case in one precision.
 
+    Attributes:
+        precision: of `PRECISIONS`.
+        peer: the peer's.
+        ours: ours.
+    """
+
+    precision: str
     peer: Side
     ours: Side
 
@@ -98,7 +105,7 @@ def compare(case: PeerCase) -> dict[str, Comparison] | None:
         references = [eager] if precision == "fp32" or half is None else [eager, half]
         judge = _Judge(references, _TOLERANCE[precision], defined=not _reads_uninitialised(exported))
         peer = _peer(edge, case.args, precision, judge)
-        found[precision] = Comparison(peer, _ours(_export(case), case.args, precision, judge))
+        found[precision] = Comparison(precision, peer, _ours(_export(case), case.args, precision, judge))
     return found
 
 

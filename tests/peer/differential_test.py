@@ -77,7 +77,7 @@ SIDE = Side(1, (), Counter(Add=1), Counter(View=1), Counter(), RIGHT, "", (VALUE
     ],
 )
 def test_what_is_worse_is_called_so(peer: Side, ours: Side, kind: str) -> None:
-    assert classify(Comparison(peer, ours)).kind == kind
+    assert classify(Comparison("fp32", peer, ours)).kind == kind
 
 
 def test_values_that_differ_are_not_the_same() -> None:
