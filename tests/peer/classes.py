@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -58,46 +58,56 @@ _FAILS: Final = {
 
 @dataclass(frozen=True)
 class Exchange:
-    """A known difference between operations.
+    """A known difference between operations, for results that are right, or right more often.
 
     Attributes:
         reason: why ours are others.
-        peers: operations of the peer's blob that ours does not have.
-        ours: those that compute and that ours has in their place.
+        peers: operations, of which the peer's blob has one at least.
+        ours: those that compute and that ours may have more of than the peer's.
         moves: those that move data, likewise.
-        better: whether ours are fewer or smaller, or right where the peer's are only by luck.
+        replaced: whether it is known only of operations that ours has fewer of than the peer's.
     """
 
     reason: str
-    peers: Counts
-    ours: Counts
-    moves: Counts = field(default_factory=Counter)
-    better: bool = True
+    peers: frozenset[str]
+    ours: frozenset[str]
+    moves: frozenset[str] = frozenset()
+    replaced: bool = False
 
 
-def _counts(names: str) -> Counts:
-    return Counter(names.split())
+def _exchange(reason: str, peers: str, ours: str, moves: str = "", *, replaced: bool = False) -> Exchange:
+    sets = (frozenset(names.split()) for names in (peers, ours, moves))
+    return Exchange(reason, *sets, replaced=replaced)
 
 
 EXCHANGES: Final = (
-    Exchange("two clamps are one", _counts("Clamp Clamp"), _counts("HardTanh")),
-    Exchange(
+    _exchange("a clamp of floats is a HardTanh, which keeps NaN", "Clamp", "HardTanh"),
+    _exchange("NaN stays NaN", "Minimum", "BitwiseAnd BitwiseOr Isnan Lt Where"),
+    _exchange("powers by small integers are products", "Pow", "Mul", replaced=True),
+    _exchange(
+        "powers of negative numbers are composed", "Pow", "Abs Eq Floor Lt Mul Ne Neg Sub Where", "Cast Full"
+    ),
+    _exchange("halves are rounded to even", "Round", "Abs Eq Mul Round Sub Where"),
+    _exchange(
+        "quotients are rounded exactly",
+        "Div Fmod Remainder",
+        "Abs Add BitwiseAnd BitwiseOr BitwiseXor Div Eq Floor Gt Isinf Isnan Lt Mul Ne Neg Sub Where",
+        "Cast Full View",
+    ),
+    _exchange(
+        "logarithms are not taken of probabilities that have become zero",
+        "LogSoftmax",
+        "Eq Exp Log Mean Mul Softmax Sub Where",
+        "Cast Slice View",
+    ),
+    _exchange(
         "negative indices count from the end, and MPSGraph does not do so",
-        Counter(),
-        _counts("Add Lt Where"),
-        _counts("Cast View"),
+        "Embedding IndexPut IndexSelect IndexTensor",
+        "Add Lt Where",
+        "Cast View",
     ),
-    Exchange(
-        "positions along an axis are one index, not one for each element",
-        _counts("Scatter"),
-        _counts("IndexPut"),
-    ),
-    Exchange(
-        "what a slice does not cover is concatenated to it, without an index of its size",
-        _counts("Scatter"),
-        Counter(),
-        _counts("Cat Slice"),
-    ),
+    _exchange("positions are one index, not one for each element", "Scatter", "IndexPut", "Cast"),
+    _exchange("what a slice does not cover is concatenated to it", "Scatter", "", "Cat Slice", replaced=True),
 )
 # Operations with which casts on both sides are a choice of ours: sums of float16 lose bits, or overflow.
 _WIDE: Final = frozenset(("Mean", "LayerNorm", "BatchNorm"))
@@ -126,9 +136,9 @@ def classify(comparison: Comparison) -> Verdict:
             return Verdict(EQUAL, ("the same numbers, beyond float16",))
         return Verdict(WORSE, (_bad(ours),))
     if peer.result == FAILS:
-        return Verdict(BETTER, (f"the peer fails: {_known(peer.detail, _FAILS)}",))
+        return Verdict(BETTER, (f"the peer fails: {reason_of(peer)}",))
     if peer.result == STOPS:
-        return Verdict(BETTER, (f"the runtime stops at the peer's: {_known(peer.detail, _STOPS)}",))
+        return Verdict(BETTER, (f"the runtime stops at the peer's: {reason_of(peer)}",))
     if peer.result != RIGHT:
         return Verdict(BETTER, ("the peer's numbers are wrong",))
     return _both_right(peer, ours)
@@ -163,13 +173,14 @@ def _operations(peer: Side, ours: Side) -> Verdict:
     assert peer.moves is not None and ours.moves is not None
     gone, come = peer.compute - ours.compute, ours.compute - peer.compute
     added = ours.moves - peer.moves
-    reasons, better = [], False
+    reasons = []
     for exchange in EXCHANGES:
-        while exchange.peers <= gone and exchange.ours <= come and exchange.moves <= added:
-            gone, come, added = gone - exchange.peers, come - exchange.ours, added - exchange.moves
-            better |= exchange.better
-            if exchange.reason not in reasons:
-                reasons.append(exchange.reason)
+        found = gone if exchange.replaced else peer.compute
+        if exchange.peers & found.keys() and (come.keys() & exchange.ours or not exchange.ours):
+            reasons.append(exchange.reason)
+            come, gone = _without(come, exchange.ours), _without(gone, exchange.peers)
+            added = _without(added, exchange.moves)
+    better = bool(reasons) and ours.compute.total() <= peer.compute.total()
     if come:
         return Verdict(WORSE, (f"ours has {_listed(come)}, and the peer {_listed(gone) or 'nothing'}",))
     if gone:
@@ -198,6 +209,10 @@ def _numbers(side: Side) -> Counter[tuple[tuple[int, ...], tuple[float, ...]]]:
     return found
 
 
+def _without(counts: Counts, names: frozenset[str]) -> Counts:
+    return Counter({name: count for name, count in counts.items() if name not in names})
+
+
 def _listed(counts: Counts) -> str:
     return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in sorted(counts.items()))
 
@@ -206,8 +221,9 @@ def _bad(side: Side) -> str:
     return f"ours {side.result}" + (f": {side.detail.splitlines()[0]}" if side.detail else "")
 
 
-def _known(detail: str, table: dict[str, str]) -> str:
-    for pattern, reason in table.items():
-        if re.search(pattern, detail):
+def reason_of(peer: Side) -> str:
+    """Why the peer failed, or the runtime would stop at what it made."""
+    for pattern, reason in (_FAILS if peer.result == FAILS else _STOPS).items():
+        if re.search(pattern, peer.detail):
             return reason
-    return f"UNKNOWN {detail.splitlines()[0] if detail else ''}"
+    return f"UNKNOWN {peer.detail.splitlines()[0] if peer.detail else ''}"

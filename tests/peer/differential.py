@@ -142,6 +142,8 @@ def _same(value: Any, reference: Any, tolerance: float) -> bool:
         return torch.equal(value, reference)
     finite = reference[reference.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 0.0
+    if reference.dtype == torch.float16:
+        tolerance = max(tolerance, _TOLERANCE["fp16"])
     return torch.allclose(value, reference, rtol=0, atol=tolerance * scale + 1e-6, equal_nan=True)
 
 
@@ -202,7 +204,7 @@ def _peer(edge: EdgeProgramManager | Side, args: tuple[Any, ...], precision: str
 
 def _ours(exported: ExportedProgram, args: tuple[Any, ...], precision: str, judge: _Judge) -> Side:
     try:
-        compiled = _compile(exported, precision)
+        compiled = compile_as_product(exported, precision)
     except DelegatecError as error:
         return Side(detail=str(error))
     nodes = [node for node in compiled.program.graph.nodes if node.op == "call_function"]
@@ -222,7 +224,7 @@ def _ours(exported: ExportedProgram, args: tuple[Any, ...], precision: str, judg
     return _side(compiled.blobs(), left, run, judge, copies=rules == {"trivial"})
 
 
-def _compile(exported: ExportedProgram, precision: str) -> Compiled:
+def compile_as_product(exported: ExportedProgram, precision: str) -> Compiled:
     """What `lower` does before it asks for kernels, which the operators of quantisation do not have."""
     registry = builtin_backends()
     backend = registry.resolve("mps")

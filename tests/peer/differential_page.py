@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.peer.classes import CLASSES, classify
-from tests.peer.differential import FAILS, PRECISIONS, Comparison, Counts, Side, compare
+from tests.peer.classes import CLASSES, classify, reason_of
+from tests.peer.defects import DEFECTS
+from tests.peer.differential import FAILS, PRECISIONS, STOPS, Comparison, Counts, Side, compare
 from tests.peer.suite import peer_tests, record
 
 _LEGEND: Final = """\
@@ -26,6 +27,10 @@ in both before they are counted.
 - result: `right` as eager, `wrong`, `stops` where the runtime would, `fails` where the compiler does.
 - where a case has one row, it holds for both precisions.
 """
+
+_DEFECTS_LEGEND: Final = """\
+Calls of the peer's operators that its blobs get wrong. What ours leaves to the runtime's kernels, it leaves
+with a reason in the report. Besides, blobs of the peer depend on what was compiled before in the process."""
 
 Row = tuple[str, ...]
 
@@ -64,11 +69,30 @@ def listed(counts: Counts) -> str:
     return ", ".join(f"{name} x {count}" if count > 1 else name for name, count in sorted(counts.items()))
 
 
-def render(rows: Mapping[str, Row]) -> str:
+def defect_row(what: str, comparisons: Mapping[str, Comparison]) -> Row:
+    """The cells of a defect: what it is, what is wrong in each precision, and what ours does.
+
+    Args:
+        what: what the peer does.
+        comparisons: precision -> both sides.
+    """
+    wrong = [_wrong(comparisons[precision].peer) for precision in PRECISIONS]
+    left = sorted({name for comparison in comparisons.values() for name in comparison.ours.left})
+    return (what, *wrong, f"right, with {', '.join(left)} beside it" if left else "right")
+
+
+def _wrong(side: Side) -> str:
+    if side.result in (FAILS, STOPS):
+        return f"{side.result}: {reason_of(side)}"
+    return side.result
+
+
+def render(rows: Mapping[str, Row], defects: Mapping[str, Row]) -> str:
     """The page.
 
     Args:
         rows: of all cases, as `rows_of` gives them.
+        defects: of all defects, as `defect_row` gives them.
     """
     kinds = Counter(row[-2] for row in rows.values())
     cases = len({_case(name) for name in rows})
@@ -80,6 +104,8 @@ def render(rows: Mapping[str, Row]) -> str:
     summary += [(kind, str(kinds[kind]), text) for kind, text in CLASSES.items()]
     why = [("class", "reason", "rows"), ("---",) * 3]
     why += [(*reason, str(count)) for reason, count in sorted(reasons.items())]
+    wrong = [("call", "the peer", *PRECISIONS, "ours"), ("---",) * 5]
+    wrong += [(f"`{name}`", *row) for name, row in defects.items()]
     return "\n".join(
         [
             "# The MPS delegate beside the peer's",
@@ -94,6 +120,12 @@ def render(rows: Mapping[str, Row]) -> str:
             "## Why",
             "",
             *_lines(why),
+            "",
+            "## Defects",
+            "",
+            _DEFECTS_LEGEND,
+            "",
+            *_lines(wrong),
             "",
             "## Cases",
             "",
@@ -115,9 +147,18 @@ def _case(name: str) -> str:
 
 
 def parse(page: str) -> dict[str, Row]:
-    """The rows of a page."""
+    """The rows of a page's cases."""
+    return _table(page.partition("## Cases")[2])
+
+
+def parse_defects(page: str) -> dict[str, Row]:
+    """The rows of a page's defects."""
+    return _table(page.partition("## Defects")[2].partition("## Cases")[0])
+
+
+def _table(text: str) -> dict[str, Row]:
     rows = {}
-    for line in page.partition("## Cases")[2].splitlines():
+    for line in text.splitlines():
         if line.startswith("| `"):
             name, *cells = [part.strip() for part in line.split("|")[1:-1]]
             rows[name.strip("`")] = tuple(cells)
@@ -131,8 +172,13 @@ def main() -> None:
         for case in record(test):
             rows |= rows_of(case.name, compare(case))
             print(case.name, flush=True)
+    wrong = {
+        name: defect_row(defect.what, found)
+        for name, defect in DEFECTS.items()
+        if (found := compare(defect.case(name)))
+    }
     page = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]) / "docs" / "mps_differential.md"
-    page.write_text(render(rows), encoding="utf-8")
+    page.write_text(render(rows, wrong), encoding="utf-8")
 
 
 if __name__ == "__main__":

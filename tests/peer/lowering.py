@@ -22,7 +22,7 @@ from delegatec.delegation.call_delegate import call_delegate
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from executorch.backends.apple.mps.operators.node_visitor import NodeVisitor
+    from executorch.backends.apple.mps.operators.node_visitor import NodeVisitor, get_node_visitors
     from executorch.backends.apple.mps.partition import MPSPartitioner
     from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge
     from executorch.exir.backend.backend_details import CompileSpec
@@ -30,6 +30,9 @@ with warnings.catch_warnings():
 
 # The peer turns on debug output of everything when it is imported, and prints 340 kB for a small model.
 logging.getLogger().setLevel(logging.WARNING)
+
+# What the peer has a visitor for, by the names that it goes by.
+REGISTRY: Final = frozenset(get_node_visitors(None)) - {"placeholder", "output"}
 
 _CONSTANT_KINDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
