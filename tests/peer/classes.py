@@ -76,8 +76,8 @@ class Exchange:
 
 
 def _exchange(reason: str, peers: str, ours: str, moves: str = "", *, replaced: bool = False) -> Exchange:
-    sets = (frozenset(names.split()) for names in (peers, ours, moves))
-    return Exchange(reason, *sets, replaced=replaced)
+    gone, come, moved = (frozenset(names.split()) for names in (peers, ours, moves))
+    return Exchange(reason, gone, come, moved, replaced)
 
 
 EXCHANGES: Final = (

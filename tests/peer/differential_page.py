@@ -104,7 +104,7 @@ def render(rows: Mapping[str, Row], defects: Mapping[str, Row]) -> str:
     summary += [(kind, str(kinds[kind]), text) for kind, text in CLASSES.items()]
     why = [("class", "reason", "rows"), ("---",) * 3]
     why += [(*reason, str(count)) for reason, count in sorted(reasons.items())]
-    wrong = [("call", "the peer", *PRECISIONS, "ours"), ("---",) * 5]
+    wrong: list[Row] = [("call", "the peer", *PRECISIONS, "ours"), ("---",) * 5]
     wrong += [(f"`{name}`", *row) for name, row in defects.items()]
     return "\n".join(
         [

@@ -13,7 +13,8 @@ from torch import Tensor
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.operators.quantized_layers import WHOLE, Weight, levels, scales
 from delegatec.backends.mps.testing import compile_module
-from tests.peer.blobs import peer_blobs, runner
+from tests.peer.blobs import peer_blobs
+from tests.peer.lowering import runner
 
 X: Final = torch.randn(3, 64, generator=torch.Generator().manual_seed(2))
 

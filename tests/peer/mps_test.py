@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same operations and constants as the peer's where it is right, and the right ones where it is not."""
+"""Models and operators where the peer is right: the same operations and constants, or others for a reason."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.testing import compile_module, eager, operations
-from delegatec.diagnostics import DelegatecError
-from tests.peer.blobs import normal_form, peer_blobs
-from tests.peer.lowering import runner
-from tests.peer.suite import Call
+from tests.peer.classes import WORSE, classify
+from tests.peer.defects import Embedding
+from tests.peer.differential import RIGHT, compare
+from tests.peer.suite import Call, PeerCase
 
 torch.manual_seed(0)
 X = torch.rand(2, 3, 4) - 0.5
@@ -45,18 +43,6 @@ class First(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         out = self.layer(x)
         return out[0] if isinstance(out, tuple) else out
-
-
-class Embedding(nn.Module):
-    """A table of which row 0 stands for padding, and has learned something all the same."""
-
-    def __init__(self, padding_idx: int | None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.arange(1.0, 13.0).view(4, 3))
-        self.padding_idx = padding_idx
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return F.embedding(ids, self.weight, self.padding_idx)
 
 
 def digits() -> nn.Module:
@@ -133,103 +119,13 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 CASES = {**MODELS, **{name: (lambda f=f: Call(f), args) for name, (f, args) in OPERATORS.items()}}
 
 
-@pytest.mark.parametrize("fp16", [False, True], ids=["fp32", "fp16"])
 @pytest.mark.parametrize("name", CASES)
-def test_same_operations_and_constants(name: str, fp16: bool) -> None:
+def test_as_right_as_the_peer_with_no_more_than_it_has(name: str) -> None:
     build, args = CASES[name]
-    module = build()
-    peer = peer_blobs(module, args, fp16=fp16)
-    (ours,) = compile_module(module, args, "fp16" if fp16 else "fp32").blobs()
-    found = normal_form(ours)
-    wanted = [normal_form(blob) for blob in peer]
-    assert found.compute == sum((form.compute for form in wanted), Counter())
-    assert found.constants == sum((form.constants for form in wanted), Counter())
-    assert found.moves <= sum((form.moves for form in wanted), Counter())
-    if len(peer) > 1:  # It splits at each clone, which has no operation in the format.
-        assert name == "bert layer"
-        return
-    assert [(form.inputs, form.outputs) for form in wanted] == [(found.inputs, found.outputs)]
-    tolerance = 3e-2 if fp16 else 1e-5
-    for result, reference in zip(runner(peer[0])(*args), eager(module, args), strict=True):
-        torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
-
-
-def module_of(function: Callable[..., Any]) -> nn.Module:
-    return function if isinstance(function, nn.Module) else Call(function)
-
-
-def agrees(data: bytes, function: Callable[..., Any], args: tuple[torch.Tensor, ...]) -> bool:
-    """Whether a blob computes what the function does; false also where the runtime would stop."""
-    try:
-        results = runner(data)(*args)
-    except (DelegatecError, RuntimeError):
-        return False
-    pairs = zip(results, eager(module_of(function), args), strict=True)
-    return all(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in pairs)
-
-
-# What the peer serialises for these is not what they mean.
-DEFECTS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
-    "addmm drops beta and alpha": (
-        lambda a, b, c: torch.addmm(a, b, c, beta=2, alpha=3),
-        (torch.rand(5), torch.rand(3, 4), torch.rand(4, 5)),
-    ),
-    "a cast becomes another name": (lambda a: a.to(torch.int32) + 1, (X * 9,)),
-    "gelu's tanh form is x tanh(x)": (lambda a: F.gelu(a, approximate="tanh"), (X,)),
-    "embedding zeroes the padding row": (Embedding(padding_idx=0), (torch.tensor([[0, 1]]),)),
-    "expand to a higher rank": (lambda a: a.exp().expand(2, 2, 3, 4), (X,)),
-    "pooling with ceil_mode and padding": (
-        lambda a: F.max_pool2d(a, 3, 2, padding=1, ceil_mode=True),
-        (torch.rand(1, 1, 5, 5),),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DEFECTS)
-def test_right_where_the_peer_is_wrong(name: str) -> None:
-    function, args = DEFECTS[name]
-    try:
-        right = [agrees(blob, function, args) for blob in peer_blobs(module_of(function), args)]
-    except Exception as error:  # noqa: BLE001 - whatever the peer raises counts
-        right = [f"{type(error).__name__}" == ""]
-    assert right in ([], [False]), "the peer is right here by now: move it to the cases"
-    (ours,) = compile_module(module_of(function), args).blobs()
-    assert agrees(ours, function, args)
-
-
-def test_blobs_do_not_depend_on_what_was_compiled_before() -> None:
-    class Scaled(nn.Module):
-        def __init__(self, width: int) -> None:
-            super().__init__()
-            self.layer = nn.Linear(width, width)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.layer(x).pow(3)
-
-    first, second = Scaled(8), Scaled(3)
-    args = (torch.rand(2, 3),)
-    alone = peer_blobs(second, args)
-    peer_blobs(nn.Sequential(first, first), (torch.rand(2, 8),))
-    assert peer_blobs(second, args, forget=False) != alone
-    ours = compile_module(second, args).blobs()
-    compile_module(nn.Sequential(first, first), (torch.rand(2, 8),))
-    assert compile_module(second, args).blobs() == ours
-
-
-def test_transposed_convolutions_that_the_peer_takes_for_others_are_left() -> None:
-    function, args = F.conv_transpose2d, (IMAGE, torch.rand(4, 2, 3, 3))
-    (peer,) = peer_blobs(module_of(function), args)
-    assert operations(peer) == ["Conv2D"]
-    assert not agrees(peer, function, args)
-    compiled = compile_module(module_of(function), args)
-    assert compiled.delegates == []
-    assert compiled.report.rejections[0].operator == "aten.convolution.default"
-
-
-def test_convolutions_over_three_dimensions_that_the_peer_takes_for_others_are_sums_of_slices() -> None:
-    function, args = F.conv3d, (torch.rand(1, 2, 4, 4, 4), torch.rand(2, 2, 3, 3, 3))
-    (peer,) = peer_blobs(module_of(function), args)
-    assert operations(peer) == ["Conv2D"]
-    assert not agrees(peer, function, args)
-    (ours,) = compile_module(module_of(function), args).blobs()
-    assert agrees(ours, function, args)
+    found = compare(PeerCase(name, build(), args))
+    assert found is not None
+    for comparison in found.values():
+        verdict = classify(comparison)
+        assert verdict.kind != WORSE, str(verdict)
+        assert comparison.ours.result == RIGHT
+        assert comparison.ours.delegates <= max(comparison.peer.delegates, 1)
