@@ -16,7 +16,7 @@ import torch
 from delegatec_schemas.mps_graph import IndexPutT, Operation, ScatterT
 from torch.fx import Node
 
-from delegatec.backends.mps.expression import Expression, constant, operand
+from delegatec.backends.mps.expression import Expression, constant, operand, positions
 from delegatec.backends.mps.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 
@@ -85,6 +85,8 @@ def ranked(index: Expression) -> Expression:
 
 def progression(b: GraphBuilder, count: int, behind: int = 0, *, start: int = 0, step: int = 1) -> Expression:
     """start, start + step, ... as int32, in front of `behind` dimensions of size 1."""
+    if (start, step) == (0, 1):
+        return positions(b, count, 0, 1 + behind)
 
     def make() -> int:
         values = torch.arange(count, dtype=torch.int32) * step + start

@@ -48,7 +48,7 @@ MOVES: dict[str, tuple[Callable[..., Any], str]] = {
     "cat of rank 1 elements": (lambda x: torch.cat([x[0, 0, :1], x[1, 1, 1:2]]), ""),
     "cat of dtypes": (lambda x: torch.cat([x, (x > 1), x.int()], 1), ""),
     "cat of nothing": (lambda x: torch.cat([torch.empty(0), x, x[:, 3:]], 1), ""),
-    "block_diag": (lambda x: torch.block_diag(x[0], x[1]), ""),
+    "block_diag": (lambda x: torch.block_diag(x[0], x[1]), ""),  # type: ignore[no-untyped-call]
     "cartesian_prod": (lambda x: torch.cartesian_prod(x[0, 0], x[1, 0]), ""),
     "kron": (lambda x: torch.kron(x[0], x[1]), ""),
     "slice of ints": (lambda x: (x * 9).long()[:, ::2, 1:-1], ""),

@@ -217,6 +217,9 @@ def test_operator(name: str, precision: str) -> None:
 class Decoder(torch.nn.Module):
     """Two layers that keep what they have seen in buffers."""
 
+    first: torch.Tensor
+    second: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("first", torch.zeros(1, 2, 8, 4))
