@@ -12,8 +12,8 @@ from delegatec_schemas.mps_graph import ArangeT, FullT, Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.dtypes import TO_FORMAT
-from delegatec.backends.mps.expression import Expression, full
+from delegatec.backends.mps.dtypes import INTEGERS, TO_FORMAT
+from delegatec.backends.mps.expression import Expression, full, operand
 from delegatec.backends.mps.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
 from delegatec.backends.mps.operators.family import Lower, overload
@@ -68,7 +68,16 @@ def _arange(b: GraphBuilder, node: Node) -> None:
 
 
 def _to_copy(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, b.operand(bind(node)["self"], dtype_of(node)))
+    x, dtype = operand(b, bind(node)["self"]), dtype_of(node)
+    if x.dtype in INTEGERS and dtype in INTEGERS and dtype.itemsize < x.dtype.itemsize:
+        x = _wrapped(x, dtype)
+    x.to(dtype).bind(node)
+
+
+def _wrapped(x: Expression, dtype: torch.dtype) -> Expression:
+    """Integers modulo the range of a smaller dtype: what MPSGraph's cast does beyond it is not documented."""
+    sign = 1 << dtype.itemsize * 8 - 1
+    return ((x & (2 * sign - 1)) ^ sign) - sign
 
 
 def float32(number: Number) -> float:
@@ -114,5 +123,11 @@ ROWS: Final = (
             _inexact_range,
         ),
     ),
-    _row("_to_copy", "Cast Ne", _to_copy, CONTIGUOUS, note="to bool by comparison with zero"),
+    _row(
+        "_to_copy",
+        "Cast Ne BitwiseAnd BitwiseXor Sub",
+        _to_copy,
+        CONTIGUOUS,
+        note="to bool by comparison with zero",
+    ),
 )

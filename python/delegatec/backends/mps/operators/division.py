@@ -203,7 +203,7 @@ def _moded(b: GraphBuilder, node: Node) -> None:
 
 
 _NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
-_FLOORED: Final = "Div Floor Mul Sub Lt Ne BitwiseXor BitwiseAnd Where"
+_FLOORED: Final = "Div Floor Mul Sub Abs Neg Add Lt Gt Ne Eq Isinf BitwiseXor BitwiseAnd Where"
 _NOTE: Final = (
     "exact for quotients below 2^24, where the runtime's would be off by one or have the wrong sign; "
     "integers are divided as such: that MPSGraph truncates then is not documented, and only trunc and fmod "
@@ -217,13 +217,13 @@ def _rows(names: Iterable[str], operations: str, lower: Lower, note: str = "") -
 
 ROWS: Final = (
     *_rows(variants({"div": ""}, "Tensor", "Scalar"), "Div", _true),
-    *_rows(variants({"div": ""}, "Tensor_mode", "Scalar_mode"), _FLOORED, _moded, _NOTE),
+    *_rows(variants({"div": ""}, "Tensor_mode", "Scalar_mode"), f"{_FLOORED} Ceil", _moded, _NOTE),
     *_rows(["floor_divide"], _FLOORED, _LOWERINGS["floor"], _NOTE),
     *_rows(
         variants({"remainder": ""}, "Tensor", "Scalar", "Scalar_Tensor"),
-        f"Remainder {_FLOORED} Gt",
+        f"Remainder {_FLOORED}",
         _LOWERINGS["remainder"],
         _NOTE,
     ),
-    *_rows(variants({"fmod": ""}, "Tensor", "Scalar"), f"Fmod {_FLOORED} Abs Neg", _LOWERINGS["fmod"], _NOTE),
+    *_rows(variants({"fmod": ""}, "Tensor", "Scalar"), f"Fmod {_FLOORED}", _LOWERINGS["fmod"], _NOTE),
 )

@@ -74,7 +74,7 @@ def _with_argument(largest: bool) -> Lower:
     return lower
 
 
-_OPERATIONS: Final = "View Cast Neg Sub Slice Minimum Isnan Mean Gt Full Where Eq BitwiseOr Ne"
+_OPERATIONS: Final = "View Permute Cast Neg Sub Slice Minimum Isnan Mean Gt Full Where Eq BitwiseOr Ne"
 
 ROWS: Final = tuple(
     OperatorRow(

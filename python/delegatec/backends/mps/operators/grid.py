@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.export.graph_signature import TensorArgument
 
 from delegatec.backends.mps.blob import read_blob
+from delegatec.backends.mps.operators.table import ROWS
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.sensitivity import rests_on
 from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
@@ -106,6 +107,8 @@ def run_case(
     if expected:
         found = operations(compiled.blobs()[0])
         assert found == expected.split(), f"the blob has {' '.join(found)}"
+    undeclared = _undeclared(compiled)
+    assert not undeclared, f"no row of {list(compiled.report.delegates[0].operators)} emits {undeclared}"
     wanted = list(eager(Call(reference or function), _halved(args) if precision == "fp16" else args))
     dtypes = [t.dtype for t in eager(module, args)]
     tolerance = _TOLERANCE[precision]
@@ -121,6 +124,18 @@ def run_case(
         )
     check_specified(compiled, args, unspecified)
     return compiled
+
+
+# Conversions, and outputs that are an input or another output as well.
+_UNDECLARED: Final = frozenset({"Cast", "Ne", "View"})
+
+
+def _undeclared(compiled: Compiled) -> list[str]:
+    """Operations of the blob that no row of what was delegated lists."""
+    rows = {str(target): row for target, row in ROWS.items()}
+    named = compiled.report.delegates[0].operators
+    declared = {operation for name in named if name in rows for operation in rows[name].emits}
+    return sorted(set(operations(compiled.blobs()[0])) - declared - _UNDECLARED)
 
 
 def _halved(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

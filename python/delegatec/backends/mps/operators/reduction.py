@@ -135,13 +135,13 @@ ROWS: Final = (
     ),
     *_row(
         "amax max",
-        "View Cast Neg Sub Slice Minimum Isnan Mean Gt Full Where",
+        "View Permute Cast Neg Sub Slice Minimum Isnan Mean Gt Full Where",
         reduction(amax),
         note="minus the least of the negated",
     ),
     *_row(
         "amin min",
-        "View Cast Slice Minimum Isnan Mean Gt Full Where LogicalNot",
+        "View Permute Cast Slice Minimum Isnan Mean Gt Full Where LogicalNot",
         reduction(amin),
         note="the minimum of halves, ever shorter ones; NaN if there is one, which is looked for apart",
     ),

@@ -161,16 +161,6 @@ def unused_results(first: int, why: str) -> Constraint:
     return Constraint("result", f"Only the first {first} of its results may be read: {why}", broken)
 
 
-def not_in_fp16(why: str, broken_by: Callable[[Node], str | None]) -> Constraint:
-    """Something that float16 does not allow, whether the program or the precision asks for it."""
-
-    def broken(node: Node, precision: Precision) -> str | None:
-        half = any(n.meta["val"].dtype == torch.float16 for n in operand_nodes(node))
-        return broken_by(node) if half or precision is Precision.FP16 else None
-
-    return Constraint("float16", why, broken, "compile with precision fp32")
-
-
 def exact_number(name: str) -> Constraint:
     """An integer argument that a float32 field holds exactly, for an integer result."""
 
