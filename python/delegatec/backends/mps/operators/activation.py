@@ -185,7 +185,7 @@ ROWS: Final = (
         (FLOAT_OPERANDS,),
         note="with a series near zero, where exp(x) - 1 loses the digits of x",
     ),
-    OperatorRow(overload("_softmax"), ("Softmax", "View"), _softmax, _SOFTMAX_RULES),
+    OperatorRow(overload("_softmax"), ("Softmax", "View", "Permute"), _softmax, _SOFTMAX_RULES),
     OperatorRow(
         overload("_log_softmax"),
         ("LogSoftmax", "Softmax", "Mul", "Eq", "Where", "Mean", "Sub", "Exp", "Log", "View"),

@@ -165,7 +165,7 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("cumsum"),
-        ("View", "Cast", "Slice", "Add", "Cat"),
+        ("View", "Cast", "Slice", "Add", "ConstantPadND"),
         _cumulative_sum,
         (result_dtypes(NUMBERS, "MPSGraph does not add bools."),),
         note="in as many steps as the size has binary digits; floating point in float32",

@@ -289,7 +289,7 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("masked_scatter"),
-        ("View", "Expand", "Cast", "Slice", "Cat", "Sub", "Clamp", "IndexSelect", "Where", *EXACT),
+        ("View", "Expand", "Cast", "Slice", "ConstantPadND", "Sub", "Clamp", "IndexSelect", "Where", *EXACT),
         _masked_scatter,
         (HAS_AXIS,),
         note="the running sum of the mask says which element goes where",
