@@ -101,9 +101,23 @@ def drop_strides(program: EdgeProgram) -> None:
     builder = Builder(program)
     for node in program.graph.nodes:
         if "val" in node.meta:
-            node.meta["val"] = builder.dense(node.meta["val"])
+            node.meta["val"] = builder.dense(_apart(builder, node.meta["val"]))
         if node.op == "call_function":
             _drop_memory_format(node)
+
+
+def _apart(builder: Builder, val: Any) -> Any:
+    """The same value without what it was a view of.
+
+    An example input that is a view, such as a batch's first element, has memory of a symbolic size, as have
+    its own views; a look at that size is a guard for torch, although all sizes are static.
+    """
+    if isinstance(val, (tuple, list)):
+        return type(val)(_apart(builder, item) for item in val)
+    if not isinstance(val, torch.Tensor) or isinstance(val.untyped_storage().nbytes(), int):
+        return val
+    static = all(isinstance(size, int) for size in val.shape)
+    return builder.empty(val.shape, val.dtype) if static else val
 
 
 def _drop_memory_format(node: Node) -> None:

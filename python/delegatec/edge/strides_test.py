@@ -39,6 +39,16 @@ def test_the_order_is_that_of_the_example(example: torch.Tensor, order: Any) -> 
     assert placeholder.meta["val"].is_contiguous()
 
 
+@pytest.mark.parametrize("index", [(0, 0), (slice(1, None), 0), (slice(None), slice(None), 1)])
+def test_the_example_may_be_a_view(index: Any) -> None:
+    example = torch.rand(3, 2, 4, 5, 6)[index]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x[1:].unbind(1)[0] + 1
+
+    assert_computes(edge(function, example), function(example), example)
+
+
 @pytest.mark.parametrize("dynamic", [(0,), (2, 3), (0, 2, 3), (1,), (0, 1, 2, 3)])
 def test_sizes_may_be_dynamic(dynamic: tuple[int, ...]) -> None:
     shapes = {dim: Dim(f"d{dim}", min=2, max=9) for dim in dynamic}
