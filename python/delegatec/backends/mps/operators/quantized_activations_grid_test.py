@@ -64,6 +64,18 @@ def _dynamic(x: Tensor) -> Tensor:
     return result
 
 
+class Small(Int8):
+    """Its scales have few digits in float16."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda x: x)
+        self.scale *= 1e-4
+
+
+def test_small_scales_keep_their_digits() -> None:
+    one_delegate(Small(), floats(5, 64), 2e-3, precision="fp16")
+
+
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "not quantised": lambda x: x,
     "static int8": lambda x: _static(x, *INT8),

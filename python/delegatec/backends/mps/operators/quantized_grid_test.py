@@ -34,6 +34,7 @@ GROUPED: Final[dict[str, Callable[[], Weight]]] = {
     "with float zero points": lambda: Weight(levels(16, 64), scales(16, 2), ZEROS / 4, 32),
     "of eight bits": lambda: Weight(levels(16, 64, -128, 127), scales(16, 2), ZEROS, 32),
     "in uneven groups": lambda: Weight(levels(5, 21), scales(5, 3), None, 7),
+    "with small scales": lambda: Weight(levels(16, 64) * 16, scales(16, 2) * 1e-4, ZEROS, 32),
     "in one group": lambda: Weight(levels(5, 21), scales(5, 1), None, 256),
 }
 
