@@ -124,9 +124,11 @@ def _are_indices(indices: Any) -> bool:
     return bool(given) and all(index.meta["val"].dtype in INDICES for index in given)
 
 
-def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
+def _row(
+    name: str, operations: str, lower: Lower, *constraints: Constraint, computes: bool = True, note: str = ""
+) -> OperatorRow:
     emits = dict.fromkeys((*operations.split(), *EXACT))
-    return OperatorRow(overload(name), tuple(emits), lower, constraints, note=note)
+    return OperatorRow(overload(name), tuple(emits), lower, constraints, computes, note)
 
 
 _LOOK_UP: Final = "View IndexSelect Mul Add"
@@ -154,7 +156,7 @@ ROWS: Final = (
         "parts that float32 holds, in which MPSGraph moves them, and bools as int8, as in all look-ups",
     ),
     _row("gather", f"{_LOOK_UP} Expand", _gather, note="by positions in a View"),
-    _row("flip", "IndexSelect", _flip),
-    _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, HAS_AXIS),
-    _row("as_strided", _LOOK_UP, _as_strided, note="the operand is dense"),
+    _row("flip", "IndexSelect", _flip, computes=False),
+    _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, HAS_AXIS, computes=False),
+    _row("as_strided", _LOOK_UP, _as_strided, computes=False, note="the operand is dense"),
 )
