@@ -21,9 +21,11 @@ class Unspecified:
     """Choices. The first of each is the default: what is documented for like operations, or was measured.
 
     Attributes:
-        halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides.
+        halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides; away
+            from zero is what others measured on macOS 27.
         nan: what Minimum, Clamp, Relu and max pooling give for a NaN: the other operand, or the NaN. MPSGraph
-            has operations that are documented to propagate it besides.
+            has operations that are documented to propagate it besides. Users of PyTorch saw the other operand
+            (pytorch/pytorch#143976, #122710, #183571).
         ties: which of several equal elements' index max pooling gives.
         reads: what a look-up gives at an index out of range, negative ones included.
         writes: what IndexPut and Scatter do at one. (`scatterAlongAxis` is documented to skip it.)
