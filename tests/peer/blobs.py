@@ -64,9 +64,10 @@ def normal_form(data: bytes) -> NormalForm:
     graph = blob.graph
     run = Run(len(graph.mpsValues))
     known = set(graph.constantIds)
+    packed = {id for id in known if graph.mpsValues[id].datatype == DataType.INT4}
     for id in known:
-        if graph.mpsValues[id].datatype == DataType.INT4:
-            run.set_int4(id, unpack_int4(blob, id, "cpu"))
+        if id in packed:
+            run.set_int4(id, unpack_int4(blob, id))
         else:
             run[id] = constant_tensor(blob, id)
     compute: Counter[str] = Counter()
@@ -88,7 +89,7 @@ def normal_form(data: bytes) -> NormalForm:
             (moves if name in MOVES else compute)[name] += 1
         for id in operands:
             if id in known:
-                value = (run[id] if run.is_tensor(id) else run.int4(id)).contiguous()
+                value = (run.int4(id) if id in packed else run[id]).contiguous()
                 shape = tuple(size for size in value.shape if size != 1)
                 constants[shape, str(value.dtype), value.numpy().tobytes()] += 1
     return NormalForm(compute, moves, constants, _kinds(blob, graph.inputIds), _kinds(blob, graph.outputIds))

@@ -74,7 +74,7 @@ SIDE = Side(1, (), Counter(Add=1), Counter(View=1), Counter(), RIGHT, "", (VALUE
         (SIDE, replace(SIDE, compute=Counter(Add=2)), WORSE),
         (SIDE, replace(SIDE, compute=Counter(Sub=1)), WORSE),
         (SIDE, replace(SIDE, moves=Counter(View=1, Slice=1)), WORSE),
-        (SIDE, replace(SIDE, constants=Counter([((1,), "torch.float32", b"")])), WORSE),
+        (SIDE, replace(SIDE, constants=Counter([((), "torch.float32", b"\x00\x00\x80\x3f")])), WORSE),
     ],
 )
 def test_what_is_worse_is_called_so(peer: Side, ours: Side, kind: str) -> None:
