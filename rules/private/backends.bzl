@@ -7,6 +7,7 @@
 # Backend -> option -> allowed values, the default first.
 BACKENDS = {
     "mps": {
+        "fp16_overflow": ["error", "saturate"],
         "int4": ["int8", "packed"],
         "precision": ["fp32", "fp16"],
     },

@@ -64,7 +64,7 @@ def mps_program(name, program, **kwargs):
     Args:
         name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
         program: the `exported_program`.
-        **kwargs: `precision`, `int4`, `require_full_delegation`, the rules of what is delegated
+        **kwargs: `precision`, `fp16_overflow`, `int4`, `require_full_delegation`, the rules of what is delegated
             (`allow_operators`, `block_operators`, `allow_modules`, `block_modules`, `minimum_nodes`,
             `maximum_delegates`, `all_or_nothing`, `method_backends`), `external_weights`, those of the file's
             layout (`segment_alignment` and the like), and the attributes of every rule.

@@ -98,6 +98,7 @@ def lowering_tests(name):
     """
     mps_program(
         name = "mlp_fp16",
+        fp16_overflow = "saturate",
         int4 = "packed",
         precision = "fp16",
         program = "//tests/rules/models:mlp",
@@ -162,6 +163,7 @@ def lowering_tests(name):
             "minimum-nodes": ["3"],
         },
         options = {
+            "fp16_overflow": "error",
             "int4": "int8",
             "precision": "fp32",
         },
@@ -172,6 +174,7 @@ def lowering_tests(name):
         size = "small",
         backend = "mps",
         options = {
+            "fp16_overflow": "error",
             "int4": "int8",
             "precision": "fp32",
         },
@@ -182,6 +185,7 @@ def lowering_tests(name):
         size = "small",
         backend = "mps",
         options = {
+            "fp16_overflow": "saturate",
             "int4": "packed",
             "precision": "fp16",
         },

@@ -9,7 +9,7 @@ from typing import Final
 from torch._ops import OpOverload
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.compile_spec import OPTIONS, int4_of, precision_of, specs_for
+from delegatec.backends.mps.compile_spec import OPTIONS, settings_of, specs_for
 from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.operators.table import ROWS
 from delegatec.backends.mps.partitioner import MpsPartitioner
@@ -47,7 +47,7 @@ class MpsBackend:
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""
-        return preprocess(view, precision_of(compile_specs), int4_of(compile_specs))
+        return preprocess(view, settings_of(compile_specs))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not needed: the graph says all."""

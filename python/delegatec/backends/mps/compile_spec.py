@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from delegatec.delegation.backend import OptionSpec
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
 class Precision(Enum):
@@ -25,6 +27,28 @@ class Int4(Enum):
     PACKED = "packed"
 
 
+class Overflow(Enum):
+    """What becomes of numbers that float16 cannot hold."""
+
+    ERROR = "error"
+    SATURATE = "saturate"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user chose.
+
+    Attributes:
+        precision: what float32 values are computed in.
+        int4: how weights of four bits are stored.
+        overflow: what becomes of constants beyond float16, with `fp16`.
+    """
+
+    precision: Precision = Precision.FP32
+    int4: Int4 = Int4.INT8
+    overflow: Overflow = Overflow.ERROR
+
+
 OPTIONS: Final[Mapping[str, OptionSpec]] = {
     "precision": OptionSpec(
         values=tuple(p.value for p in Precision),
@@ -37,31 +61,56 @@ OPTIONS: Final[Mapping[str, OptionSpec]] = {
         doc="int8 stores weights that are quantised to four bits in a byte each, for every system; packed "
         "stores two in a byte, for macOS 15 and iOS 18 or later, and computes such weights in float16",
     ),
+    "fp16_overflow": OptionSpec(
+        values=tuple(o.value for o in Overflow),
+        default=Overflow.ERROR.value,
+        doc="with fp16, a weight or number beyond +-65504 is an error, or, with saturate, becomes that; the "
+        "lowest and highest float32 always do",
+    ),
 }
 
 # Key and one-byte value are what upstream's compiler stores; the runtime reads the graph, not the setting.
 _USE_FP16: Final = "use_fp16"
-# Ours. It is there only where it is not the default, so that other programs stay as they are.
+# Ours. They are there only where they are not the default, so that other programs stay as they are.
 _INT4: Final = "int4"
+_OVERFLOW: Final = "fp16_overflow"
+# Key of a compile spec -> the field of the settings, and what its values mean.
+_FIELDS: Final[Mapping[str, tuple[str, Mapping[bytes, Enum]]]] = {
+    _USE_FP16: ("precision", {b"\0": Precision.FP32, b"\1": Precision.FP16}),
+    _INT4: ("int4", {i.value.encode(): i for i in Int4}),
+    _OVERFLOW: ("overflow", {o.value.encode(): o for o in Overflow}),
+}
 
 
 def specs_for(options: Mapping[str, str]) -> list[CompileSpec]:
     """The compile specs for resolved options."""
     specs = [CompileSpec(_USE_FP16, bytes([options["precision"] == Precision.FP16.value]))]
-    if options["int4"] == Int4.PACKED.value:
-        specs.append(CompileSpec(_INT4, Int4.PACKED.value.encode()))
+    for key in (_INT4, _OVERFLOW):
+        if options[key] != OPTIONS[key].default:
+            specs.append(CompileSpec(key, options[key].encode()))
     return specs
 
 
-def precision_of(compile_specs: Sequence[CompileSpec]) -> Precision:
-    """The precision that compile specs ask for: fp32 if they do not say."""
+def settings_of(compile_specs: Sequence[CompileSpec]) -> Settings:
+    """The settings that compile specs ask for; the defaults where they do not say.
+
+    Raises:
+        DelegatecError: DC402, for every setting that there is not, and every value that it does not take.
+    """
+    found: dict[str, Any] = {}
+    problems = []
     for spec in compile_specs:
-        if spec.key == _USE_FP16:
-            return Precision.FP16 if any(spec.value) else Precision.FP32
-    return Precision.FP32
-
-
-def int4_of(compile_specs: Sequence[CompileSpec]) -> Int4:
-    """How compile specs ask for weights of four bits to be stored: in a byte each if they do not say."""
-    packed = any(spec == CompileSpec(_INT4, Int4.PACKED.value.encode()) for spec in compile_specs)
-    return Int4.PACKED if packed else Int4.INT8
+        field, values = _FIELDS.get(spec.key, ("", {}))
+        if not field:
+            expected = ", ".join(_FIELDS)
+            problems.append(
+                Diagnostic("DC402", f"MPSBackend has no compile spec {spec.key!r}", expected=expected)
+            )
+        elif bytes(spec.value) not in values:
+            message = f"compile spec {spec.key!r} of MPSBackend is {bytes(spec.value)!r}"
+            problems.append(Diagnostic("DC402", message, expected=" or ".join(map(repr, values))))
+        else:
+            found[field] = values[bytes(spec.value)]
+    if problems:
+        raise DelegatecError(problems)
+    return replace(Settings(), **found)

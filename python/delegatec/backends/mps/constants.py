@@ -30,17 +30,16 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
 class Float16Bytes(ComputedBytes):
     """A float32 tensor as float16 in row-major order, converted when it is written.
 
-    The lowest and highest float32, which models write for "masked", become the lowest and highest float16, as
-    `torch.finfo` would have given them in that type. Infinities and NaN stay.
+    Finite numbers from some magnitude on become the lowest and highest float16. Infinities and NaN stay.
 
     Args:
         values: float32, of one dimension.
-        saturates: whether there may be such extremes.
+        saturates_from: that magnitude; infinite if there is none of it.
     """
 
-    def __init__(self, values: torch.Tensor, saturates: bool) -> None:
+    def __init__(self, values: torch.Tensor, saturates_from: float = math.inf) -> None:
         self._values = values
-        self._saturates = saturates
+        self._saturates_from = saturates_from
 
     def __len__(self) -> int:
         return 2 * self._values.numel()
@@ -53,9 +52,10 @@ class Float16Bytes(ComputedBytes):
     def _converted(self, start: int, end: int) -> torch.Tensor:
         values = self._values[start:end]
         half = values.to(torch.float16)
-        if self._saturates:
-            masked = values.abs() == FLOAT32_MAX
-            half[masked] = values[masked].sign().to(torch.float16) * FLOAT16_MAX
+        if self._saturates_from < math.inf:
+            size = values.abs()
+            lost = (size >= self._saturates_from) & (size < math.inf)
+            half[lost] = values[lost].sign().to(torch.float16) * FLOAT16_MAX
         return half
 
 
@@ -83,19 +83,25 @@ class Int4Bytes(ComputedBytes):
         return tensor_bytes((pairs[:, 0] & 15) | (pairs[:, 1] << 4))
 
 
-def to_float16(tensor: torch.Tensor) -> tuple[Float16Bytes, str]:
+def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16Bytes, str]:
     """A float32 tensor as float16, and what is out of range.
+
+    The lowest and highest float32, which models write for "masked", become the lowest and highest float16, as
+    `torch.finfo` would have given them in that type.
 
     Args:
         tensor: any shape.
+        saturates: whether all other finite values beyond float16 do so too.
 
     Returns:
         Its bytes, to be converted when they are written, and a text that names the count and the largest of
-        the finite values beyond +-65504, "masked" aside; empty if there are none.
+        the finite values beyond +-65504 that do not; empty if there are none.
     """
     flat = tensor.detach().reshape(-1)
     if _fits(flat):
-        return Float16Bytes(flat, saturates=False), ""
+        return Float16Bytes(flat), ""
+    if saturates:
+        return Float16Bytes(flat, _OVERFLOW), ""
     count, worst = 0, 0.0
     for values in torch.split(flat, _STEP):
         size = values.abs()
@@ -105,7 +111,12 @@ def to_float16(tensor: torch.Tensor) -> tuple[Float16Bytes, str]:
             worst = max(worst, rest[rest.abs().argmax()].item(), key=abs)
     number = "1 value" if count == 1 else f"{count} values"
     lost = f"{number} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
-    return Float16Bytes(flat, saturates=True), lost
+    return Float16Bytes(flat, FLOAT32_MAX), lost
+
+
+def is_beyond_float16(number: float) -> bool:
+    """Whether a finite number rounds to an infinite float16."""
+    return _OVERFLOW <= abs(number) < math.inf
 
 
 def kept_from_zero(number: float) -> float:

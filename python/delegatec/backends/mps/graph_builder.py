@@ -13,11 +13,12 @@ from torch.fx import Node
 
 from delegatec.backends.mps.blob import write_blob
 from delegatec.backends.mps.checks import BITS
-from delegatec.backends.mps.compile_spec import Int4, Precision
+from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
     Int4Bytes,
+    is_beyond_float16,
     kept_from_zero,
     tensor_bytes,
     to_float16,
@@ -41,29 +42,27 @@ class GraphBuilder:
 
     Args:
         view: the partition.
-        precision: what float32 values are computed in.
-        int4: how weights of four bits are stored.
+        settings: what the user chose.
 
     Attributes:
         problems: DC406 for each constant that cannot be converted.
         unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
             rounding to float16.
         debug_map: index of each operation -> handle of the node it stands for.
-        int4: as given.
+        settings: as given.
         constant_names: id of a constant -> the placeholder whose value it is.
         ranges: what is known of values of the program.
     """
 
-    def __init__(self, view: PartitionView, precision: Precision, int4: Int4 = Int4.INT8) -> None:
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
         self.problems: list[Diagnostic] = []
         self.debug_map = DelegateMappingBuilder()
         self.unrounded: dict[Node, int] = {}
         self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
         self.ranges = Ranges(view.constants)
-        self.int4 = int4
+        self.settings = settings
         self._view = view
-        self._precision = precision
         self._graph = schema.GraphT(
             version="0",
             mpsNodes=[],
@@ -93,7 +92,7 @@ class GraphBuilder:
 
         With fp16 it is float64, which no value of a program that is taken has.
         """
-        return torch.float64 if self._precision is Precision.FP16 else torch.float32
+        return torch.float64 if self.settings.precision is Precision.FP16 else torch.float32
 
     def physical(self, dtype: torch.dtype) -> torch.dtype:
         """What a dtype of the program is in the graph."""
@@ -103,7 +102,11 @@ class GraphBuilder:
 
     def halves(self, dtype: torch.dtype) -> bool:
         """Whether the graph has float16 where the program has this dtype."""
-        return dtype == torch.float32 and self._precision is Precision.FP16
+        return dtype == torch.float32 and self.settings.precision is Precision.FP16
+
+    @property
+    def _saturates(self) -> bool:
+        return self.settings.overflow is Overflow.SATURATE
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs come before everything else."""
@@ -195,7 +198,7 @@ class GraphBuilder:
         else:
             if tensor.numel() == 1:
                 tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
-            data, lost = to_float16(tensor)
+            data, lost = to_float16(tensor, self._saturates)
             if lost:
                 self._problem(f"{name()} has {lost}")
         return self._stored(self._value(self.physical(dtype), tuple(tensor.shape), dtype), data)
@@ -255,9 +258,9 @@ class GraphBuilder:
         """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
         if not self.halves(dtype):
             return float(number)
-        if to_float16(torch.tensor([number], dtype=torch.float32))[1]:
-            self._problem(f"the number {number} is beyond float16")
-        if abs(number) == FLOAT32_MAX:
+        if is_beyond_float16(number):
+            if abs(number) != FLOAT32_MAX and not self._saturates:
+                self._problem(f"the number {number} is beyond float16")
             return math.copysign(FLOAT16_MAX, number)
         # A number that fits is left to the runtime to round, once.
         return float(kept_from_zero(number))
@@ -336,6 +339,6 @@ class GraphBuilder:
                 message=message,
                 location=node.meta.get("source") if node is not None else None,
                 node=node.name if node is not None else "",
-                help="compile with precision fp32, or rescale it",
+                help="compile with precision fp32, or with fp16_overflow saturate, or rescale it",
             )
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from torch.fx import Node
 
-from delegatec.backends.mps.compile_spec import precision_of
+from delegatec.backends.mps.compile_spec import settings_of
 from delegatec.backends.mps.operators.table import ROWS, broken_constraint
 from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.compile_spec import CompileSpec
@@ -27,7 +27,7 @@ class MpsPartitioner:
 
     def __init__(self, compile_specs: Sequence[CompileSpec]) -> None:
         self._spec = DelegationSpec("MPSBackend", tuple(compile_specs))
-        self._precision = precision_of(compile_specs)
+        self._precision = settings_of(compile_specs).precision
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         """See `Partitioner.partition`. Parts that only move data are left: they are not worth a call."""

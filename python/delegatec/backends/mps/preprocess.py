@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 
-from delegatec.backends.mps.compile_spec import Int4, Precision
+from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.table import ROWS
 from delegatec.delegation.backend import PreprocessResult
@@ -13,18 +13,17 @@ from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError
 
 
-def preprocess(view: PartitionView, precision: Precision, int4: Int4 = Int4.INT8) -> PreprocessResult:
+def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     """Compiles a partition that the partitioner made.
 
     Args:
         view: the partition.
-        precision: what float32 values are computed in.
-        int4: how weights of four bits are stored.
+        settings: what the user chose.
 
     Raises:
         DelegatecError: DC406, once for each constant that float16 cannot hold.
     """
-    builder = GraphBuilder(view, precision, int4)
+    builder = GraphBuilder(view, settings)
     for node in view.inputs:
         builder.input(node)
     builder.convert_inputs()

@@ -32,7 +32,7 @@ _LEAST_NORMAL: Final = 2.0**-14
 
 
 def _dequantize(b: GraphBuilder, node: Node) -> None:
-    scales = _scales_of_packed(b, node) if b.int4 is Int4.PACKED else None
+    scales = _scales_of_packed(b, node) if b.settings.int4 is Int4.PACKED else None
     result = _of_bytes(b, node) if scales is None else _of_halves(b, node, scales)
     result.bind(node)
 
