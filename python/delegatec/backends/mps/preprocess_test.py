@@ -9,11 +9,12 @@ from delegatec_schemas.mps_graph import LayerNormT
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec import to_backend, to_edge
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, eager, operations
-from delegatec.delegation import ComputedBytes
+from delegatec.delegation import CompileSpec, ComputedBytes
 from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
 
@@ -160,6 +161,30 @@ def test_numbers_beyond_float16_are_named() -> None:
         "the number 1000000.0 has 1 value beyond float16 (+-65504), the largest 1e+06",
         "the number 200000.0 is beyond float16",
     ]
+
+
+def test_numbers_beyond_float16_saturate_where_the_user_says_so() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([1.0, -7e4, float("inf")]))
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return F.pad(x.masked_fill(mask, -1e9) * self.weight.minimum(x), (1, 0), value=2e5)
+
+    x, mask = torch.tensor([1.0, 0.5, 2.0]), torch.tensor([False, True, False])
+    with pytest.raises(DelegatecError):
+        compile_module(Masked(), (x, mask), "fp16")
+    (result,) = compile_module(Masked(), (x, mask), "fp16", fp16_overflow="saturate")(x, mask)
+    assert result.tolist() == [FLOAT16_MAX, 1.0, float("inf"), 4.0]
+
+
+def test_compile_specs_are_checked() -> None:
+    program = to_edge(torch.export.export(nn.ReLU(), (torch.rand(2),)))
+    wrong = [CompileSpec("use_fp16", b""), CompileSpec("fp16", b"\1"), CompileSpec("int4", b"packed")]
+    with pytest.raises(DelegatecError, match=r"(?s)use_fp16.*b''.*no compile spec 'fp16'") as error:
+        to_backend("MPSBackend", program, wrong)
+    assert len(error.value.diagnostics) == 2
 
 
 def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:

@@ -54,11 +54,11 @@ class Compiled:
         return list(torch.fx.Interpreter(self.program.graph_module).run(*values))
 
 
-def compile_program(program: EdgeProgram, precision: str = "fp32", int4: str = "int8") -> Compiled:
-    """Lowers what the delegate takes of a program, in place."""
+def compile_program(program: EdgeProgram, precision: str = "fp32", **options: str) -> Compiled:
+    """Lowers what the delegate takes of a program, in place; `options` are the backend's others."""
     registry = builtin_backends()
     backend = registry.resolve("mps")
-    specs = backend.compile_specs({"precision": precision, "int4": int4})
+    specs = backend.compile_specs({"precision": precision, **options})
     return Compiled(*to_backend(program, backend.partitioner(specs), registry=registry))
 
 
@@ -67,11 +67,11 @@ def compile_module(
     args: tuple[Any, ...],
     precision: str = "fp32",
     preserve: Collection[OpOverload] = (),
-    int4: str = "int8",
+    **options: str,
 ) -> Compiled:
     """Exports a module for example inputs and lowers what the delegate takes."""
     exported = torch.export.export(module.eval(), args)
-    return compile_program(to_edge(exported, preserve=preserve), precision, int4)
+    return compile_program(to_edge(exported, preserve=preserve), precision, **options)
 
 
 def operations(blob: Blob | bytes) -> list[str]:
