@@ -108,7 +108,10 @@ def test_several_backends_in_order_of_priority(tmp_path: Path) -> None:
     lowered = lower({"forward": exported()}, ["sums", "mps"], {"mps.precision": "fp16"}, registry=registry)
     report = lowered.reports["forward"]
     assert [d.module.backend_id for d in report.delegates] == ["EagerBackend", "MPSBackend", "MPSBackend"]
-    assert (lowered.backend, lowered.options) == ("sums, mps", {"mps.precision": "fp16", "mps.int4": "int8"})
+    assert (lowered.backend, lowered.options) == (
+        "sums, mps",
+        {"mps.precision": "fp16", "mps.int4": "int8", "mps.fp16_overflow": "error"},
+    )
     assert [(r.backend_id, r.operator) for r in report.rejections if "flip" in r.operator] == [
         ("EagerBackend", "aten.flip.default"),
         ("MPSBackend", "aten.flip.default"),
@@ -145,7 +148,10 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
     methods = {"encode": exported(), "decode": exported()}
     lowered = lower(methods, "mps", method_backends={"decode": "portable"})
     assert list(lowered.reports) == ["encode"]
-    assert (lowered.backend, lowered.options) == ("mps", {"precision": "fp32", "int4": "int8"})
+    assert (lowered.backend, lowered.options) == (
+        "mps",
+        {"precision": "fp32", "int4": "int8", "fp16_overflow": "error"},
+    )
     manifest = manifest_of(lowered, tmp_path / "p.pte")
     assert [method.backends for method in manifest.methods] == [("mps",), ()]
     assert [bool(method.delegates) for method in manifest.methods] == [True, False]
