@@ -95,7 +95,7 @@ def _division(name: str, default: str | None) -> Semantics:
     """
 
     def apply(run: Run, op: Any, _: NodeT) -> None:
-        mode = default if op.roundingMode is None else op.roundingMode.decode()
+        mode = default if op.roundingMode is None else op.roundingMode.decode(errors="replace")
         if mode == "trunc" and run[op.input1Id].dtype == torch.float16:
             refuse("it does not truncate in float16")
         first, second = _common(run, op, name)

@@ -79,6 +79,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("Div", DivisionT(0, 1, 10, b"trunc"), (HALF, X), "it does not truncate in float16"),
     ("Div", DivisionT(0, 1, 10, b"ceil"), (X, X), "Div with the rounding mode 'ceil'"),
     ("Div", DivisionT(0, 1, 10, b""), (X, X), "Div with the rounding mode ''"),
+    ("Div", DivisionT(0, 1, 10, b"\x80"), (X, X), "Div with the rounding mode '\N{REPLACEMENT CHARACTER}'"),
     ("Fmod", DivisionT(0, 1, 10, None), (HALF, HALF), "it does not truncate in float16"),
     ("Gelu", GeluT(0, 10, None), (X,), "Gelu without a name of the approximation"),
     ("Gelu", GeluT(0, 10, b"none"), (WHOLE,), "Gelu of int32"),
