@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import operator
 
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.compile_spec import Settings
-from delegatec.backends.mps.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.table import ROWS
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.view import PartitionView

@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec import to_backend, to_edge
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
+from delegatec.backends.mps.building.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, eager, operations
 from delegatec.delegation import CompileSpec, ComputedBytes

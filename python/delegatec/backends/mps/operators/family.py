@@ -10,7 +10,7 @@ from delegatec_schemas.mps_graph import Operation
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.backends.mps.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 
 Lower = Callable[[GraphBuilder, Node], None]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.graph_builder import GraphBuilder
 
 
 @dataclass(frozen=True)

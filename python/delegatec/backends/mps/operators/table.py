@@ -14,34 +14,32 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.operators import (
+from delegatec.backends.mps.operators.elementwise import (
     activation,
-    adaptive_pooling,
     binary,
-    convolution,
     creation,
     division,
-    extrema,
-    indexing,
-    linear_algebra,
     logic,
+    power,
+    roots,
+    selection,
+    unary,
+)
+from delegatec.backends.mps.operators.layers import (
+    adaptive_pooling,
+    convolution,
+    linear_algebra,
     normalization,
-    ordering,
     overlap,
     padding,
     pooling,
-    power,
-    quantized,
-    rearrangement,
-    reduction,
     resizing,
-    roots,
     sampling,
-    scattering,
-    selection,
-    shape,
-    unary,
 )
+from delegatec.backends.mps.operators.lookups import indexing, scattering
+from delegatec.backends.mps.operators.moves import rearrangement, shape
+from delegatec.backends.mps.operators.quantized import weights as quantized
+from delegatec.backends.mps.operators.reductions import extrema, ordering, reduction
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
 

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowerings that are composed of several operations, written as one writes them on tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from delegatec_schemas import mps_graph as schema
+from delegatec_schemas.mps_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+
+_NO_BOUND: Final = math.inf
+_REDUCED_RANK: Final = 4
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A value of the graph in the making; each method appends the operation that gives another one.
+
+    Shapes and dtypes are those of the program: with fp16, a float32 expression is a float16 value of the
+    graph. The runtime gives a value of rank 0 the shape [1].
+
+    Attributes:
+        builder: the graph.
+        id: of the value.
+    """
+
+    builder: GraphBuilder
+    id: int
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """dtype as in the program."""
+        return self.builder.type_of(self.id)[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes."""
+        return self.builder.type_of(self.id)[1]
+
+    def bind(self, node: Node, index: int | None = None) -> None:
+        """Makes this what a node computes.
+
+        Args:
+            node: the node.
+            index: which of its values, where it has several.
+        """
+        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
+        for target in nodes:
+            self.builder.alias(target, self.id)
+
+    # ---- element by element ------------------------------------------------------------------------------
+
+    def unary(self, operation: int, dtype: torch.dtype | None = None) -> Expression:
+        """An operation of `schema.Operation` on this; the result has its dtype if none is given."""
+        out = self.builder.temporary(self.shape, dtype or self.dtype)
+        self.builder.emit(operation, schema.UnaryT(input1Id=self.id, outputId=out))
+        return Expression(self.builder, out)
+
+    def __neg__(self) -> Expression:
+        return self.unary(Operation.Neg)
+
+    def __add__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Add, schema.ScaledBinaryT, other, alpha=1.0)
+
+    def __sub__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Sub, schema.ScaledBinaryT, other, alpha=1.0)
+
+    def __mul__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Mul, schema.BinaryT, other)
+
+    def __truediv__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Div, schema.DivisionT, other)
+
+    def __pow__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.Pow, schema.BinaryT, other)
+
+    def __rsub__(self, other: Number) -> Expression:
+        out = self.builder.temporary(self.shape, self.dtype)
+        number = self.builder.scalar(other, self.dtype)
+        self.builder.emit(Operation.Sub, schema.ScaledBinaryT(number, self.id, out, alpha=1.0))
+        return Expression(self.builder, out)
+
+    def minimum(self, other: Expression | Number) -> Expression:
+        """The smaller of each two."""
+        return self._binary(Operation.Minimum, schema.BinaryT, other)
+
+    def __and__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.BitwiseAnd, schema.BinaryT, other)
+
+    def __or__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.BitwiseOr, schema.BinaryT, other)
+
+    def __xor__(self, other: Expression | Number) -> Expression:
+        return self._binary(Operation.BitwiseXor, schema.BinaryT, other)
+
+    def compare(self, operation: int, other: Expression | Number) -> Expression:
+        """One of Eq, Ne, Ge, Gt, Le and Lt: bool."""
+        return self._binary(operation, schema.BinaryT, other, dtype=torch.bool)
+
+    def where(self, then: Expression, otherwise: Expression) -> Expression:
+        """`then` where this, a bool, is true; both have one dtype."""
+        assert then.dtype == otherwise.dtype
+        shape = _broadcast(self.shape, then.shape, otherwise.shape)
+        out = self.builder.temporary(shape, then.dtype)
+        self.builder.emit(Operation.Where, schema.TernaryT(self.id, then.id, otherwise.id, out))
+        return Expression(self.builder, out)
+
+    def clamp(self, low: Number | None = None, high: Number | None = None) -> Expression:
+        """No less than `low` and no more than `high`, of which at least one is given."""
+        assert low is not None or high is not None
+        bounds = schema.BoundsT(
+            -_NO_BOUND if low is None else self.builder.number(low, self.dtype),
+            _NO_BOUND if high is None else self.builder.number(high, self.dtype),
+        )
+        out = self.builder.temporary(self.shape, self.dtype)
+        self.builder.emit(Operation.Clamp, schema.UnaryT(input1Id=self.id, outputId=out), bounds)
+        return Expression(self.builder, out)
+
+    def to(self, dtype: torch.dtype) -> Expression:
+        """In another dtype of the program, or in `GraphBuilder.wide`; to bool by comparison with zero."""
+        return Expression(self.builder, self.builder.converted(self.id, dtype))
+
+    # ---- shape -------------------------------------------------------------------------------------------
+
+    def view(self, *shape: int) -> Expression:
+        """The same elements in another shape; all sizes are given."""
+        assert math.prod(shape) == math.prod(self.shape)
+        return self if shape == self.shape else self._reshaped(Operation.View, shape)
+
+    def expand(self, *shape: int) -> Expression:
+        """Broadcast to a shape of the same rank."""
+        assert len(shape) == len(self.shape)
+        return self if shape == self.shape else self._reshaped(Operation.Expand, shape)
+
+    def permute(self, *dims: int) -> Expression:
+        """Dimensions in another order."""
+        if list(dims) == list(range(len(dims))):
+            return self
+        out = self.builder.temporary([self.shape[dim] for dim in dims], self.dtype)
+        table = schema.PermuteT(input1Id=self.id, outputId=out, numDims=len(dims), perm=list(dims))
+        self.builder.emit(Operation.Permute, table)
+        return Expression(self.builder, out)
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> Expression:
+        """Elements start, start + step, ... before end of a dimension; none of them is negative."""
+        if (start, end, step) == (0, self.shape[dim], 1):
+            return self
+        out = self.builder.temporary(self._resized(dim, len(range(start, end, step))), self.dtype)
+        table = schema.SliceT(input1Id=self.id, outputId=out, dim=dim, start=start, end=end, step=step)
+        self.builder.emit(Operation.Slice, table)
+        return Expression(self.builder, out)
+
+    def pad(self, pads: Sequence[int], value: Number = 0) -> Expression:
+        """Padded by a number; before and after the last dimension, then the one before it, three at most."""
+        assert len(pads) in (2, 4, 6)
+        shape = list(self.shape)
+        for position, pad in enumerate(pads):
+            shape[-1 - position // 2] += pad
+        out = self.builder.temporary(shape, self.dtype)
+        table = schema.ConstantPadT(
+            input1Id=self.id, outputId=out, pad=list(pads), value=self.builder.number(value, self.dtype)
+        )
+        self.builder.emit(Operation.ConstantPadND, table)
+        return Expression(self.builder, out)
+
+    def index_select(self, dim: int, index: Expression) -> Expression:
+        """Elements of a dimension, whose place the dimensions of the index take: int32, not checked."""
+        out = self.builder.temporary((*self.shape[:dim], *index.shape, *self.shape[dim + 1 :]), self.dtype)
+        table = schema.IndexSelectT(input1Id=self.id, outputId=out, dim=dim, indexId=index.id)
+        self.builder.emit(Operation.IndexSelect, table)
+        return Expression(self.builder, out)
+
+    def pixel_shuffle(self, factor: int) -> Expression:
+        """[N, C * factor^2, H, W] as [N, C, H * factor, W * factor]."""
+        batch, channels, height, width = self.shape
+        shape = (batch, channels // factor**2, height * factor, width * factor)
+        out = self.builder.temporary(shape, self.dtype)
+        table = schema.PixelShuffleT(input1Id=self.id, outputId=out, upscaleFactor=factor)
+        self.builder.emit(Operation.PixelShuffle, table)
+        return Expression(self.builder, out)
+
+    # ---- along dimensions --------------------------------------------------------------------------------
+
+    def mean(self, dims: Sequence[int], keepdim: bool = False) -> Expression:
+        """The mean along dimensions, which are not negative; floating point only.
+
+        It is taken in float32, as ATen does: how MPSGraph adds up float16 is not documented. It reduces
+        the last four dimensions only, so that of more those that lie together become one
+        (github.com/pytorch/pytorch/issues/136134: others end the process).
+        """
+        shape = [
+            1 if dim in dims else size for dim, size in enumerate(self.shape) if keepdim or dim not in dims
+        ]
+        if len(self.shape) > _REDUCED_RANK:
+            return _mean_of_many(self, dims).view(*shape)
+        source = self.to(self.builder.wide)
+        out = self.builder.temporary(shape, source.dtype)
+        table = schema.MeanT(source.id, out, numDims=len(dims), dims=list(dims), keepDims=keepdim)
+        self.builder.emit(Operation.Mean, table)
+        return Expression(self.builder, out).to(self.dtype)
+
+    def __matmul__(self, other: Expression) -> Expression:
+        batch = _broadcast(self.shape[:-2], other.shape[:-2])
+        out = self.builder.temporary((*batch, self.shape[-2], other.shape[-1]), self.dtype)
+        self.builder.emit(Operation.MatMul, schema.BinaryT(self.id, other.id, out))
+        return Expression(self.builder, out)
+
+    # ---- private -----------------------------------------------------------------------------------------
+
+    def _binary(
+        self,
+        operation: int,
+        table: Callable[..., Any],
+        other: Expression | Number,
+        dtype: torch.dtype | None = None,
+        **fields: Any,
+    ) -> Expression:
+        if isinstance(other, Expression):
+            physical = self.builder.physical
+            assert physical(other.dtype) == physical(self.dtype), (self.dtype, other.dtype)
+            second, shape = other.id, _broadcast(self.shape, other.shape)
+        else:
+            second, shape = self.builder.scalar(other, self.dtype), self.shape
+        out = self.builder.temporary(shape, dtype or self.dtype)
+        self.builder.emit(operation, table(input1Id=self.id, input2Id=second, outputId=out, **fields))
+        return Expression(self.builder, out)
+
+    def _reshaped(self, operation: int, shape: Sequence[int]) -> Expression:
+        out = self.builder.temporary(shape, self.dtype)
+        table = schema.ViewT(input1Id=self.id, outputId=out, numDims=len(shape), shape=list(shape))
+        self.builder.emit(operation, table)
+        return Expression(self.builder, out)
+
+    def _resized(self, dim: int, size: int) -> tuple[int, ...]:
+        return (*self.shape[:dim], size, *self.shape[dim + 1 :])
+
+
+def _mean_of_many(x: Expression, dims: Sequence[int]) -> Expression:
+    """The mean along dimensions, which come last in one; the result has one more than what is kept."""
+    kept = [dim for dim in range(len(x.shape)) if dim not in dims]
+    rows = math.prod(x.shape[dim] for dim in kept)
+    return x.permute(*kept, *sorted(dims)).view(rows, math.prod(x.shape) // rows).mean([1])
+
+
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the graph of one blob: hands out value ids, collects constants, appends operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from delegatec_schemas import mps_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.mps.blob import write_blob
+from delegatec.backends.mps.building.constants import (
+    FLOAT16_MAX,
+    FLOAT32_MAX,
+    Int4Bytes,
+    is_beyond_float16,
+    kept_from_zero,
+    tensor_bytes,
+    to_float16,
+)
+from delegatec.backends.mps.building.problems import beyond_float16, name_of
+from delegatec.backends.mps.building.ranges import Ranges
+from delegatec.backends.mps.building.segment import Segment
+from delegatec.backends.mps.checks import BITS
+from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
+from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.delegation import Part
+from delegatec.delegation.mapping import DelegateMappingBuilder
+from delegatec.delegation.view import PartitionView
+from delegatec.diagnostics import Diagnostic
+
+Number = bool | int | float
+Operand = Node | Number
+
+
+class GraphBuilder:
+    """The graph of one partition in the making. Ids are handed out in order and belong to this graph only.
+
+    Lowering speaks of dtypes as the program has them. With fp16, what is float32 in the program is float16 in
+    the graph: `physical` maps between them.
+
+    Args:
+        view: the partition.
+        settings: what the user chose.
+
+    Attributes:
+        problems: DC406 for each constant that cannot be converted.
+        unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
+            rounding to float16.
+        debug_map: index of each operation -> handle of the node it stands for.
+        settings: as given.
+        constant_names: id of a constant -> the placeholder whose value it is.
+        ranges: what is known of values of the program.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        self.problems: list[Diagnostic] = []
+        self.debug_map = DelegateMappingBuilder()
+        self.unrounded: dict[Node, int] = {}
+        self.constant_names: dict[int, str] = {}
+        self.current: Node | None = None
+        self.ranges = Ranges(view.constants)
+        self.settings = settings
+        self._view = view
+        self._graph = schema.GraphT(
+            version="0",
+            mpsNodes=[],
+            mpsValues=[],
+            inputIds=[],
+            outputIds=[],
+            constantIds=[],
+            graphType=schema.GraphType.MPS_GRAPH,
+            constantSegment=schema.SegmentT(),
+        )
+        self._ids: dict[Node, int] = {}
+        self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
+        self._scalars: dict[tuple[torch.dtype, str], int] = {}
+        self._tied: dict[object, int] = {}
+        self._shared: dict[Hashable, int] = {}
+        # ids of inputs, constants and outputs: none of them can be an output once more
+        self._taken: set[int] = set()
+        self._casts: dict[tuple[int, torch.dtype], int] = {}
+        self._segment = Segment()
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    @property
+    def wide(self) -> torch.dtype:
+        """A dtype that is float32 in the graph whatever the precision: for sums, statistics and counts.
+
+        With fp16 it is float64, which no value of a program that is taken has.
+        """
+        return torch.float64 if self.settings.precision is Precision.FP16 else torch.float32
+
+    def physical(self, dtype: torch.dtype) -> torch.dtype:
+        """What a dtype of the program is in the graph."""
+        if self.halves(dtype):
+            return torch.float16
+        return torch.float32 if dtype == torch.float64 else dtype
+
+    def halves(self, dtype: torch.dtype) -> bool:
+        """Whether the graph has float16 where the program has this dtype."""
+        return dtype == torch.float32 and self.settings.precision is Precision.FP16
+
+    @property
+    def _saturates(self) -> bool:
+        return self.settings.overflow is Overflow.SATURATE
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate; all inputs come before everything else."""
+        value = node.meta["val"]
+        id = self._value(value.dtype, tuple(value.shape), value.dtype)
+        self._graph.inputIds.append(id)
+        self._taken.add(id)
+        self._ids[node] = id
+
+    def convert_inputs(self) -> None:
+        """With fp16, appends casts of the float32 inputs."""
+        for node, id in list(self._ids.items()):
+            dtype, shape = self._types[id]
+            if self.physical(dtype) != dtype:
+                self._ids[node] = self.temporary(shape, dtype)
+                self._cast(id, self._ids[node], self.physical(dtype))
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate, of the dtype that it has in the program."""
+        id = self._ids[node]
+        have, shape = self._types[id]
+        # With fp16, a conversion between float32 and float16 left the value as it was.
+        dtype = node.meta["val"].dtype
+        if self.physical(have) != dtype:
+            out = self._value(dtype, shape, dtype)
+            self._cast(id, out, dtype)
+        elif id in self._taken:
+            out = self._value(dtype, shape, dtype)
+            view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
+            self.emit(schema.Operation.View, view)
+        else:
+            out = id
+        self._graph.outputIds.append(out)
+        self._taken.add(out)
+
+    def knows(self, node: Node) -> bool:
+        """Whether a node has a value here: it, or a node of the partition that reads it, may be outside."""
+        return node in self._ids or node in self._view.constants
+
+    def of(self, node: Node) -> int:
+        """Id of the value that a node stands for; the first use of a constant adds it."""
+        if node not in self._ids:
+            tensor = self._view.constants[node]
+            storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+            if storage not in self._tied:
+                self._tied[storage] = self.constant(tensor, lambda: self.name_of(node))
+                self.constant_names[self._tied[storage]] = node.name
+            self._ids[node] = self._tied[storage]
+        return self._ids[node]
+
+    def constant_value(self, node: Node) -> torch.Tensor | None:
+        """The tensor that a node stands for, if it is a constant; not to be written to."""
+        return self._view.constants.get(node)
+
+    def result(self, node: Node, index: int | None = None) -> int:
+        """Adds the value that a node computes.
+
+        Args:
+            node: the node.
+            index: which of its values, where it has several; the `getitem` nodes of that one get the id.
+        """
+        value = node.meta["val"] if index is None else node.meta["val"][index]
+        id = self.temporary(tuple(value.shape), value.dtype)
+        if index is None:
+            self._ids[node] = id
+        else:
+            self._ids.update({user: id for user in node.users if user.args[1] == index})
+        return id
+
+    def alias(self, node: Node, id: int) -> None:
+        """Lets a node stand for a value that there is already."""
+        self._ids[node] = id
+
+    def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
+        """Adds a value that no node stands for; dtype as in the program."""
+        return self._value(self.physical(dtype), tuple(shape), dtype)
+
+    def constant(self, tensor: torch.Tensor, name: Callable[[], str]) -> int:
+        """Adds a constant.
+
+        Args:
+            tensor: its value.
+            name: gives what to call it if it cannot be converted.
+        """
+        dtype = tensor.dtype
+        data: Part
+        if not self.halves(dtype):
+            data = tensor_bytes(tensor.to(self.physical(dtype)))
+        else:
+            if tensor.numel() == 1:
+                tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
+            data, lost = to_float16(tensor, self._saturates)
+            if lost:
+                self._problem(f"{name()} has {lost}")
+        return self._stored(self._value(self.physical(dtype), tuple(tensor.shape), dtype), data)
+
+    def packed(self, node: Node) -> int:
+        """Adds a constant as int4, once for a node: int8, all in [-8, 8), an even number in each row."""
+
+        def make() -> int:
+            tensor = self._view.constants[node]
+            id = self._value(torch.int8, tuple(tensor.shape), torch.int8)
+            self._graph.mpsValues[id].datatype = schema.DataType.INT4
+            self.constant_names[id] = node.name
+            return self._stored(id, Int4Bytes(tensor))
+
+        return self.once(("int4", node), make)
+
+    def _stored(self, id: int, data: Part) -> int:
+        value = self._graph.mpsValues[id]
+        value.constantBufferSize = len(data)
+        value.segmentOffset = self._segment.add(data, BITS[value.datatype] // 8 or 1)
+        self._graph.constantIds.append(id)
+        self._taken.add(id)
+        return id
+
+    def scalar(self, number: Number, dtype: torch.dtype) -> int:
+        """A constant of shape [1]; equal ones are one. Beyond an integer dtype it wraps, as in ATen."""
+        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
+        key = (dtype, repr(tensor.item()))
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
+        return self._scalars[key]
+
+    def in_wide(self, node: Node) -> int:
+        """A floating-point operand in `wide`; of a weight every digit is kept."""
+        if node in self._ids or not self.halves(node.meta["val"].dtype):
+            return self.converted(self.of(node), self.wide)
+        return self.once(("wide", node), lambda: self._in_wide(node))
+
+    def _in_wide(self, node: Node) -> int:
+        id = self.constant(self._view.constants[node].to(self.wide), lambda: self.name_of(node))
+        self.constant_names[id] = node.name
+        return id
+
+    def once(self, key: Hashable, make: Callable[[], int]) -> int:
+        """A value that lowerings share, such as a table of positions: made when it is first asked for."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    def number(self, number: Number, dtype: torch.dtype) -> float:
+        """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
+        if not self.halves(dtype):
+            return float(number)
+        if is_beyond_float16(number):
+            if abs(number) != FLOAT32_MAX and not self._saturates:
+                self._problem(f"the number {number} is beyond float16")
+            return math.copysign(FLOAT16_MAX, number)
+        # A number that fits is left to the runtime to round, once.
+        return float(kept_from_zero(number))
+
+    def operand(self, operand: Operand, dtype: torch.dtype) -> int:
+        """Id of an operand in a dtype of the program: a number becomes a constant, a tensor is cast."""
+        if not isinstance(operand, Node):
+            return self.scalar(operand, dtype)
+        return self.converted(self.of(operand), dtype)
+
+    def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
+        """dtype, as in the program, and shape of a value."""
+        return self._types[id]
+
+    def converted(self, id: int, dtype: torch.dtype) -> int:
+        """A value in a dtype of the program: itself, or one cast for all who ask; to bool by `!= 0`."""
+        have, shape = self._types[id]
+        if self.physical(have) == self.physical(dtype):
+            return id
+        if (id, dtype) not in self._casts:
+            out = self.temporary(shape, dtype)
+            self._casts[id, dtype] = out
+            if dtype == torch.bool:
+                zero = self.scalar(0, have)
+                self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=id, input2Id=zero, outputId=out))
+            else:
+                self._cast(id, out, self.physical(dtype))
+        return self._casts[id, dtype]
+
+    # ---- operations --------------------------------------------------------------------------------------
+
+    def emit(self, operation: int, table: Any, bounds: schema.BoundsT | None = None) -> None:
+        """Appends an operation.
+
+        Args:
+            operation: its type, of `schema.Operation`.
+            table: its operands.
+            bounds: of Clamp.
+        """
+        if self.current is not None and "debug_handle" in self.current.meta:
+            self.debug_map.insert_delegate_mapping_entry(
+                nodes=self.current, identifier=len(self._graph.mpsNodes)
+            )
+        self._graph.mpsNodes.append(
+            schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
+        )
+
+    def blob(self) -> list[Part]:
+        """The blob of the graph as it is now."""
+        return write_blob(self._graph, self._segment.parts)
+
+    def _cast(self, source: int, out: int, physical: torch.dtype) -> None:
+        table = schema.CastT(input1Id=source, outputId=out, dtype=TO_FORMAT[physical])
+        self.emit(schema.Operation.Cast, table)
+
+    def _value(self, stored: torch.dtype, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        self._types.append((dtype, shape))
+        self._graph.mpsValues.append(
+            schema.ValueT(datatype=TO_FORMAT[stored], numDims=len(shape), dims=list(shape))
+        )
+        return len(self._graph.mpsValues) - 1
+
+    def name_of(self, constant: Node) -> str:
+        """What messages call a constant: the model's name for it."""
+        return name_of(self._view.program, constant)
+
+    def _problem(self, message: str) -> None:
+        self.problems.append(beyond_float16(message, self.current))

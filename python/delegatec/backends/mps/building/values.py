@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions that are not results of others: operands, constants, ranges; and those of several others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from delegatec_schemas import mps_graph as schema
+from delegatec_schemas.mps_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.constants import tensor_bytes
+from delegatec.backends.mps.building.expression import Expression
+from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+from delegatec.backends.mps.dtypes import TO_FORMAT
+
+
+def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | None = None) -> Expression:
+    """The expression of an operand: a node, cast to a dtype if one is given, or a number in that dtype."""
+    if dtype is None:
+        assert isinstance(node, Node)
+        return Expression(builder, builder.of(node))
+    return Expression(builder, builder.operand(node, dtype))
+
+
+def constant(builder: GraphBuilder, tensor: torch.Tensor, name: str) -> Expression:
+    """A constant that a lowering makes; `name` says what it is if it cannot be converted."""
+    return Expression(builder, builder.constant(tensor, lambda: name))
+
+
+def table(builder: GraphBuilder, values: torch.Tensor) -> Expression:
+    """A small constant that a lowering makes, once a graph; integers become int32, as look-ups want them."""
+    values = values if values.is_floating_point() else values.to(torch.int32)
+    key = ("table", values.dtype, values.shape, bytes(tensor_bytes(values)))
+    return Expression(
+        builder, builder.once(key, lambda: builder.constant(values, lambda: "a constant of the lowering"))
+    )
+
+
+def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> Expression:
+    """A number in a whole shape."""
+    out = builder.temporary(shape, dtype)
+    table = schema.FullT(
+        input1Id=-1,
+        outputId=out,
+        shape=list(shape),
+        fillValue=builder.number(number, dtype),
+        dtype=TO_FORMAT[builder.physical(dtype)],
+    )
+    builder.emit(Operation.Full, table)
+    return Expression(builder, out)
+
+
+def positions(builder: GraphBuilder, size: int, dim: int, rank: int) -> Expression:
+    """0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
+
+    def make() -> int:
+        shape = [size if d == dim else 1 for d in range(rank)]
+        return constant(builder, torch.arange(size, dtype=torch.int32).view(shape), "positions").id
+
+    return Expression(builder, builder.once(("positions", size, rank - dim, rank), make))
+
+
+def cat(values: Sequence[Expression], dim: int) -> Expression:
+    """Values of one dtype, one after the other along a dimension, which is not negative."""
+    first = values[0]
+    if len(values) == 1:
+        return first
+    assert all(value.dtype == first.dtype for value in values)
+    size = sum(value.shape[dim] for value in values)
+    out = first.builder.temporary((*first.shape[:dim], size, *first.shape[dim + 1 :]), first.dtype)
+    first.builder.emit(Operation.Cat, schema.CatT([value.id for value in values], out, dim))
+    return Expression(first.builder, out)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic on two tensors, or a tensor and a number.
+
+The runtime promotes float16 to float32 and stops at every other promotion, so all of it is done here, by
+casts. On bools, for which MPSGraph has no arithmetic, a sum is "or" and a product "and".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
+from torch.fx import Node
+
+from delegatec.backends.mps.building.expression import Expression
+from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
+from delegatec.backends.mps.building.values import operand
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.dtypes import FLOATS
+from delegatec.backends.mps.operators.arguments import dtype_of
+from delegatec.backends.mps.operators.elementwise.elementary import atan2, is_nan, maximum, minimum, number
+from delegatec.backends.mps.operators.family import Lower, overload, variants
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, result_dtypes
+from delegatec.edge.arguments import bind
+
+
+def operands_of(node: Node) -> tuple[Operand, Operand]:
+    """The first two arguments."""
+    first, second, *_ = bind(node).values()
+    return first, second
+
+
+def arithmetic(operation: int) -> Lower:
+    """output = self op other, in the dtype of the result."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        first, second = (b.operand(o, dtype_of(node)) for o in operands_of(node))
+        b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
+
+    return lower
+
+
+def _or_bitwise(operation: int, on_bools: int) -> Lower:
+    """An operation on numbers, and what it is on bools."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)
+
+    return lower
+
+
+def _scaled(operation: int) -> Lower:
+    """output = self op alpha * other."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        _scaled_pair(b, node, operation, *operands_of(node))
+
+    return lower
+
+
+def _reversed_sub(b: GraphBuilder, node: Node) -> None:
+    first, second = operands_of(node)
+    _scaled_pair(b, node, Operation.Sub, second, first)
+
+
+def _scaled_pair(b: GraphBuilder, node: Node, operation: int, first: Operand, second: Operand) -> None:
+    dtype, alpha = dtype_of(node), bind(node)["alpha"]
+    if dtype == torch.bool:
+        arithmetic(Operation.BitwiseOr)(b, node)
+        return
+    scaled = operand(b, second, dtype)
+    if dtype not in FLOATS and abs(alpha) > EXACT_FLOAT32:
+        # The field is a float32.
+        scaled, alpha = scaled * alpha, 1
+    table = ScaledBinaryT(
+        input1Id=b.operand(first, dtype),
+        input2Id=scaled.id,
+        outputId=b.result(node),
+        alpha=b.number(alpha, dtype),
+    )
+    b.emit(operation, table)
+
+
+def _composed(function: Callable[[Expression, Expression], Expression]) -> Lower:
+    """output = f(self, other), in the dtype of the result."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        first, second = (operand(b, o, dtype_of(node)) for o in operands_of(node))
+        function(first, second).bind(node)
+
+    return lower
+
+
+def _minimum(first: Expression, second: Expression) -> Expression:
+    return first & second if first.dtype == torch.bool else minimum(first, second)
+
+
+def _maximum(first: Expression, second: Expression) -> Expression:
+    return first | second if first.dtype == torch.bool else maximum(first, second)
+
+
+def _xlogy(x: Expression, y: Expression) -> Expression:
+    """x log(y), zero where x is, unless y is NaN."""
+    product = x * y.unary(Operation.Log)
+    is_zero = x.compare(Operation.Eq, 0.0) & is_nan(y).unary(Operation.LogicalNot)
+    return is_zero.where(number(x, 0.0), product)
+
+
+def _scaled_bools(node: Node, _: Precision) -> str | None:
+    if dtype_of(node) == torch.bool and bind(node)["alpha"] != 1:
+        return f"alpha is {bind(node)['alpha']}"
+    return None
+
+
+_SCALED: Final = (Constraint("argument", "The alpha of bools is 1.", _scaled_bools),)
+_FLOAT_RESULT: Final = result_dtypes(
+    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
+)
+_NAN: Final = "NaN stays NaN, which MPSGraph's {} would lose"
+
+ROWS: Final = (
+    *(
+        OperatorRow(overload(name), ("Add", "Mul", "BitwiseOr"), _scaled(Operation.Add), _SCALED)
+        for name in variants({"add": ""}, "Tensor", "Scalar")
+    ),
+    *(
+        OperatorRow(overload(name), ("Sub", "Mul"), _scaled(Operation.Sub), _SCALED)
+        for name in variants({"sub": ""}, "Tensor", "Scalar")
+    ),
+    OperatorRow(overload("rsub.Scalar"), ("Sub", "Mul"), _reversed_sub, _SCALED),
+    *(
+        OperatorRow(overload(name), ("Mul", "BitwiseAnd"), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
+        for name in variants({"mul": ""}, "Tensor", "Scalar")
+    ),
+    OperatorRow(
+        overload("minimum"),
+        ("Minimum", "Lt", "Isnan", "BitwiseOr", "Where", "BitwiseAnd"),
+        _composed(_minimum),
+        note=f"of floats a choice: {_NAN.format('minimum')}",
+    ),
+    OperatorRow(
+        overload("maximum"),
+        ("Gt", "Isnan", "BitwiseOr", "Where"),
+        _composed(_maximum),
+        note="a choice: the runtime lacks Max, though the format has it",
+    ),
+    OperatorRow(
+        overload("atan2"),
+        (
+            "Abs",
+            "Gt",
+            "Where",
+            "Eq",
+            "Div",
+            "Isinf",
+            "Atan",
+            "Sub",
+            "Lt",
+            "Reciprocal",
+            "BitwiseOr",
+            "BitwiseAnd",
+            "Neg",
+        ),
+        _composed(atan2),
+        (_FLOAT_RESULT,),
+        note="from the arc tangent of a ratio: the runtime lacks Atan2, though the format has it",
+    ),
+    *(
+        OperatorRow(
+            overload(name),
+            ("Log", "Mul", "Eq", "Isnan", "LogicalNot", "BitwiseAnd", "Where"),
+            _composed(_xlogy),
+            (_FLOAT_RESULT,),
+        )
+        for name in ("xlogy.Scalar_Other", "xlogy.Scalar_Self")
+    ),
+)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors out of nothing, and conversions between dtypes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from delegatec_schemas.mps_graph import ArangeT, FullT, Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.expression import Expression
+from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+from delegatec.backends.mps.building.values import full, operand
+from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.dtypes import INTEGERS, TO_FORMAT
+from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
+from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32
+from delegatec.edge.arguments import bind
+
+
+def _full(argument: str | None) -> Lower:
+    def lower(b: GraphBuilder, node: Node) -> None:
+        value = 0 if argument is None else bind(node)[argument]
+        filled(b, shape_of(node), value, dtype_of(node)).bind(node)
+
+    return lower
+
+
+def filled(b: GraphBuilder, shape: Sequence[int], value: Number, dtype: torch.dtype) -> Expression:
+    """A number in a whole shape.
+
+    Full takes it from a float32, and MPSGraph makes a bool of a number that is not 0 or 1
+    (github.com/pytorch/pytorch/pull/78319): those are made of a constant that has their bytes.
+    """
+    if dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
+        single = Expression(b, b.scalar(value, dtype))
+        return single.view(*(1,) * len(shape)).expand(*shape)
+    return full(b, shape, value, dtype)
+
+
+def _full_like(b: GraphBuilder, node: Node) -> None:
+    """FullLike takes the shape of an operand of the graph, which may be [1] for rank 0."""
+    bound, dtype = bind(node), dtype_of(node)
+    value = bound["fill_value"]
+    if dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
+        filled(b, shape_of(node), value, dtype).bind(node)
+        return
+    table = FullT(
+        input1Id=b.of(bound["self"]),
+        outputId=b.result(node),
+        fillValue=b.number(value, dtype),
+        dtype=TO_FORMAT[b.physical(dtype)],
+    )
+    b.emit(Operation.FullLike, table)
+
+
+def _arange(b: GraphBuilder, node: Node) -> None:
+    bound, dtype = bind(node), dtype_of(node)
+    start, end, step = (float(bound[name]) for name in ("start", "end", "step"))
+    table = ArangeT(
+        outputId=b.result(node), start=start, end=end, step=step, dtype=TO_FORMAT[b.physical(dtype)]
+    )
+    b.emit(Operation.Arange, table)
+
+
+def _to_copy(b: GraphBuilder, node: Node) -> None:
+    x, dtype = operand(b, bind(node)["self"]), dtype_of(node)
+    if x.dtype in INTEGERS and dtype in INTEGERS and dtype.itemsize < x.dtype.itemsize:
+        x = _wrapped(x, dtype)
+    x.to(dtype).bind(node)
+
+
+def _wrapped(x: Expression, dtype: torch.dtype) -> Expression:
+    """Integers modulo the range of a smaller dtype: what MPSGraph's cast does beyond it is not documented."""
+    sign = 1 << dtype.itemsize * 8 - 1
+    return ((x & (2 * sign - 1)) ^ sign) - sign
+
+
+def float32(number: Number) -> float:
+    """What a float32 field holds of a number."""
+    return torch.tensor(number, dtype=torch.float64).to(torch.float32).item()
+
+
+def _count(start: float, end: float, step: float) -> int:
+    """How many elements the runtime makes: a difference of float32, divided as float64."""
+    return math.ceil(float32(end - start) / step)
+
+
+def _inexact_range(node: Node, precision: Precision) -> str | None:
+    bound = bind(node)
+    last = max(abs(bound["start"]), abs(bound["end"]))
+    count = _count(*(float32(bound[name]) for name in ("start", "end", "step")))
+    if count != shape_of(node)[0]:
+        return f"it would have {count} elements, and has {shape_of(node)[0]}"
+    half = precision is Precision.FP16 and dtype_of(node) == torch.float32
+    limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
+    return f"it reaches {last}" if last > limit else None
+
+
+def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
+
+
+ROWS: Final = (
+    _row("full", "Full View Expand", _full("fill_value")),
+    _row("full_like", "FullLike View Expand", _full_like),
+    _row("scalar_tensor", "Full View Expand", _full("s")),
+    _row("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="zeros"),
+    _row(
+        "arange.start_step",
+        "Arange",
+        _arange,
+        Constraint(
+            "argument",
+            "Its numbers are at most 2^24, in float16 2^11: beyond, the runtime's steps are not exact. They "
+            "are as many as float32 makes of start, end and step.",
+            _inexact_range,
+        ),
+    ),
+    _row(
+        "_to_copy",
+        "Cast Ne BitwiseAnd BitwiseXor Sub",
+        _to_copy,
+        CONTIGUOUS,
+        note="to bool by comparison with zero",
+    ),
+)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of pictures at places that are computed.
+
+Rows of channels are looked up, in one table with a row of zeros behind it for what is outside of the picture.
+Coordinates and weights are float32 whatever the precision: float16 cannot tell pixels apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from delegatec_schemas.mps_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.expression import Expression
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.values import cat, full, operand
+from delegatec.backends.mps.dtypes import FLOATS
+from delegatec.backends.mps.operators.family import overload
+from delegatec.backends.mps.operators.lookups.places import progression
+from delegatec.backends.mps.operators.row import OperatorRow
+from delegatec.backends.mps.operators.rules import operand_dtypes
+from delegatec.edge.arguments import bind
+
+_BILINEAR, _NEAREST, _BICUBIC = range(3)
+_ZEROS, _BORDER, _REFLECTION = range(3)
+_CUBIC: Final = -0.75
+"""The free coefficient of the cubic kernel (R. Keys, 1981) that ATen has."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One dimension of a picture, as a grid addresses it.
+
+    Attributes:
+        size: of the dimension.
+        padding: what is outside: 0 zeros, 1 its border, 2 its mirror image.
+        align_corners: whether -1 and 1 are the centres of the first and last pixel, or their outer edges.
+    """
+
+    size: int
+    padding: int
+    align_corners: bool
+
+    def place(self, coordinate: Expression) -> Expression:
+        """From [-1, 1] to positions of pixels."""
+        if self.align_corners:
+            return (coordinate + 1) * ((self.size - 1) / 2)
+        return ((coordinate + 1) * self.size - 1) * 0.5
+
+    def inside(self, place: Expression) -> Expression:
+        """Places on the picture, by the padding; zeros leave them where they are."""
+        if self.padding == _REFLECTION:
+            place = self._reflected(place)
+        return place if self.padding == _ZEROS else place.clamp(0, self.size - 1)
+
+    def _reflected(self, place: Expression) -> Expression:
+        low, span = (0.0, self.size - 1.0) if self.align_corners else (-0.5, float(self.size))
+        if span == 0:
+            return place * 0
+        distance = (place - low).unary(Operation.Abs)
+        turns = (distance / span).unary(Operation.Floor)
+        rest = distance - turns * span
+        back = (turns - (turns * 0.5).unary(Operation.Floor) * 2).compare(Operation.Gt, 0.5)
+        return back.where(span - rest, rest) + low
+
+    def taps(self, coordinate: Expression, mode: int) -> list[tuple[Expression, Expression | None]]:
+        """Whole positions to look up, and what each counts; alone it counts as it is."""
+        place = self.place(coordinate)
+        if mode == _BICUBIC:
+            first = place.unary(Operation.Floor)
+            part = place - first
+            kernel = [_far(part + 1), _near(part), _near(1 - part), _far(2 - part)]
+            return [(self.inside(first + (step - 1)), weight) for step, weight in enumerate(kernel)]
+        place = self.inside(place)
+        if mode == _NEAREST:
+            return [(_to_even(place), None)]
+        first = place.unary(Operation.Floor)
+        part = place - first
+        return [(first, 1 - part), (first + 1, part)]
+
+
+def _near(x: Expression) -> Expression:
+    """The cubic kernel at a distance of up to 1."""
+    return (x * (_CUBIC + 2) - (_CUBIC + 3)) * x * x + 1
+
+
+def _far(x: Expression) -> Expression:
+    """The cubic kernel at a distance of 1 to 2."""
+    return ((x * _CUBIC - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
+
+
+def _to_even(x: Expression) -> Expression:
+    """Rounded to the nearest whole number, halves to the even one: how Round does it is not documented."""
+    low = x.unary(Operation.Floor)
+    part = x - low
+    odd = (low - (low * 0.5).unary(Operation.Floor) * 2).compare(Operation.Gt, 0.5)
+    up = part.compare(Operation.Gt, 0.5) | (part.compare(Operation.Eq, 0.5) & odd)
+    return low + up.to(x.dtype)
+
+
+def _grid_sample(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x, grid = operand(b, bound["input"]), operand(b, bound["grid"]).to(b.wide)
+    batch, channels, height, width = x.shape
+    rows = x.permute(0, 2, 3, 1).view(batch * height * width, channels)
+    table = cat([rows, full(b, [1, channels], 0, x.dtype)], 0)
+    axes = [_Axis(size, bound["padding_mode"], bound["align_corners"]) for size in (width, height)]
+    across, down = (
+        axis.taps(grid.slice(3, dim, dim + 1).view(*grid.shape[:3]), bound["interpolation_mode"])
+        for dim, axis in enumerate(axes)
+    )
+    start = progression(b, batch, 2, step=height * width)
+    total: Expression | None = None
+    for row, vertical in down:
+        for column, horizontal in across:
+            place = _whole(row, height) * width + _whole(column, width) + start
+            on = _is_on(row, height) & _is_on(column, width)
+            outside = full(b, [1], batch * height * width, torch.int32)
+            picked = table.index_select(0, on.where(place, outside))
+            if vertical is not None and horizontal is not None:
+                picked = picked * (vertical * horizontal).to(x.dtype).view(*place.shape, 1)
+            total = picked if total is None else total + picked
+    assert total is not None
+    total.permute(0, 3, 1, 2).bind(node)
+
+
+def _whole(place: Expression, size: int) -> Expression:
+    return place.clamp(0, size - 1).to(torch.int32)
+
+
+def _is_on(place: Expression, size: int) -> Expression:
+    return place.compare(Operation.Ge, 0) & place.compare(Operation.Le, size - 1)
+
+
+_OPERATIONS: Final = (
+    "Permute View Cat Full Slice Add Sub Mul Div Floor Abs Clamp Gt Ge Le Eq Cast BitwiseAnd BitwiseOr Where "
+    "IndexSelect"
+)
+
+ROWS: Final = (
+    OperatorRow(
+        overload("grid_sampler_2d"),
+        tuple(_OPERATIONS.split()),
+        _grid_sample,
+        (operand_dtypes(FLOATS, "coordinates are no whole numbers."),),
+        note="rows of channels, looked up and weighted",
+    ),
+)

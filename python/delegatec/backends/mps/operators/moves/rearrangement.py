@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Movements that take several operations of the format."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from delegatec_schemas.mps_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.values import cat, full, operand, positions
+from delegatec.backends.mps.operators.arguments import positive, shape_of
+from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import HAS_AXIS
+from delegatec.edge.arguments import bind
+
+
+def _diagonal(b: GraphBuilder, node: Node) -> None:
+    """In row-major order, each element of a diagonal is one row and one column behind the one before it."""
+    bound = bind(node)
+    x, offset = operand(b, bound["self"]), bound["offset"]
+    rank = len(x.shape)
+    two = [positive(bound[name], rank) for name in ("dim1", "dim2")]
+    moved = x.permute(*(dim for dim in range(rank) if dim not in two), *two)
+    *outer, rows, columns = moved.shape
+    start = offset if offset >= 0 else -offset * columns
+    end = start + (shape_of(node)[-1] - 1) * (columns + 1) + 1
+    moved.view(*outer, rows * columns).slice(len(outer), start, end, columns + 1).bind(node)
+
+
+def _lower_triangle(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x = operand(b, bound["self"])
+    rows, columns = (positions(b, size, dim, 2) for dim, size in enumerate(x.shape[-2:]))
+    kept = (rows + bound["diagonal"] if bound["diagonal"] else rows).compare(Operation.Ge, columns)
+    kept.where(x, full(b, [1], 0, x.dtype)).bind(node)
+
+
+def _roll(b: GraphBuilder, node: Node) -> None:
+    """Without dimensions, in row-major order."""
+    bound = bind(node)
+    x = operand(b, bound["self"])
+    shape = x.shape
+    turned = x if bound["dims"] else x.view(math.prod(shape))
+    for dim, shift in zip(bound["dims"] or [0], bound["shifts"], strict=True):
+        dim, size = positive(dim, len(turned.shape)), turned.shape[dim]
+        cut = -shift % size
+        if cut:
+            turned = cat([turned.slice(dim, cut, size), turned.slice(dim, 0, cut)], dim)
+    turned.view(*shape).bind(node)
+
+
+def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    x, factor = operand(b, bound["self"]), bound["upscale_factor"]
+    *outer, channels, height, width = x.shape
+    planes = x.view(math.prod(outer), channels, height, width)
+    planes.pixel_shuffle(factor).view(*shape_of(node)).bind(node)
+
+
+def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
+
+
+ROWS: Final = (
+    _row("diagonal", "Permute View Slice", _diagonal, note="a Slice of rows and columns as one dimension"),
+    _row("diagonal_copy", "Permute View Slice", _diagonal),
+    _row("tril", "Add Ge Where Full", _lower_triangle),
+    _row("roll", "View Slice Cat", _roll, HAS_AXIS),
+    _row("pixel_shuffle", "PixelShuffle View", _pixel_shuffle),
+)

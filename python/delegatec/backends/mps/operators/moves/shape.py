@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move elements, or only say what shape they have.
+
+The runtime gives a value of rank 0 the shape [1], so those that would count its dimensions become a View.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from delegatec_schemas.mps_graph import (
+    CatT,
+    Operation,
+    PermuteT,
+    SelectT,
+    SliceT,
+    SplitWithSizesT,
+    SqueezeT,
+    UnsqueezeT,
+    ViewT,
+)
+from torch.fx import Node
+
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
+from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.moves.slices import slice_bounds
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.rules import CONTIGUOUS, HAS_AXIS, read_results
+from delegatec.edge.arguments import bind
+
+
+def _reshape(b: GraphBuilder, operation: int, source: int, shape: Sequence[int], out: int) -> None:
+    table = ViewT(input1Id=source, outputId=out, numDims=len(shape), shape=list(shape))
+    b.emit(operation, table)
+
+
+def _alias(b: GraphBuilder, node: Node) -> None:
+    b.alias(node, b.of(node.all_input_nodes[0]))
+
+
+def _view(b: GraphBuilder, node: Node) -> None:
+    _reshape(b, Operation.View, b.of(bind(node)["self"]), shape_of(node), b.result(node))
+
+
+def _expand(b: GraphBuilder, node: Node) -> None:
+    source = bind(node)["self"]
+    operand, shape = b.of(source), shape_of(source)
+    if len(shape) < len(shape_of(node)):  # The runtime reads as many sizes as the operand has dimensions.
+        shape = (1,) * (len(shape_of(node)) - len(shape)) + shape
+        viewed = b.temporary(shape, dtype_of(node))
+        _reshape(b, Operation.View, operand, shape, viewed)
+        operand = viewed
+    _reshape(b, Operation.Expand, operand, shape_of(node), b.result(node))
+
+
+def _repeat(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source, repeats = bound["self"], bound["repeats"]
+    shape = (1,) * (len(repeats) - len(shape_of(source))) + shape_of(source)
+    apart = tuple(size for dim in shape for size in (1, dim))
+    wide = tuple(size for pair in zip(repeats, shape, strict=True) for size in pair)
+    viewed, expanded = (b.temporary(s, dtype_of(node)) for s in (apart, wide))
+    _reshape(b, Operation.View, b.of(source), apart, viewed)
+    _reshape(b, Operation.Expand, viewed, wide, expanded)
+    _reshape(b, Operation.View, expanded, shape_of(node), b.result(node))
+
+
+def _permute(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    perm = [positive(dim, len(bound["dims"])) for dim in bound["dims"]]
+    if not perm:
+        _alias(b, node)
+        return
+    table = PermuteT(input1Id=b.of(bound["self"]), outputId=b.result(node), numDims=len(perm), perm=perm)
+    b.emit(Operation.Permute, table)
+
+
+def _transpose(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    perm = list(range(len(shape_of(node))))
+    first, second = (positive(bound[name], len(perm)) for name in ("dim0", "dim1"))
+    perm[first], perm[second] = perm[second], perm[first]
+    table = PermuteT(input1Id=b.of(bound["self"]), outputId=b.result(node), numDims=len(perm), perm=perm)
+    b.emit(Operation.Permute, table)
+
+
+def _squeeze(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    shape = shape_of(source)
+    given = bound.get("dim", range(len(shape)))
+    wanted = {positive(dim, len(shape)) for dim in ([given] if isinstance(given, int) else given)}
+    dims = [dim for dim, size in enumerate(shape) if size == 1 and dim in wanted]
+    if not dims:  # The runtime reads no dimensions as the first.
+        _alias(b, node)
+        return
+    b.emit(Operation.Squeeze, SqueezeT(input1Id=b.of(source), outputId=b.result(node), dims=dims))
+
+
+def _unsqueeze(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    if not shape_of(bound["self"]):
+        _view(b, node)
+        return
+    dim = positive(bound["dim"], len(shape_of(node)))
+    b.emit(Operation.Unsqueeze, UnsqueezeT(input1Id=b.of(bound["self"]), outputId=b.result(node), dim=dim))
+
+
+def _select(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    dim = positive(bound["dim"], len(shape_of(source)))
+    index = positive(bound["index"], shape_of(source)[dim])
+    table = SelectT(input1Id=b.of(source), outputId=b.result(node), dim=dim, index=index)
+    b.emit(Operation.Select, table)
+
+
+def _slice(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    dim = positive(bound["dim"], len(shape_of(source)))
+    start, end, step = slice_bounds(bound, shape_of(source)[dim])
+    table = SliceT(input1Id=b.of(source), outputId=b.result(node), dim=dim, start=start, end=end, step=step)
+    b.emit(Operation.Slice, table)
+
+
+def _cat(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    ids = [b.operand(tensor, dtype_of(node)) for tensor in bound["tensors"]]
+    dim = positive(bound["dim"], len(shape_of(node)))
+    b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
+
+
+def _unbind(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    dim = positive(bound["dim"], len(shape_of(source)))
+    for index in read_results(node):
+        table = SelectT(input1Id=b.of(source), outputId=b.result(node, index), dim=dim, index=index)
+        b.emit(Operation.Select, table)
+
+
+def _stack(b: GraphBuilder, node: Node) -> None:
+    bound, dtype, whole = bind(node), dtype_of(node), shape_of(node)
+    dim = positive(bound["dim"], len(whole))
+    shape = (*whole[:dim], 1, *whole[dim + 1 :])
+    ids = []
+    for tensor in bound["tensors"]:
+        ids.append(b.temporary(shape, dtype))
+        _reshape(b, Operation.View, b.operand(tensor, dtype), shape, ids[-1])
+    b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
+
+
+def _split(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = bound["self"]
+    dim = positive(bound["dim"], len(shape_of(source)))
+    outputs = node.meta["val"]
+    table = SplitWithSizesT(
+        input1Id=b.of(source),
+        outputIds=[b.result(node, index) for index in range(len(outputs))],
+        splitSizes=[value.shape[dim] for value in outputs],
+        dim=dim,
+    )
+    b.emit(Operation.SplitWithSizes, table)
+
+
+def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
+
+
+ROWS: Final = (
+    _row("alias", "", _alias, note="no operation: another name of its operand"),
+    _row("clone", "", _alias, CONTIGUOUS, note="no operation: another name of its operand"),
+    _row("detach", "", _alias, note="no operation: another name of its operand"),
+    _row("view", "View", _view),
+    _row("reshape", "View", _view),
+    _row("expand", "Expand View", _expand, note="a View first if the rank grows"),
+    _row("repeat", "View Expand", _repeat),
+    _row("permute", "Permute", _permute),
+    _row("transpose.int", "Permute", _transpose, HAS_AXIS),
+    _row("squeeze", "Squeeze", _squeeze),
+    _row("squeeze.dim", "Squeeze", _squeeze),
+    _row("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
+    _row("unsqueeze", "Unsqueeze View", _unsqueeze),
+    _row("select.int", "Select", _select),
+    _row("slice.Tensor", "Slice", _slice),
+    _row("cat", "Cat", _cat),
+    _row("stack", "View Cat", _stack),
+    _row("unbind.int", "Select", _unbind),
+    _row("split.Tensor", "SplitWithSizes", _split),
+    _row("split_with_sizes", "SplitWithSizes", _split),
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of eight and four bits."""

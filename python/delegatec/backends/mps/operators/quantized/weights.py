@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that are quantised by channel, or by groups of columns.
+
+All other quantisation reaches the delegate as arithmetic (`edge/decompositions/quantized.py`): int8 constants
+that are converted, shifted and scaled in the graph, and activations that are scaled, rounded and clamped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Registers torch.ops.quantized_decomposed.
+import torch
+import torch.ao.quantization.fx._decomposed
+from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT, Operation
+from torch.fx import Node
+
+from delegatec.backends.mps.building.constants import FLOAT16_MAX
+from delegatec.backends.mps.building.expression import Expression
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.values import constant, operand
+from delegatec.backends.mps.compile_spec import Int4, Precision
+from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, short_name
+from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.edge.arguments import bind
+
+# The peer packs no other sizes, so that no runtime has been seen with them.
+_ROWS: Final = 8
+_COLUMNS: Final = 32
+# The smallest number with all digits of float16.
+_LEAST_NORMAL: Final = 2.0**-14
+
+
+def _dequantize(b: GraphBuilder, node: Node) -> None:
+    scales = _scales_of_packed(b, node) if b.settings.int4 is Int4.PACKED else None
+    result = _of_bytes(b, node) if scales is None else _of_halves(b, node, scales)
+    result.bind(node)
+
+
+def _groups(node: Node) -> tuple[int, int, int]:
+    """Rows, groups in a row, columns of a group."""
+    bound = bind(node)
+    rows, columns = shape_of(bound["input"])
+    group = bound["group_size"]
+    if group > columns and shape_of(bound["scales"])[-1] == 1:
+        group = columns
+    return rows, columns // group, group
+
+
+def _of_bytes(b: GraphBuilder, node: Node) -> Expression:
+    rows, groups, columns = _groups(node)
+    scaled = _scaled(b, node, (rows, groups, columns), (rows, groups, 1))
+    return scaled.view(rows, groups * columns)
+
+
+def _dequantize_per_channel(b: GraphBuilder, node: Node) -> None:
+    shape = shape_of(node)
+    axis = positive(bind(node)["axis"], len(shape))
+    along = tuple(size if dim == axis else 1 for dim, size in enumerate(shape))
+    _scaled(b, node, shape, along).bind(node)
+
+
+def _scaled(b: GraphBuilder, node: Node, shape: tuple[int, ...], along: tuple[int, ...]) -> Expression:
+    """(weight - zero point) * scale.
+
+    Args:
+        b: the graph.
+        node: says which.
+        shape: of the weight, for this.
+        along: shape of the others, which broadcasts to that of the weight.
+    """
+    bound = bind(node)
+    dtype = dtype_of(bound["scales"])
+    value = b.constant_value(bound["scales"])
+    # The product of a weight and a small scale can have all digits again.
+    small = value is not None and b.halves(dtype) and not _has_all_digits(value)
+    dtype = b.wide if small else dtype
+    levels = operand(b, bound["input"], dtype).view(*shape)
+    if bound["zero_points"] is not None and not _is_zero(b, bound["zero_points"]):
+        levels = levels - operand(b, bound["zero_points"], dtype).view(*along)
+    if small and value is not None:
+        scales = constant(b, value.to(dtype), b.name_of(bound["scales"]))
+    else:
+        scales = operand(b, bound["scales"])
+    return (levels * scales.view(*along)).to(dtype_of(node))
+
+
+def _of_halves(b: GraphBuilder, node: Node, scales: torch.Tensor) -> Expression:
+    """The runtime's own operation, on weights with two numbers in a byte."""
+    bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
+    scales_name = b.name_of(bound["scales"])
+    out = b.temporary(shape, dtype if b.halves(dtype) else torch.float16)
+    table = DequantizePerChannelGroupT(
+        input1Id=b.packed(bound["input"]),
+        outputId=out,
+        scalesId=constant(b, scales, scales_name).id,
+        zeroPointsId=-1,
+        quantMin=bound["quant_min"],
+        quantMax=bound["quant_max"],
+        dtype=DataType.INT8,
+        groupSize=_groups(node)[2],
+        outputDtype=DataType.FLOAT16,
+    )
+    b.emit(Operation.DequantizePerChannelGroup, table)
+    return Expression(b, out).to(dtype)
+
+
+def _scales_of_packed(b: GraphBuilder, node: Node) -> torch.Tensor | None:
+    """float16 scales of a weight that the runtime's operation gives right; None if it does not."""
+    bound = bind(node)
+    weight, scales = (b.constant_value(bound[name]) for name in ("input", "scales"))
+    rows, groups, columns = _groups(node)
+    if weight is None or scales is None or weight.dtype != torch.int8:
+        return None
+    if rows % _ROWS or columns % _COLUMNS:
+        return None
+    if bound["zero_points"] is not None and not _is_zero(b, bound["zero_points"]):
+        return None
+    least, most = (value.item() for value in weight.aminmax())
+    if least < -8 or most > 7 or not _has_all_digits(scales):
+        return None
+    if not scales.detach().abs().max().item() * max(-least, most, 1) <= FLOAT16_MAX:
+        return None
+    return scales.detach().reshape(rows, groups).to(torch.float16)
+
+
+def _has_all_digits(scales: torch.Tensor) -> bool:
+    """Whether no number but zero is so small that float16 has fewer digits of it."""
+    size = scales.detach().abs()
+    return bool(((size == 0) | (size >= _LEAST_NORMAL)).all())
+
+
+def _is_zero(b: GraphBuilder, node: Node) -> bool:
+    value = b.constant_value(node)
+    return value is not None and not bool(value.any())
+
+
+def _dtypes(node: Node, _: Precision) -> str | None:
+    bound = bind(node)
+    for name, kinds in (("input", INTEGERS), ("scales", FLOATS)):
+        if dtype_of(bound[name]) not in kinds:
+            return f"{name} of dtype {short_name(dtype_of(bound[name]))}"
+    return None
+
+
+_RULES: Final = (
+    Constraint(
+        "dtype",
+        "The weight is int8, int16, int32 or int64, and the scales float32 or float16.",
+        _dtypes,
+        "quantise to int8",
+    ),
+)
+
+ROWS: Final = (
+    OperatorRow(
+        torch.ops.quantized_decomposed.dequantize_per_channel.default,
+        ("Cast", "View", "Sub", "Mul"),
+        _dequantize_per_channel,
+        _RULES,
+        note="in float32 where float16 has fewer digits of a scale",
+        whole=True,
+    ),
+    OperatorRow(
+        torch.ops.quantized_decomposed.dequantize_per_channel_group.default,
+        ("Cast", "View", "Sub", "Mul", "DequantizePerChannelGroup"),
+        _dequantize,
+        _RULES,
+        note="int8 in the blob, of every range and with any zero points, as above; with the option "
+        "int4=packed, DequantizePerChannelGroup of constant weights in [-8, 7] without zero points, of rows "
+        "in eights and groups in thirty-twos, with scales that float16 holds: that needs macOS 15 or iOS 18",
+        whole=True,
+    ),
+)
