@@ -52,7 +52,8 @@ def _is_lossless(source: Node, through: torch.dtype) -> bool:
     if not kind.is_floating_point or through.is_complex or through == torch.bool:
         return False
     if through.is_floating_point:
-        return torch.promote_types(kind, through) == through
+        narrow, wide = torch.finfo(kind), torch.finfo(through)
+        return wide.max >= narrow.max and wide.tiny <= narrow.tiny and wide.eps <= narrow.eps
     low, high = _bounds(source)
     limits = torch.iinfo(through)
     return limits.min <= low and high <= min(limits.max, _EXACT) and _is_whole(source)

@@ -39,6 +39,7 @@ def test_there_and_back_is_nothing(function: Callable[[Tensor], Tensor]) -> None
     "function",
     [
         lambda x: x.half().float(),
+        lambda x: x.to(torch.float8_e4m3fn).float(),
         lambda x: x.clamp(-9, 9).to(torch.int8).float(),
         lambda x: (torch.round(x).clamp(-9.5, 9)).to(torch.int8).float(),
         lambda x: torch.round(x).clamp(max=9.0).to(torch.int64).float(),

@@ -90,7 +90,7 @@ def test_constants_are_aligned() -> None:
     def model(self: Any, x: torch.Tensor) -> Any:
         return x + self.a, x * self.b, x - self.c
 
-    values = {"a": [3] * 3, "b": 1, "c": 20}
+    values = {"a": [3] * 3, "b": 2, "c": 20}
     buffers = {name: torch.tensor(value, dtype=torch.int8) for name, value in values.items()}
     data = _compile(Function(model, **buffers), X.to(torch.int8))
     _, base, _ = _header(data)
@@ -99,7 +99,7 @@ def test_constants_are_aligned() -> None:
     offsets = program.constantSegment.offsets[1:]
     assert all(offset % 16 == 0 for offset in offsets) and len(set(offsets)) == 3
     stored = sorted(data[base + offset : base + offset + 1] for offset in offsets)
-    assert stored == [b"\x01", b"\x03", b"\x14"]
+    assert stored == [b"\x02", b"\x03", b"\x14"]
 
 
 def _with_delegates(*blobs: tuple[bytes, ...]) -> EmittedProgram:
