@@ -66,10 +66,12 @@ def sum_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Express
     """The sum, in the dtype of the operand: of integers exact, and modulo their range as ATen's.
 
     That of numbers is the mean times their count, in float32. Where the sum of float16 is beyond its range,
-    it is infinite, as in ATen, and not before.
+    it is infinite, as in ATen, and not before. That of bools is whether one is true.
     """
     if not x.shape:
         return x
+    if x.dtype == torch.bool:
+        return any_of(x, dims, keepdim)
     if not x.dtype.is_floating_point:
         return folded(x, dims, lambda a, b: a + b, keepdim)
     count = math.prod(x.shape[dim] for dim in dims)
@@ -77,7 +79,9 @@ def sum_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Express
 
 
 def prod_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Expression:
-    """The product, in the dtype of the operand; of float16 taken in float32."""
+    """The product, in the dtype of the operand; of float16 in float32, of bools whether all are true."""
+    if x.dtype == torch.bool:
+        return all_of(x, dims, keepdim)
     wide = x.to(x.builder.wide) if x.dtype.is_floating_point else x
     return folded(wide, dims, lambda a, b: a * b, keepdim).to(x.dtype)
 

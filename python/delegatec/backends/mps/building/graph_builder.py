@@ -225,11 +225,16 @@ class GraphBuilder:
         return id
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
-        """A constant of shape [1]; equal ones are one. Beyond an integer dtype it wraps, as in ATen."""
+        """A constant; equal ones are one. Beyond an integer dtype it wraps, as in ATen.
+
+        It is [1] in the graph, where the runtime makes that of rank 0; an operation on it and another
+        value has the shape of the other.
+        """
         tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
         key = (dtype, repr(tensor.item()))
         if key not in self._scalars:
-            self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
+            id = self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
+            self._types[id] = (dtype, ())
         return self._scalars[key]
 
     def in_wide(self, node: Node) -> int:

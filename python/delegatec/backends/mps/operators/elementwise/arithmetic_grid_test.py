@@ -119,6 +119,17 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "addcmul": (lambda a, b: torch.addcmul(a, a, b, value=0.4), (X, Y), ""),
     "addcdiv": (lambda a, b: torch.addcdiv(a, a, b, value=0.4), (X, Y.abs() + 0.1), ""),
     "logaddexp": (torch.logaddexp, (X, Y), ""),
+    **{
+        f"{function.__name__} of rank 0": (function, (torch.tensor(7.5), torch.tensor(-2.0)), "")
+        for function in (
+            torch.floor_divide,
+            torch.fmod,
+            torch.remainder,
+            torch.atan2,
+            torch.hypot,
+            torch.fmax,
+        )
+    },
 }
 
 

@@ -94,11 +94,14 @@ def _norm(difference: Expression, p: float) -> Expression:
 
 
 def _cdist(b: GraphBuilder, node: Node) -> None:
+    """Each row beside each; the dimensions before them broadcast."""
     bound, dtype = bind(node), dtype_of(node)
     first, second = (operand(b, bound[name]).to(b.wide) for name in ("x1", "x2"))
-    *_, rows, width = first.shape
-    batch, others = math.prod(first.shape[:-2]), second.shape[-2]
-    difference = first.view(batch, rows, 1, width) - second.view(batch, 1, others, width)
+    *batch, rows, width = first.shape
+    *other_batch, others, _ = second.shape
+    if batch == other_batch:
+        batch = other_batch = [math.prod(batch)]
+    difference = first.view(*batch, rows, 1, width) - second.view(*other_batch, 1, others, width)
     _norm(difference, bound["p"]).view(*shape_of(node)).to(dtype).bind(node)
 
 

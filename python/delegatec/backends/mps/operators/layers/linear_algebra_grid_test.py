@@ -69,6 +69,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
         f"cdist, p = {p}": (lambda a, b, p=p: torch.cdist(a, b, p), (STACK, floats(2, 5, 4)), "")
         for p in (0.0, 1.0, 2.0, 2.5, math.inf)
     },
+    "cdist of batches that broadcast": (torch.cdist, (floats(2, 1, 3, 4), floats(3, 5, 4, seed=1)), ""),
     "cdist of many rows": (torch.cdist, (floats(30, 4), floats(31, 4, seed=1)), ""),
     "pdist": (torch.pdist, (floats(5, 4),), ""),
     "cosine_similarity": (F.cosine_similarity, (A, floats(3, 4, seed=1)), ""),

@@ -192,7 +192,8 @@ def _masked_scatter(b: GraphBuilder, node: Node) -> None:
     def replaced(x: Expression, update: Expression) -> Expression:
         table = update.view(math.prod(update.shape) // width, width)
         taken = table.index_select(0, number.clamp(0))
-        return mask.view(math.prod(rows), 1).where(taken, x.view(math.prod(rows), width)).view(*shape)
+        kept_rows = broadcast(x, shape).view(math.prod(rows), width)
+        return mask.view(math.prod(rows), 1).where(taken, kept_rows).view(*shape)
 
     moved(b, [data, source], [operand(b, data), operand(b, source)], replaced).bind(node)
 

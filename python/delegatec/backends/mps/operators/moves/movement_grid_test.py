@@ -19,6 +19,7 @@ MOVES: dict[str, tuple[Callable[..., Any], str]] = {
     "expand": (lambda x: x[:, :1].expand(2, 5, 4), "Slice Expand"),
     "expand to a higher rank": (lambda x: x.expand(3, 2, 3, 4), "View Expand"),
     "repeat": (lambda x: x.repeat(2, 1, 3, 1), ""),
+    "repeat of rank 0": (lambda x: (x.mean().repeat(()), x.mean().repeat(2)), ""),
     "permute": (lambda x: x.permute(2, 0, 1), "Permute"),
     "transpose": (lambda x: x.transpose(0, -1), "Permute"),
     "squeeze": (lambda x: x[:1].squeeze(0), ""),

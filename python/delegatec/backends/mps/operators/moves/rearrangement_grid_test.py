@@ -14,6 +14,7 @@ from delegatec.backends.mps.operators.grid import (
     IMAGE,
     PRECISIONS,
     X,
+    Y,
     check_specified,
     floats,
     ints,
@@ -124,3 +125,8 @@ def test_masked_scatter(rows: bool, dtype: torch.dtype, precision: str) -> None:
         return x.masked_scatter(place, source)
 
     check_specified(run_case(function, (x, source, mask), "", precision), (x, source, mask))
+
+
+def test_masked_scatter_broadcasts_to_its_mask() -> None:
+    args = (floats(3), floats(2, 3) > 0, Y)
+    check_specified(run_case(torch.masked_scatter, args), args)

@@ -58,6 +58,9 @@ def _expand(b: GraphBuilder, node: Node) -> None:
 def _repeat(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source, repeats = bound["self"], bound["repeats"]
+    if not repeats:
+        _alias(b, node)
+        return
     shape = (1,) * (len(repeats) - len(shape_of(source))) + shape_of(source)
     apart = tuple(size for dim in shape for size in (1, dim))
     wide = tuple(size for pair in zip(repeats, shape, strict=True) for size in pair)

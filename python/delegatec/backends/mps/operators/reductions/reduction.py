@@ -124,13 +124,13 @@ ROWS: Final = (
     ),
     *_row(
         "sum sum.dim_IntList",
-        "Permute View Cast Mul Mean Slice Add",
+        "Permute View Cast Mul Mean Slice Add Gt",
         _sum,
         note="the mean times the number of elements, in float32; of integers, halves are added",
     ),
     *_row(
         "prod prod.dim_int",
-        "View Cast Slice Mul",
+        "Permute View Cast Slice Mul LogicalNot Mean Gt",
         reduction(prod_of),
         note="halves are multiplied, ever shorter ones; floating point in float32",
     ),

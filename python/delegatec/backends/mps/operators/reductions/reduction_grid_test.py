@@ -45,6 +45,10 @@ CASES: dict[str, Case] = {
     "mean of ints": (lambda x: x.mean(1, dtype=torch.float32), (WHOLE * 16001,)),
     "prod": (lambda x: (x.prod(), x.prod(1), x.prod(-1, keepdim=True)), (floats(3, 5, 2) * 2,)),
     "prod of ints": (lambda x: (x.prod(1), x.prod(2, keepdim=True)), (WHOLE,)),
+    "sum and product in bool": (
+        lambda x: (x.sum(1, dtype=torch.bool), x.prod(1, dtype=torch.bool), x.prod(dtype=torch.bool)),
+        (WHOLE,),
+    ),
     "amax": (lambda x: (x.amax(1), x.amax((0, 1)), x.amax((0, 2), True), x.amax(), x.max()), (ROOM,)),
     "amin": (lambda x: (x.amin(-1), x.amin((1, 2)), x.amin((0, 2), True), x.amin(), x.min()), (ROOM,)),
     "amax of NaN and infinities": (lambda x: (x.amax(1), x.amax(0), x.max()), (SPECIAL,)),
