@@ -75,7 +75,11 @@ _SITES = {
             "executorch/include",
             "executorch/share",
         ],
-        keep = [],
+        keep = [
+            # The peer's own tests of its MPS delegate, and models that they lower.
+            "executorch/backends/apple/mps/test",
+            "executorch/exir/tests",
+        ],
         exports = [],
     ),
     "test": struct(

@@ -73,7 +73,7 @@ wheels = repository_rule(
             doc = "Files below site-packages that get labels of their own.",
         ),
         "keep": attr.string_list(
-            doc = "Files below site-packages that stay although a pattern of `drop` matches.",
+            doc = "Files and folders below site-packages that stay although a pattern of `drop` matches.",
         ),
         "lock": attr.label(
             mandatory = True,
