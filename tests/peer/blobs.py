@@ -17,9 +17,9 @@ import torch
 from delegatec_schemas.mps_graph import DataType
 
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.checks import value_ids
+from delegatec.backends.mps.operands import OPERATION_NAMES, value_ids
 from delegatec.backends.mps.reference.constants import constant_tensor, unpack_int4
-from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS
+from delegatec.backends.mps.reference.executor import SEMANTICS
 from delegatec.backends.mps.reference.run import Run
 from tests.peer.lowering import PeerProgram, peer_edge
 

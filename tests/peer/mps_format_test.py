@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from delegatec.backends.mps.blob import Blob, read_blob, write_blob
-from delegatec.backends.mps.graph import NAMES, blob_graph
+from delegatec.backends.mps.graph import blob_graph
+from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.delegation import format_blob_graph
 from delegatec.delegation.parts import join
 
@@ -90,7 +91,8 @@ def test_every_field_of_every_operation(everything: tuple[list[Any], Blob]) -> N
     operations, blob = everything
     assert len(blob.graph.mpsNodes) == len(operations) > 80
     for written, node in zip(operations, blob.graph.mpsNodes, strict=True):
-        assert type(written).__name__.removeprefix("MPS").lower() == NAMES[node.mpsnodeUnionType].lower()
+        name = OPERATION_NAMES[node.mpsnodeUnionType]
+        assert type(written).__name__.removeprefix("MPS").lower() == name.lower()
         fields = {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in vars(node.mpsnodeUnion).items()
@@ -112,7 +114,7 @@ def test_the_text_names_every_operation(everything: tuple[list[Any], Blob]) -> N
     _, blob = everything
     text = format_blob_graph(blob_graph(blob))
     assert "note: constants lie in the FlatBuffer" in text
-    for name in {NAMES[node.mpsnodeUnionType] for node in blob.graph.mpsNodes}:
+    for name in {OPERATION_NAMES[node.mpsnodeUnionType] for node in blob.graph.mpsNodes}:
         assert f"= {name}(" in text
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from delegatec_schemas import mps_graph as schema
 
+from delegatec.backends.mps.operands import value_ids
+
 # Bits of one element; what is not here is no type of the format.
 BITS: Final[dict[int, int]] = {
     **dict.fromkeys((schema.DataType.INT4, schema.DataType.UINT4), 4),
@@ -32,17 +34,6 @@ _LISTS: Final = ("inputIds", "outputIds", "constantIds")
 def storage_size(datatype: int, dims: list[int]) -> int:
     """Bytes of a tensor of a type of the format; two values of four bits share a byte."""
     return (math.prod(dims) * BITS[datatype] + 7) // 8
-
-
-def value_ids(operation: object) -> list[int]:
-    """All value ids in an unpacked operation, operands and results, in the order of its fields."""
-    ids: list[int] = []
-    for name, field in vars(operation).items():
-        if name in ("inputIds", "outputIds", "indicesId"):
-            ids += [int(item) for item in (() if field is None else field)]
-        elif name.endswith("Id"):
-            ids.append(int(field))
-    return ids
 
 
 def unpack_vectors(graph: schema.GraphT, budget: int) -> None:

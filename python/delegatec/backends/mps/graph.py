@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from delegatec_schemas.mps_graph import DataType, GraphType, NodeT, Operation, ValueT
+from delegatec_schemas.mps_graph import DataType, GraphType, NodeT, ValueT
 
 from delegatec.backends.mps.blob import Blob
-from delegatec.backends.mps.checks import BITS, inline_bytes, value_ids
+from delegatec.backends.mps.checks import BITS, inline_bytes
+from delegatec.backends.mps.operands import NO_OPERANDS, OPERATION_NAMES, RESULTS, ids_of, result_ids
 from delegatec.delegation.blob_graph import BlobGraph, BlobNode, BlobValue, Family
 
-NAMES: Final[dict[int, str]] = {
-    value: name for name, value in vars(Operation).items() if not name.startswith("_") and value
-}
 _DTYPES: Final[dict[int, str]] = {
     value: name.lower().replace("float", "f").replace("uint", "u").replace("int", "i")
     for name, value in vars(DataType).items()
@@ -45,9 +43,6 @@ FAMILIES: Final[dict[Family, tuple[str, ...]]] = {
 }
 _FAMILY: Final = {name: family for family, names in FAMILIES.items() for name in names}
 
-_RESULTS: Final = ("outputId", "outputIds", "output1Id", "output2Id", "output3Id")
-# Fields that the runtime does not read as operands of these.
-_NO_OPERANDS: Final = {"Relu": ("input2Id",), "Full": ("input1Id",)}
 _ROLES: Final[dict[str, dict[str, str]]] = {
     "Conv2D": {"input2Id": "weight", "input3Id": "bias"},
     "DepthwiseConv2D": {"input2Id": "weight", "input3Id": "bias"},
@@ -116,7 +111,8 @@ def _notes(blob: Blob, is_kernel: bool) -> Iterable[str]:
     if any(inline_bytes(blob.graph.mpsValues[id]) is not None for id in blob.graph.constantIds):
         yield "constants lie in the FlatBuffer, where runtimes of ExecuTorch 1.4 do not look"
 
-    used = {NAMES[node.mpsnodeUnionType] for node in blob.graph.mpsNodes if not _is_logical(blob, node)}
+    needed = [node for node in blob.graph.mpsNodes if not _is_logical(blob, node)]
+    used = {OPERATION_NAMES[node.mpsnodeUnionType] for node in needed}
     for systems, names in _NOT_EVERYWHERE:
         if names & used:
             yield f"{', '.join(sorted(names & used))}: from {systems} on"
@@ -124,7 +120,7 @@ def _notes(blob: Blob, is_kernel: bool) -> Iterable[str]:
 
 def _is_logical(blob: Blob, node: NodeT) -> bool:
     """Whether a node is a BitwiseNot of bools, which every system has."""
-    if NAMES[node.mpsnodeUnionType] != "BitwiseNot" or node.mpsnodeUnion.input1Id < 0:
+    if OPERATION_NAMES[node.mpsnodeUnionType] != "BitwiseNot" or node.mpsnodeUnion.input1Id < 0:
         return False
     return bool(blob.graph.mpsValues[node.mpsnodeUnion.input1Id].datatype == DataType.BOOL)
 
@@ -149,34 +145,23 @@ def _literal(blob: Blob, value: ValueT) -> str:
 
 
 def _node(index: int, node: NodeT) -> BlobNode:
-    name, fields = NAMES[node.mpsnodeUnionType], vars(node.mpsnodeUnion)
+    name, fields = OPERATION_NAMES[node.mpsnodeUnionType], vars(node.mpsnodeUnion)
     roles = _ROLES.get(name, {})
     reads: list[tuple[str, int]] = []
     for field, content in fields.items():
-        if field in _RESULTS or field in _NO_OPERANDS.get(name, ()):
+        if field in RESULTS or field in NO_OPERANDS.get(name, ()):
             continue
         role = roles.get(field, "" if field.startswith("input") else field.removesuffix("Id"))
-        ids = value_ids(_Field(field, content))
         # What is optional comes with a role, so that a reader need not count.
-        reads += [(_snake(role), id) for id in ids if id >= 0 or not role]
+        reads += [(_snake(role), id) for id in ids_of(field, content) if id >= 0 or not role]
     return BlobNode(
         identifier=index,
         operation=name,
         family=_FAMILY.get(name, Family.ARITHMETIC),
         reads=tuple(reads),
-        gives=tuple(
-            id for field in _RESULTS for id in value_ids(_Field(field, fields.get(field))) if id >= 0
-        ),
+        gives=tuple(result_ids(node)),
         attributes=_attributes(name, fields, node),
     )
-
-
-class _Field:
-    """An operation of one field, for `value_ids`; of none if the field is absent."""
-
-    def __init__(self, name: str, content: Any) -> None:
-        if content is not None:
-            setattr(self, name, content)
 
 
 def _attributes(operation: str, fields: Mapping[str, Any], node: NodeT) -> dict[str, str]:

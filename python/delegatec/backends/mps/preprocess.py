@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.unread import read_all_inputs
 from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.operators.table import ROWS
 from delegatec.delegation.backend import PreprocessResult
@@ -32,10 +33,9 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
             builder.current = node
             ROWS[node.target].lower(builder, node)
     builder.current = None
+    read_all_inputs(builder, view.outputs)
     for node in view.outputs:
         builder.output(node)
     if builder.problems:
         raise DelegatecError(builder.problems)
-    return PreprocessResult(
-        builder.blob(), builder.debug_map.get_delegate_mapping(), constant_names=builder.constant_names
-    )
+    return builder.finished()

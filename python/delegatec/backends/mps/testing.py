@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.reference.executor import OPERATION_NAMES, MpsReferenceExecutor
+from delegatec.backends.mps.operands import OPERATION_NAMES
+from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.delegation import DelegationReport, LoweredModule, to_backend
 from delegatec.edge import EdgeProgram, to_edge
 

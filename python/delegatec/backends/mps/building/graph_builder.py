@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the graph of one blob: hands out value ids, collects constants, appends operations."""
+"""From nodes of a program to the graph of one blob: which value each stands for, and in which dtype."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
-from delegatec.backends.mps.blob import write_blob
 from delegatec.backends.mps.building.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
@@ -21,14 +20,13 @@ from delegatec.backends.mps.building.constants import (
     tensor_bytes,
     to_float16,
 )
+from delegatec.backends.mps.building.draft import Draft, Operation
 from delegatec.backends.mps.building.problems import beyond_float16, name_of
 from delegatec.backends.mps.building.ranges import Ranges
-from delegatec.backends.mps.building.segment import Segment
-from delegatec.backends.mps.checks import BITS
 from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
-from delegatec.delegation.mapping import DelegateMappingBuilder
+from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import Diagnostic
 
@@ -50,40 +48,23 @@ class GraphBuilder:
         problems: DC406 for each constant that cannot be converted.
         unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
             rounding to float16.
-        debug_map: index of each operation -> handle of the node it stands for.
+        current: the node that is lowered, which operations stand for; None if there is none.
         settings: as given.
-        constant_names: id of a constant -> the placeholder whose value it is.
         ranges: what is known of values of the program.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         self.problems: list[Diagnostic] = []
-        self.debug_map = DelegateMappingBuilder()
         self.unrounded: dict[Node, int] = {}
-        self.constant_names: dict[int, str] = {}
         self.current: Node | None = None
         self.ranges = Ranges(view.constants)
         self.settings = settings
         self._view = view
-        self._graph = schema.GraphT(
-            version="0",
-            mpsNodes=[],
-            mpsValues=[],
-            inputIds=[],
-            outputIds=[],
-            constantIds=[],
-            graphType=schema.GraphType.MPS_GRAPH,
-            constantSegment=schema.SegmentT(),
-        )
+        self._draft = Draft()
+        self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
         self._ids: dict[Node, int] = {}
         self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
-        self._scalars: dict[tuple[torch.dtype, str], int] = {}
-        self._tied: dict[object, int] = {}
         self._shared: dict[Hashable, int] = {}
-        # ids of inputs, constants and outputs: none of them can be an output once more
-        self._taken: set[int] = set()
-        self._casts: dict[tuple[int, torch.dtype], int] = {}
-        self._segment = Segment()
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -113,8 +94,7 @@ class GraphBuilder:
         """Adds an input of the delegate; all inputs come before everything else."""
         value = node.meta["val"]
         id = self._value(value.dtype, tuple(value.shape), value.dtype)
-        self._graph.inputIds.append(id)
-        self._taken.add(id)
+        self._draft.inputs.append(id)
         self._ids[node] = id
 
     def convert_inputs(self) -> None:
@@ -134,14 +114,13 @@ class GraphBuilder:
         if self.physical(have) != dtype:
             out = self._value(dtype, shape, dtype)
             self._cast(id, out, dtype)
-        elif id in self._taken:
+        elif self._draft.is_given(id) or id in self._draft.outputs:
             out = self._value(dtype, shape, dtype)
             view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
             self.emit(schema.Operation.View, view)
         else:
             out = id
-        self._graph.outputIds.append(out)
-        self._taken.add(out)
+        self._draft.outputs.append(out)
 
     def knows(self, node: Node) -> bool:
         """Whether a node has a value here: it, or a node of the partition that reads it, may be outside."""
@@ -151,12 +130,14 @@ class GraphBuilder:
         """Id of the value that a node stands for; the first use of a constant adds it."""
         if node not in self._ids:
             tensor = self._view.constants[node]
-            storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-            if storage not in self._tied:
-                self._tied[storage] = self.constant(tensor, lambda: self.name_of(node))
-                self.constant_names[self._tied[storage]] = node.name
-            self._ids[node] = self._tied[storage]
+            storage = ("weight", tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+            self._ids[node] = self.once(storage, lambda: self._weight(node, tensor))
         return self._ids[node]
+
+    def _weight(self, node: Node, tensor: torch.Tensor) -> int:
+        id = self.constant(tensor, lambda: self.name_of(node))
+        self._names[id] = node.name
+        return id
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
         """The tensor that a node stands for, if it is a constant; not to be written to."""
@@ -202,27 +183,22 @@ class GraphBuilder:
             data, lost = to_float16(tensor, self._saturates)
             if lost:
                 self._problem(f"{name()} has {lost}")
-        return self._stored(self._value(self.physical(dtype), tuple(tensor.shape), dtype), data)
+        return self._constant(TO_FORMAT[self.physical(dtype)], tensor, data)
 
     def packed(self, node: Node) -> int:
         """Adds a constant as int4, once for a node: int8, all in [-8, 8), an even number in each row."""
 
         def make() -> int:
             tensor = self._view.constants[node]
-            id = self._value(torch.int8, tuple(tensor.shape), torch.int8)
-            self._graph.mpsValues[id].datatype = schema.DataType.INT4
-            self.constant_names[id] = node.name
-            return self._stored(id, Int4Bytes(tensor))
+            id = self._constant(schema.DataType.INT4, tensor, Int4Bytes(tensor))
+            self._names[id] = node.name
+            return id
 
         return self.once(("int4", node), make)
 
-    def _stored(self, id: int, data: Part) -> int:
-        value = self._graph.mpsValues[id]
-        value.constantBufferSize = len(data)
-        value.segmentOffset = self._segment.add(data, BITS[value.datatype] // 8 or 1)
-        self._graph.constantIds.append(id)
-        self._taken.add(id)
-        return id
+    def _constant(self, datatype: int, tensor: torch.Tensor, data: Part) -> int:
+        self._types.append((tensor.dtype, tuple(tensor.shape)))
+        return self._draft.constant(datatype, tensor.shape, data)
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
         """A constant; equal ones are one. Beyond an integer dtype it wraps, as in ATen.
@@ -231,22 +207,19 @@ class GraphBuilder:
         value has the shape of the other.
         """
         tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
-        key = (dtype, repr(tensor.item()))
-        if key not in self._scalars:
-            id = self._scalars[key] = self.constant(tensor, lambda: f"the number {number}")
+
+        def make() -> int:
+            id = self.constant(tensor, lambda: f"the number {number}")
             self._types[id] = (dtype, ())
-        return self._scalars[key]
+            return id
+
+        return self.once(("scalar", dtype, repr(tensor.item())), make)
 
     def in_wide(self, node: Node) -> int:
         """A floating-point operand in `wide`; of a weight every digit is kept."""
         if node in self._ids or not self.halves(node.meta["val"].dtype):
             return self.converted(self.of(node), self.wide)
-        return self.once(("wide", node), lambda: self._in_wide(node))
-
-    def _in_wide(self, node: Node) -> int:
-        id = self.constant(self._view.constants[node].to(self.wide), lambda: self.name_of(node))
-        self.constant_names[id] = node.name
-        return id
+        return self.once(("wide", node), lambda: self._weight(node, self._view.constants[node].to(self.wide)))
 
     def once(self, key: Hashable, make: Callable[[], int]) -> int:
         """A value that lowerings share, such as a table of positions: made when it is first asked for."""
@@ -280,15 +253,17 @@ class GraphBuilder:
         have, shape = self._types[id]
         if self.physical(have) == self.physical(dtype):
             return id
-        if (id, dtype) not in self._casts:
+
+        def make() -> int:
             out = self.temporary(shape, dtype)
-            self._casts[id, dtype] = out
             if dtype == torch.bool:
                 zero = self.scalar(0, have)
                 self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=id, input2Id=zero, outputId=out))
             else:
                 self._cast(id, out, self.physical(dtype))
-        return self._casts[id, dtype]
+            return out
+
+        return self.once(("cast", id, dtype), make)
 
     # ---- operations --------------------------------------------------------------------------------------
 
@@ -300,17 +275,19 @@ class GraphBuilder:
             table: its operands.
             bounds: of Clamp.
         """
-        if self.current is not None and "debug_handle" in self.current.meta:
-            self.debug_map.insert_delegate_mapping_entry(
-                nodes=self.current, identifier=len(self._graph.mpsNodes)
-            )
-        self._graph.mpsNodes.append(
-            schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
-        )
+        node = schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
+        self._draft.operations.append(Operation(node, self.current))
 
-    def blob(self) -> list[Part]:
-        """The blob of the graph as it is now."""
-        return write_blob(self._graph, self._segment.parts)
+    def unread_inputs(self, results: Sequence[Node]) -> list[Node]:
+        """Inputs that the values of some nodes are not computed from."""
+        unread = set(self._draft.unread_inputs([self._ids[node] for node in results]))
+        return [node for id, node in enumerate(self._view.inputs) if id in unread]
+
+    def finished(self) -> PreprocessResult:
+        """The graph without what no output needs: its blob, and what is known of its parts."""
+        self._draft.drop_unread()
+        names = {id: name for id, name in self._names.items() if id in self._draft.constants}
+        return PreprocessResult(self._draft.blob(), self._draft.debug_map(), constant_names=names)
 
     def _cast(self, source: int, out: int, physical: torch.dtype) -> None:
         table = schema.CastT(input1Id=source, outputId=out, dtype=TO_FORMAT[physical])
@@ -318,10 +295,7 @@ class GraphBuilder:
 
     def _value(self, stored: torch.dtype, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         self._types.append((dtype, shape))
-        self._graph.mpsValues.append(
-            schema.ValueT(datatype=TO_FORMAT[stored], numDims=len(shape), dims=list(shape))
-        )
-        return len(self._graph.mpsValues) - 1
+        return self._draft.value(TO_FORMAT[stored], shape)
 
     def name_of(self, constant: Node) -> str:
         """What messages call a constant: the model's name for it."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.backends.mps.operators.table import ROWS, index_rows
-from delegatec.backends.mps.reference.executor import OPERATION_NAMES, SEMANTICS
+from delegatec.backends.mps.reference.executor import SEMANTICS
 
 aten = torch.ops.aten
 

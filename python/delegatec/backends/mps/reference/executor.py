@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import DataType, GraphType, Operation, ValueT
+from delegatec_schemas.mps_graph import DataType, GraphType, ValueT
 
 from delegatec.backends.mps.blob import Blob
-from delegatec.backends.mps.checks import value_ids
 from delegatec.backends.mps.dtypes import short_name
+from delegatec.backends.mps.operands import OPERATION_NAMES, value_ids
 from delegatec.backends.mps.reference import (
     activation,
     binary,
@@ -38,9 +38,6 @@ from delegatec.backends.mps.reference.run import (
 )
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 
-OPERATION_NAMES: Final[dict[int, str]] = {
-    value: name for name, value in vars(Operation).items() if not name.startswith("_") and value
-}
 SEMANTICS: Final[dict[str, Semantics]] = {
     **activation.SEMANTICS,
     **binary.SEMANTICS,

@@ -62,7 +62,10 @@ def _left_shift(b: GraphBuilder, node: Node) -> None:
     x, by = _shift_operands(b, node)
     if isinstance(by, int):
         bits = x.dtype.itemsize * 8
-        result = x * (1 << by) if 0 <= by < bits else full(b, shape_of(node), 0, x.dtype)
+        if 0 <= by < bits:
+            result = x * (1 << by if by < bits - 1 else -(1 << by))  # The highest bit is the sign.
+        else:
+            result = full(b, shape_of(node), 0, x.dtype)
     else:
         result = x * _power_of_two(by, x.dtype)
     result.bind(node)

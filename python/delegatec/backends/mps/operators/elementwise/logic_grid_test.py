@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "bitwise_not": (torch.bitwise_not, (BITS,), "BitwiseNot"),
     "bitwise_not of bool": (torch.bitwise_not, (BOOL,), "BitwiseNot"),
     **{f"shift by {n}": (lambda a, n=n: (a << n, a >> n), (BITS,), "") for n in (0, 1, 5, 30, 31, 32, -1)},
-    "shift of int64": (lambda a: (a << 3, a >> 3, a >> 63), (WIDE,), ""),
+    "shift of int64": (lambda a: (a << 3, a << 63, a >> 3, a >> 63), (WIDE,), ""),
     "shift of int8": (lambda a: (a << 7, a >> 6), (torch.tensor([-100, 3, 127], dtype=torch.int8),), ""),
     "shift by tensor": (lambda a, n: (a << n, a >> n), (BITS, SHIFTS), ""),
     "shift of scalar": (lambda n: (3 << n, -9 >> n), (SHIFTS,), ""),

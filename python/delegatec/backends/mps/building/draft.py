@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph in the making, in the terms of the format: tables of values, constants and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delegatec_schemas import mps_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.mps.blob import write_blob
+from delegatec.backends.mps.building.segment import Segment
+from delegatec.backends.mps.checks import BITS
+from delegatec.backends.mps.operands import OPERATION_NAMES, operand_ids, result_ids
+from delegatec.delegation import Part
+from delegatec.delegation.mapping import DebugHandleMap, DelegateMappingBuilder
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of a draft.
+
+    Attributes:
+        node: it, in the format.
+        origin: the node of the program that it stands for; None if there is none.
+    """
+
+    node: schema.NodeT
+    origin: Node | None
+
+
+class Draft:
+    """What becomes the tables of a blob. Ids are handed out in order.
+
+    Lowerings may record more than is read in the end, such as a result in float16 whose readers take it in
+    float32: `drop_unread` removes that.
+
+    Attributes:
+        inputs: ids of the inputs.
+        outputs: ids of the outputs.
+        constants: id of each constant -> its bytes.
+        operations: in the order in which they are computed.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.constants: dict[int, Part] = {}
+        self.operations: list[Operation] = []
+        self._values: list[schema.ValueT] = []
+
+    def value(self, datatype: int, shape: Sequence[int]) -> int:
+        """Adds a value of a type of `schema.DataType`."""
+        self._values.append(schema.ValueT(datatype=datatype, numDims=len(shape), dims=list(shape)))
+        return len(self._values) - 1
+
+    def constant(self, datatype: int, shape: Sequence[int], data: Part) -> int:
+        """Adds a value with its bytes."""
+        id = self.value(datatype, shape)
+        self.constants[id] = data
+        return id
+
+    def is_given(self, id: int) -> bool:
+        """Whether a value is an input or a constant: no operation gives it."""
+        return id in self.inputs or id in self.constants
+
+    def unread_inputs(self, results: Sequence[int]) -> list[int]:
+        """Inputs that MPSGraph computes none of some values from."""
+        _, read = self._reach(results, by_shape=False)
+        return [id for id in self.inputs if id not in read]
+
+    def drop_unread(self) -> None:
+        """Removes operations and constants that no output is computed from.
+
+        Their values keep their ids: the runtime looks at none that no list and no operation names.
+        """
+        self.operations, read = self._reach(self.outputs)
+        self.constants = {id: data for id, data in self.constants.items() if id in read}
+
+    def debug_map(self) -> DebugHandleMap:
+        """Index of each operation -> handle of the node it stands for."""
+        builder = DelegateMappingBuilder()
+        for index, operation in enumerate(self.operations):
+            if operation.origin is not None and "debug_handle" in operation.origin.meta:
+                builder.insert_delegate_mapping_entry(nodes=operation.origin, identifier=index)
+        return builder.get_delegate_mapping()
+
+    def blob(self) -> list[Part]:
+        """The blob of the graph as it is now."""
+        segment = Segment()
+        for id, data in self.constants.items():
+            value = self._values[id]
+            value.constantBufferSize = len(data)
+            value.segmentOffset = segment.add(data, BITS[value.datatype] // 8 or 1)
+        graph = schema.GraphT(
+            version="0",
+            mpsNodes=[operation.node for operation in self.operations],
+            mpsValues=self._values,
+            inputIds=self.inputs,
+            outputIds=self.outputs,
+            constantIds=list(self.constants),
+            graphType=schema.GraphType.MPS_GRAPH,
+            constantSegment=schema.SegmentT(),
+        )
+        return write_blob(graph, segment.parts)
+
+    def _reach(self, results: Sequence[int], by_shape: bool = True) -> tuple[list[Operation], set[int]]:
+        """The operations that values are computed by, and all values that these read.
+
+        Args:
+            results: ids of the values.
+            by_shape: whether FullLike reads its operand: the runtime does, for its shape, and makes a
+                constant of it.
+        """
+        read, kept = set(results), []
+        for operation in reversed(self.operations):
+            if read.isdisjoint(result_ids(operation.node)):
+                continue
+            kept.append(operation)
+            if by_shape or OPERATION_NAMES[operation.node.mpsnodeUnionType] != "FullLike":
+                read.update(operand_ids(operation.node))
+        return kept[::-1], read
