@@ -84,7 +84,9 @@ def _round_decimals(x: Tensor, *, decimals: int) -> Any:
 
 
 def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    product = torch.bmm(batch1, batch2).sum(0)
+    product = torch.bmm(batch1, batch2).sum(0, dtype=x.dtype)
+    if not x.is_floating_point() and not x.is_complex():
+        alpha, beta = int(alpha), int(beta)
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
@@ -101,14 +103,18 @@ def _trilinear(
     sumdim: list[int],
     unroll_dim: int = 1,
 ) -> Tensor:
-    """The sum over some dimensions of the product of three tensors, each with dimensions added."""
+    """The sum over some dimensions of the product of three tensors, each with dimensions added.
+
+    Unlike a sum as such it keeps the dtype of small integers.
+    """
     for dim in expand1:
         a = a.unsqueeze(dim)
     for dim in expand2:
         b = b.unsqueeze(dim)
     for dim in expand3:
         c = c.unsqueeze(dim)
-    return (a * b * c).sum(sumdim)
+    product = a * b * c
+    return product.sum(sumdim, dtype=product.dtype)
 
 
 FUNCTIONS: FunctionTable = {

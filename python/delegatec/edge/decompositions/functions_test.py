@@ -57,15 +57,23 @@ def _grids(mode: int) -> list[tuple[Any, ...]]:
     return [(VOLUME, grid, mode, padding, corners) for padding in (0, 1, 2) for corners in (True, False)]
 
 
+SMALL = torch.arange(9, dtype=torch.int32).view(3, 3)
 _BAGS = (_noise(6, 3), torch.tensor([0, 2, 5, 5, 1]), torch.tensor([0, 2, 2]), False)
 
 # operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     # arithmetic
-    aten._trilinear.default: [(_noise(5, 2), _noise(3, 2, 4), _noise(5, 4), [1, 3], [0], [1, 2], [2, 3])],
+    aten._trilinear.default: [
+        (*each, [1, 3], [0], [1, 2], [2, 3])
+        for each in (
+            (_noise(5, 2), _noise(3, 2, 4), _noise(5, 4)),
+            tuple((_noise(*size) * 9).to(torch.int8) for size in ((5, 2), (3, 2, 4), (5, 4))),
+        )
+    ],
     aten.addbmm.default: [
         (_noise(3, 3), X, X.mT.contiguous()),
         (_noise(3, 3), X, X.mT.contiguous(), {"beta": 0.5, "alpha": 2}),
+        (SMALL, *(SMALL.expand(2, 3, 3).clone(),) * 2, {"beta": 0.5, "alpha": 1.6}),
     ],
     aten.angle.default: [(SPECIAL,), (NUMBERS,)],
     aten.copysign.Scalar: [(SPECIAL, -0.0), (NUMBERS, 2)],
