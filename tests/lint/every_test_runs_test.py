@@ -23,7 +23,8 @@ def _package(test: Path) -> Path:
 
 def _is_named(test: Path, package: Path) -> bool:
     path = test.relative_to(package)
-    patterns = {path.as_posix(), "**/*_test.py", (path.parent / "*_test.py").as_posix()}
+    patterns = {path.as_posix(), (path.parent / "*_test.py").as_posix()}
+    patterns |= {(folder / "**/*_test.py").as_posix() for folder in path.parents}
     targets = [
         target
         for file in (package / "BUILD.bazel", *package.glob("*.bzl"))

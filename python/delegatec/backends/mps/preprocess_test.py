@@ -9,14 +9,15 @@ from delegatec_schemas.mps_graph import LayerNormT
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec import to_backend, to_edge
+from delegatec.backends import builtin_backends
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.building.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, eager, operations
-from delegatec.delegation import CompileSpec, ComputedBytes
+from delegatec.delegation import CompileSpec, ComputedBytes, to_backend
 from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge import to_edge
 
 
 class Attention(nn.Module):
@@ -183,7 +184,7 @@ def test_compile_specs_are_checked() -> None:
     program = to_edge(torch.export.export(nn.ReLU(), (torch.rand(2),)))
     wrong = [CompileSpec("use_fp16", b""), CompileSpec("fp16", b"\1"), CompileSpec("int4", b"packed")]
     with pytest.raises(DelegatecError, match=r"(?s)use_fp16.*b''.*no compile spec 'fp16'") as error:
-        to_backend("MPSBackend", program, wrong)
+        to_backend("MPSBackend", program, wrong, registry=builtin_backends())
     assert len(error.value.diagnostics) == 2
 
 
