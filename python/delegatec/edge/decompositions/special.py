@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Final
 
 import torch
@@ -32,6 +33,8 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 # From here on the series is as accurate as float64 is.
 _ASYMPTOTIC: Final = 10
+# So many factors below twice that have a product that float16 holds.
+_FACTORS: Final = 4
 
 
 def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
@@ -119,13 +122,14 @@ def _lgamma(x: Tensor) -> Tensor:
     y = torch.where(reflected, 1 - x, x)
     # moved to where the series holds, by gamma(y) = gamma(y + 1) / y
     small = y < _ASYMPTOTIC
-    factor = torch.ones_like(y)
-    for k in range(_ASYMPTOTIC):
-        factor = factor * (y + k)
+    steps = torch.zeros_like(y)
+    for first in range(0, _ASYMPTOTIC, _FACTORS):
+        factors = [y + k for k in range(first, min(first + _FACTORS, _ASYMPTOTIC))]
+        steps = steps + torch.log(reduce(torch.mul, factors))
     moved = torch.where(small, y + _ASYMPTOTIC, y)
     result = (moved - 0.5) * torch.log(moved) - moved + math.log(2 * math.pi) / 2
     result = result + _series(moved, _STIRLING) / moved
-    result = torch.where(small, result - torch.log(torch.where(small, factor, 1.0)), result)
+    result = torch.where(small, result - steps, result)
     sine = torch.sin(math.pi * (x - torch.round(x))).abs()
     result = torch.where(reflected, math.log(math.pi) - torch.log(sine) - result, result)
     pole = (x <= 0) & (torch.floor(x) == x)

@@ -48,7 +48,8 @@ def _signed(x: Expression, exponent: Expression) -> Expression:
     return x.compare(Operation.Lt, 0.0).where(negative, size)
 
 
-def _float_power(x: Expression, exponent: float) -> Expression:
+def float_power(x: Expression, exponent: float) -> Expression:
+    """Any power that is a number of the program, of floats."""
     roots = {0.5: Operation.Sqrt, -0.5: Operation.Rsqrt, -1.0: Operation.Reciprocal}
     if exponent == 0.0:
         return full(x.builder, x.shape, 1.0, x.dtype)
@@ -69,7 +70,7 @@ def _by_number(b: GraphBuilder, node: Node) -> None:
     if dtype in FLOATS:
         is_root = abs(exponent) < 1
         x = (unrounded(b, bound["self"]) if is_root else None) or x
-        result = _float_power(x, float(exponent)).to(dtype)
+        result = float_power(x, float(exponent)).to(dtype)
     else:
         result = power(x, exponent) if exponent else full(b, shape_of(node), 1, dtype)
     result.bind(node)

@@ -169,3 +169,10 @@ def test_what_needs_a_number_or_a_float_says_so() -> None:
             "eps is 0.7. eps is 0.5 at most, so that the bounds are in order.",
         )
     ]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_lgamma_stays_within_float16(precision: str) -> None:
+    x = torch.tensor([-2.5, -0.3, 0.001, 0.4, 1.0, 2.5, 9.5, 9.996, 10.0, 20.0, 400.0])
+    tolerance = {"fp32": 1e-5, "fp16": 3e-2}[precision]
+    run_case(torch.lgamma, (x,), "", precision, rtol=tolerance, atol=tolerance)

@@ -15,6 +15,7 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
+from delegatec.backends.mps.operators.elementwise.power import float_power
 from delegatec.backends.mps.operators.family import Lower, overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import result_dtypes
@@ -56,29 +57,31 @@ def _mean(x: Expression, dims: Sequence[int], keepdim: bool) -> Expression:
     return x.mean(dims, keepdim) if x.shape else x
 
 
-def _squared(node: Node) -> Node | None:
-    """What a node squares, if that is what it does."""
-    if node.target is aten.pow.Tensor_Scalar and node.args[1] == 2:
-        return node.all_input_nodes[0]
-    if node.target is aten.mul.Tensor and node.args[0] is node.args[1]:
-        return node.all_input_nodes[0]
-    return None
+def _raised(b: GraphBuilder, node: Node) -> tuple[Node, float] | None:
+    """What a node raises to which power, if that is what it does, the power is above one, and it is here."""
+    if node.target not in (aten.pow.Tensor_Scalar, aten.mul.Tensor):
+        return None
+    base, factor = node.args
+    exponent = 2.0 if base is factor else float(factor) if isinstance(factor, (int, float)) else 1.0
+    is_power = base is factor or node.target is aten.pow.Tensor_Scalar
+    if not isinstance(base, Node) or not is_power or exponent <= 1 or not b.knows(base):
+        return None
+    return base, exponent
 
 
 def _average(reduce: Reduce) -> Lower:
-    """A mean or a sum, in float32; of squares, which float16 cannot hold from 256 on, these as well.
+    """A mean or a sum, in float32; of powers as well: float16 cannot hold the squares of 256 and above.
 
     Norms compute it of activations that are beyond that in a few channels. The root of it reads the float32.
     """
 
     def lower(b: GraphBuilder, node: Node) -> None:
         source, dtype = bind(node)["self"], dtype_of(node)
-        squared = _squared(source)
+        raised = _raised(b, source)
         if dtype not in FLOATS:
             x = operand(b, source, dtype)
-        elif squared is not None and dtype_of(squared) == dtype and b.halves(dtype):
-            x = operand(b, squared, b.wide)
-            x = x * x
+        elif raised is not None and dtype_of(raised[0]) == dtype and b.halves(dtype):
+            x = float_power(operand(b, raised[0], b.wide), raised[1])
         else:
             x = operand(b, source, b.wide)
         result = reduce(x, reduced_dims(node), bind(node).get("keepdim", False))
@@ -94,7 +97,7 @@ def _sum(b: GraphBuilder, node: Node) -> None:
     source, dtype = bind(node)["self"], dtype_of(node)
     if source.target is aten._to_copy.default and dtype in FLOATS:
         (whole,) = source.all_input_nodes
-        if dtype_of(whole) not in FLOATS:
+        if dtype_of(whole) not in FLOATS and b.knows(whole):
             x = operand(b, whole, torch.int64)
             sum_of(x, reduced_dims(node), bind(node).get("keepdim", False)).to(dtype).bind(node)
             return
@@ -120,7 +123,7 @@ ROWS: Final = (
         "Permute View Cast Mul Mean",
         _average(_mean),
         _FLOAT_RESULT,
-        note="in float32; of squares, these as well",
+        note="in float32; of powers, these as well",
     ),
     *_row(
         "sum sum.dim_IntList",

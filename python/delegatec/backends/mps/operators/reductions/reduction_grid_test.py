@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from delegatec.backends.mps.operators.grid import PRECISIONS, X, floats, ints, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, Call, X, floats, ints, run_case
+from delegatec.backends.mps.testing import compile_module, eager
 
 NAN, INF = math.nan, math.inf
 SPECIAL = torch.tensor(
@@ -116,7 +117,10 @@ def test_root_mean_squares_beyond_float16(scale: float) -> None:
     def by_power(x: torch.Tensor) -> torch.Tensor:
         return x * torch.pow(x.pow(2).mean(-1, keepdim=True) + 1e-7, -0.5)
 
-    for function in (norm, by_deviation, by_power):
+    def by_high_power(x: torch.Tensor) -> torch.Tensor:
+        return x / torch.linalg.vector_norm(x, 6, dim=1, keepdim=True)
+
+    for function in (norm, by_deviation, by_power, by_high_power):
         run_case(function, (x,), precision="fp16", reference=lambda x, f=function: f(x.float()))
 
 
@@ -125,3 +129,14 @@ def test_single_operations(precision: str) -> None:
     casts = {"fp32": ("", ""), "fp16": ("Cast Cast ", " Cast Cast")}[precision]
     run_case(lambda x: x.mean(1), (X,), f"{casts[0]}Mean{casts[1]}", precision)
     run_case(lambda x: x.sum(1), (X,), f"{casts[0]}Mean Mul{casts[1]}", precision)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64])
+def test_sums_of_what_became_float_outside_of_the_delegate(dtype: torch.dtype, precision: str) -> None:
+    x = (ROOM * 9).abs().to(dtype)
+    module = Call(lambda x: (x.float().sum(1), (x * x).float().sum(1)))
+    compiled = compile_module(module, (x,), precision)
+    assert list(compiled.report.delegates[0].operators) == ["aten.sum.dim_IntList"]
+    for result, wanted in zip(compiled(x), eager(module, (x,)), strict=True):
+        torch.testing.assert_close(result, wanted, rtol=2e-3, atol=2e-3)
