@@ -27,9 +27,10 @@ from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.report import html
 from delegatec.report.blob_boxes import Box
+from delegatec.report.blob_drawing import Picture
 from delegatec.report.blob_graphs import blob_graphs
 from delegatec.report.blob_labels import blob_labels, delegate_labels
-from delegatec.report.blob_picture import BOXES_SHOWN, Picture, Section, draw_blob
+from delegatec.report.blob_picture import BOXES_SHOWN, Section, draw_blob
 from delegatec.report.blob_sections import Group, Repetition, group_nodes, operations
 from delegatec.report.build import build_manifest
 from delegatec.report.debug_map import debug_map, debug_map_json
