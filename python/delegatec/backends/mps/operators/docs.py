@@ -15,7 +15,10 @@ def render_markdown() -> str:
         "",
         "Generated from the tables in `python/delegatec/backends/mps/operators`; do not edit.",
         f"{len(ROWS)} ATen overloads are taken. What is not taken stays outside of the delegate, and the "
-        "report says why.",
+        "report says why, with the name that the constraint has here.",
+        "",
+        "An overload becomes one operation of the format, or several: the second column has all that any of "
+        "its cases takes. Conversions that only bring operands to one dtype are not listed.",
         "",
         "Of every operator:",
         "",

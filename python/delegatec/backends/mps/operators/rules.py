@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.dtypes import ALL, FLOATS, short_name
+from delegatec.backends.mps.dtypes import ALL, FLOATS, TO_FORMAT, short_name
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.edge.arguments import bind
 
@@ -93,24 +93,28 @@ UNIVERSAL: Final = (
 
 def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint:
     """All tensors that the node reads have one of these dtypes."""
-    names = sorted(map(short_name, allowed))
 
     def broken(node: Node, _: Precision) -> str | None:
-        bad = sorted({short_name(n.meta["val"].dtype) for n in operand_nodes(node)} - set(names))
-        return f"operand of dtype {', '.join(bad)}" if bad else None
+        bad = {n.meta["val"].dtype for n in operand_nodes(node)} - set(allowed)
+        return f"operand of dtype {', '.join(sorted(map(short_name, bad)))}" if bad else None
 
-    return Constraint("dtype", f"Operands are {' or '.join(names)}: {why}", broken, help)
+    return Constraint("dtype", f"Operands are {_dtypes(allowed)}: {why}", broken, help)
 
 
 def result_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint:
     """The result has one of these dtypes."""
-    names = sorted(map(short_name, allowed))
 
     def broken(node: Node, _: Precision) -> str | None:
-        name = short_name(tensors(node.meta["val"])[0].dtype)
-        return None if name in names else f"result of dtype {name}"
+        dtype = tensors(node.meta["val"])[0].dtype
+        return None if dtype in allowed else f"result of dtype {short_name(dtype)}"
 
-    return Constraint("dtype", f"The result is {' or '.join(names)}: {why}", broken, help)
+    return Constraint("dtype", f"The result is {_dtypes(allowed)}: {why}", broken, help)
+
+
+def _dtypes(allowed: Collection[torch.dtype]) -> str:
+    """Names of dtypes in a sentence, in the order of the format's table."""
+    *names, last = (short_name(dtype) for dtype in TO_FORMAT if dtype in allowed)
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 def same_dtypes() -> Constraint:
@@ -123,21 +127,22 @@ def same_dtypes() -> Constraint:
     return Constraint("dtype", "Operands have one dtype: MPSGraph does not promote here.", broken)
 
 
-def rank_of(argument: str, ranks: Collection[int], why: str, help: str = "") -> Constraint:
-    """A tensor argument has one of these ranks."""
+def rank_of(argument: str, ranks: Sequence[int], why: str, help: str = "") -> Constraint:
+    """A tensor argument has one of these ranks, which follow each other."""
 
     def broken(node: Node, _: Precision) -> str | None:
         rank = bind(node)[argument].meta["val"].dim()
         return None if rank in ranks else f"{argument} has rank {rank}"
 
-    return Constraint(
-        "rank", f"{argument} has rank {' or '.join(map(str, sorted(ranks)))}: {why}", broken, help
-    )
+    least, most = min(ranks), max(ranks)
+    either = " or " if len(ranks) == 2 else " to "
+    span = str(least) if least == most else f"{least}{either}{most}"
+    return Constraint("rank", f"{argument} has rank {span}: {why}", broken, help)
 
 
 HAS_AXIS: Final = Constraint(
     "rank",
-    "self has a dimension at least.",
+    "self has at least one dimension.",
     lambda node, _: None if bind(node)["self"].meta["val"].dim() else "self has rank 0",
 )
 
@@ -152,13 +157,13 @@ def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = ""
     return Constraint("argument", doc, broken, help)
 
 
-def unused_results(first: int, why: str) -> Constraint:
-    """Results from an index on are not read."""
+def only_first_result(why: str) -> Constraint:
+    """Of several results, only the first is read."""
 
     def broken(node: Node, _: Precision) -> str | None:
-        return next((f"its result {index} is read" for index in read_results(node) if index >= first), None)
+        return next((f"its result {index} is read" for index in read_results(node) if index), None)
 
-    return Constraint("result", f"Only the first {first} of its results may be read: {why}", broken)
+    return Constraint("result", f"Only its first result may be read: {why}", broken)
 
 
 def exact_number(name: str) -> Constraint:

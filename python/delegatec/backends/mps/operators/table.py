@@ -36,7 +36,7 @@ from delegatec.backends.mps.operators.layers import (
     resizing,
     sampling,
 )
-from delegatec.backends.mps.operators.lookups import indexing, scattering
+from delegatec.backends.mps.operators.lookups import accumulation, indexing, scattering
 from delegatec.backends.mps.operators.moves import rearrangement, shape
 from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import extrema, ordering, reduction
@@ -60,7 +60,7 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Extrema with their positions": extrema.ROWS,
     "Order and running sums": ordering.ROWS,
     "Look-up": (*indexing.ROWS, *sampling.ROWS),
-    "Replacement": scattering.ROWS,
+    "Replacement": (*scattering.ROWS, *accumulation.ROWS),
     "Shape": (*shape.ROWS, *rearrangement.ROWS),
     "Creation and conversion": creation.ROWS,
     "Quantised weights": quantized.ROWS,

@@ -153,7 +153,7 @@ def _never_underflows(b: GraphBuilder, node: Node) -> bool:
 
 _SOFTMAX_RULES: Final = (
     FLOAT_OPERANDS,
-    argument("half_to_float", lambda value: not value, "The runtime stops at half_to_float."),
+    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime stops at it."),
 )
 
 ROWS: Final = (

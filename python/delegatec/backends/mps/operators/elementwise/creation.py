@@ -112,7 +112,7 @@ ROWS: Final = (
     _row("full", "Full View Expand", _full("fill_value")),
     _row("full_like", "FullLike View Expand", _full_like),
     _row("scalar_tensor", "Full View Expand", _full("s")),
-    _row("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="zeros"),
+    _row("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="filled with zeros"),
     _row(
         "arange.start_step",
         "Arange",

@@ -122,6 +122,7 @@ ROWS: Final = (
         _SIGNED,
         _of_tensors,
         (_FLOAT_RESULT,),
-        note="of the size of the base, as how MPSGraph takes negative ones is not documented",
+        note="of the absolute value of the base, whose sign is put back: what MPSGraph makes of a negative "
+        "one is not documented",
     ),
 )

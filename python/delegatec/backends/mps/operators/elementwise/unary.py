@@ -123,7 +123,7 @@ ROWS: Final = (
         overload("round"),
         ("Round", "Sub", "Abs", "Eq", "Mul", "Where"),
         _rounding(rounded),
-        note=f"halves to even, which MPSGraph rounds away from zero; {_CONSTANT}",
+        note=f"halves go to the even neighbour, whatever MPSGraph does with them; {_CONSTANT}",
     ),
     OperatorRow(overload("trunc"), ("Ceil", "Floor", "Lt", "Where"), _rounding(truncated), note=_CONSTANT),
     *(

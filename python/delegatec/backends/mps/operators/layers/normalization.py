@@ -24,10 +24,10 @@ from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import (
     FLOAT_OPERANDS,
+    only_first_result,
     rank_of,
     read_results,
     same_dtypes,
-    unused_results,
 )
 from delegatec.edge.arguments import bind
 
@@ -120,8 +120,8 @@ ROWS: Final = (
             FLOAT_OPERANDS,
             same_dtypes(),
             rank_of("input", range(2, 17), "channels are its dimension 1."),
-            unused_results(
-                1, "the runtime gives the running mean for the second, and nothing for the third."
+            only_first_result(
+                "the runtime gives the running mean for the second, and nothing for the third."
             ),
         ),
         note="the dimensions after the channels are one if there are more than two",

@@ -204,7 +204,7 @@ def _avg_pool3d(b: GraphBuilder, node: Node) -> None:
     x.view(*shape_of(node)).bind(node)
 
 
-_EQUAL: Final = "which of equal maxima they name is MPSGraph's choice, and so is whether a NaN is one"
+_EQUAL: Final = "which of equal maxima an index names is MPSGraph's choice, and so is whether a NaN is one"
 _NOTE: Final = "multiplied by a constant where ATen divides by another number than MPSGraph"
 
 ROWS: Final = (

@@ -139,7 +139,7 @@ ROWS: Final = (
         "embedding",
         "Embedding View",
         _embedding,
-        note="padding_idx is left out, as it does not matter to the result",
+        note="without padding_idx, which matters to gradients only",
     ),
     _row("index_select", "IndexSelect View", _index_select, HAS_AXIS),
     _row(
@@ -159,5 +159,5 @@ ROWS: Final = (
     _row("gather", f"{_LOOK_UP} Expand", _gather, note="by positions in a View"),
     _row("flip", "IndexSelect", _flip, computes=False),
     _row("unfold", f"{_LOOK_UP} Slice Permute", _unfold, HAS_AXIS, computes=False),
-    _row("as_strided", _LOOK_UP, _as_strided, computes=False, note="the operand is dense"),
+    _row("as_strided", _LOOK_UP, _as_strided, computes=False, note="of an operand in row-major order"),
 )

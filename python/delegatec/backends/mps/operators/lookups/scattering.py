@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors with some elements replaced, or added to."""
+"""Tensors with some elements replaced."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.building.expression import Expression
-from delegatec.backends.mps.building.folding import running_sum, sum_of
+from delegatec.backends.mps.building.folding import running_sum
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import cat, full, operand
+from delegatec.backends.mps.building.values import cat, operand
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import short_name
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.family import overload
+from delegatec.backends.mps.operators.lookups.accumulation import SUMS, accumulated
 from delegatec.backends.mps.operators.lookups.addressing import Indexing, Lines, unexpanded
 from delegatec.backends.mps.operators.lookups.places import (
     EXACT,
@@ -34,9 +34,6 @@ from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.edge.arguments import bind
-
-_MOST_PAIRS: Final = 1 << 22
-"""Pairs of a place and an element that an accumulation may compare: 16 MiB of float32."""
 
 
 def _slice_scatter(b: GraphBuilder, node: Node) -> None:
@@ -74,7 +71,7 @@ def _index_put(b: GraphBuilder, node: Node) -> None:
     index = place.index.view(math.prod(place.index.shape))
     if bound["accumulate"]:
         updates = updates.expand(*before, *index.shape, *after)
-        place.back(_accumulated(place.of(data), place.axis, index, updates)).bind(node)
+        place.back(accumulated(place.of(data), place.axis, index, updates)).bind(node)
         return
 
     def replaced(data: Expression, updates: Expression) -> Expression:
@@ -105,24 +102,6 @@ def _masked(
     return condition.where(updates.view(*shape[:axis], *(1,) * size, *shape[axis + 1 :]), data)
 
 
-def _accumulated(data: Expression, axis: int, index: Expression, updates: Expression) -> Expression:
-    """Slices added at places of an axis; those with the same place add up."""
-    b, shape = data.builder, data.shape
-    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    lines = updates.view(before, index.shape[0], after).permute(0, 2, 1)
-    places = progression(b, shape[axis], 2).compare(Operation.Eq, index.view(1, 1, index.shape[0]))
-    return data + _own(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
-
-
-def _own(hits: Expression, updates: Expression) -> Expression:
-    """Sums, along the last dimension, of the updates that hit; in the shape of both but for that dimension.
-
-    The others count as zero, instead of being multiplied by it: an infinity would spoil all places.
-    """
-    own = hits.where(updates, full(hits.builder, [1], 0, updates.dtype))
-    return sum_of(own, [len(own.shape) - 1])
-
-
 def _scatter(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source, index = bound["self"], bound["index"]
@@ -151,26 +130,6 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
         return put(data.view(*place.shape), place.axis, flat, updates.view(*slices)).view(*shape)
 
     moved(b, [source, update], [data, updates], replaced).bind(node)
-
-
-def _scatter_add(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    shape, wanted = shape_of(node), shape_of(bound["index"])
-    dim = positive(bound["dim"], len(shape))
-    order = [*(d for d in range(len(shape)) if d != dim), dim]
-    updates = operand(b, bound["src"], dtype_of(node))
-    for d, size in enumerate(wanted):
-        updates = updates.slice(d, 0, size)
-    index = broadcast(operand(b, bound["index"], torch.int32), wanted).permute(*order)
-    outer, count = index.shape[:-1], wanted[dim]
-    hits = progression(b, shape[dim], 1).compare(Operation.Eq, index.view(*outer, 1, count))
-    total = _own(hits, updates.permute(*order).view(*outer, 1, count))
-    for place, d in enumerate(order[:-1]):  # What the index does not reach gets nothing.
-        if missing := shape[d] - wanted[d]:
-            nothing = [*total.shape[:place], missing, *total.shape[place + 1 :]]
-            total = cat([total, full(b, nothing, 0, total.dtype)], place)
-    back = [order.index(d) for d in range(len(order))]
-    (operand(b, bound["self"]) + total.permute(*back)).bind(node)
 
 
 def _masked_scatter(b: GraphBuilder, node: Node) -> None:
@@ -219,34 +178,6 @@ def _counted_values(node: Node, _: Precision) -> str | None:
     return f"values of shape {list(sizes)}" if several else None
 
 
-def _pairs(node: Node) -> int:
-    """Of a place and an element that may be added there."""
-    bound = bind(node)
-    shape = shape_of(bound["self"])
-    if "index" in bound:
-        size: int = shape[bound["dim"]]
-        return math.prod(shape_of(bound["index"])) * size
-    given = [shape_of(index) for index in bound["indices"] if index is not None]
-    sizes = zip(*((1,) * (max(map(len, given)) - len(sizes)) + sizes for sizes in given), strict=True)
-    count: int = math.prod(map(max, sizes))
-    return math.prod(shape) * count
-
-
-def _accumulates_badly(node: Node, _: Precision) -> str | None:
-    if not bind(node).get("accumulate", True):
-        return None
-    if dtype_of(node) == torch.bool:
-        return "it adds up bool"
-    return f"{_pairs(node)} pairs" if _pairs(node) > _MOST_PAIRS else None
-
-
-_SUMS: Final = Constraint(
-    "accumulate",
-    "Sums are of numbers, and compare 2^22 pairs of a place and an element at most: the runtime's scatter "
-    "only replaces.",
-    _accumulates_badly,
-    "leave it to the kernel",
-)
 _SCATTER: Final = ("Scatter", "IndexPut", "View", "Slice", "Expand", "Mul", *EXACT)
 
 ROWS: Final = (
@@ -274,7 +205,7 @@ ROWS: Final = (
                 _counted_values,
                 "torch.where",
             ),
-            _SUMS,
+            SUMS,
         ),
         note="several indices as positions in a View; a mask by Where; accumulation by comparison of each "
         "place with each index",
@@ -295,12 +226,5 @@ ROWS: Final = (
         _masked_scatter,
         (HAS_AXIS,),
         note="the running sum of the mask says which element goes where",
-    ),
-    OperatorRow(
-        overload("scatter_add"),
-        ("Eq", "Where", "Full", "Mean", "Mul", "Add", "Permute", "View", "Slice", "Cat", "Expand"),
-        _scatter_add,
-        (HAS_AXIS, _SUMS),
-        note="by comparison of each place with each index",
     ),
 )

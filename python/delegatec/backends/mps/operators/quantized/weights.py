@@ -167,8 +167,8 @@ ROWS: Final = (
         ("Cast", "View", "Sub", "Mul", "DequantizePerChannelGroup"),
         _dequantize,
         _RULES,
-        note="int8 in the blob, of every range and with any zero points, as above; with the option "
-        "int4=packed, DequantizePerChannelGroup of constant weights in [-8, 7] without zero points, of rows "
+        note="int8 in the blob, of every range and with any zero points; with the option int4=packed, "
+        "DequantizePerChannelGroup of constant weights in [-8, 7] without zero points, of rows "
         "in eights and groups in thirty-twos, with scales that float16 holds: that needs macOS 15 or iOS 18",
         whole=True,
     ),
