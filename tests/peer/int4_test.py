@@ -11,7 +11,7 @@ from delegatec_schemas.mps_graph import DataType
 from torch import Tensor
 
 from delegatec.backends.mps.blob import Blob, read_blob
-from delegatec.backends.mps.operators.quantized.layers import WHOLE, Weight, levels, scales
+from delegatec.backends.mps.operators.quantized.testing import WHOLE, Weight, levels, scales
 from delegatec.backends.mps.testing import compile_module
 from tests.peer.blobs import peer_blobs
 from tests.peer.lowering import runner

@@ -42,6 +42,23 @@ def family(
     ]
 
 
+def movement(
+    name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = ""
+) -> OperatorRow:
+    """A row of an overload that computes nothing.
+
+    Args:
+        name: the overload.
+        operations: names of those that it may become, with spaces between.
+        lower: its lowering.
+        *constraints: what a node must satisfy.
+        note: what a reader of the table should know.
+    """
+    return OperatorRow(
+        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
+    )
+
+
 def variants(names: Mapping[str, str], *suffixes: str) -> dict[str, str]:
     """The members "name.suffix", for each name and suffix."""
     return {f"{name}.{suffix}": operation for name, operation in names.items() for suffix in suffixes}

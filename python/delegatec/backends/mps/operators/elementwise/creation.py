@@ -17,8 +17,8 @@ from delegatec.backends.mps.building.values import full, operand
 from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import INTEGERS, TO_FORMAT
 from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
-from delegatec.backends.mps.operators.family import Lower, overload
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.family import Lower, movement
+from delegatec.backends.mps.operators.row import Constraint
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32
 from delegatec.edge.arguments import bind
 
@@ -102,18 +102,12 @@ def _inexact_range(node: Node, precision: Precision) -> str | None:
     return f"it reaches {last}" if last > limit else None
 
 
-def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(
-        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
-    )
-
-
 ROWS: Final = (
-    _row("full", "Full View Expand", _full("fill_value")),
-    _row("full_like", "FullLike View Expand", _full_like),
-    _row("scalar_tensor", "Full View Expand", _full("s")),
-    _row("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="filled with zeros"),
-    _row(
+    movement("full", "Full View Expand", _full("fill_value")),
+    movement("full_like", "FullLike View Expand", _full_like),
+    movement("scalar_tensor", "Full View Expand", _full("s")),
+    movement("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="filled with zeros"),
+    movement(
         "arange.start_step",
         "Arange",
         _arange,
@@ -124,7 +118,7 @@ ROWS: Final = (
             _inexact_range,
         ),
     ),
-    _row(
+    movement(
         "_to_copy",
         "Cast Ne BitwiseAnd BitwiseXor Sub",
         _to_copy,

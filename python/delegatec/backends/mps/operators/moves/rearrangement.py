@@ -12,8 +12,7 @@ from torch.fx import Node
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import cat, full, operand, positions
 from delegatec.backends.mps.operators.arguments import positive, shape_of
-from delegatec.backends.mps.operators.family import Lower, overload
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.edge.arguments import bind
 
@@ -61,16 +60,12 @@ def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
     planes.pixel_shuffle(factor).view(*shape_of(node)).bind(node)
 
 
-def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(
-        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
-    )
-
-
 ROWS: Final = (
-    _row("diagonal", "Permute View Slice", _diagonal, note="a Slice of rows and columns as one dimension"),
-    _row("diagonal_copy", "Permute View Slice", _diagonal),
-    _row("tril", "Add Ge Where Full", _lower_triangle),
-    _row("roll", "View Slice Cat", _roll, HAS_AXIS),
-    _row("pixel_shuffle", "PixelShuffle View", _pixel_shuffle),
+    movement(
+        "diagonal", "Permute View Slice", _diagonal, note="a Slice of rows and columns as one dimension"
+    ),
+    movement("diagonal_copy", "Permute View Slice", _diagonal),
+    movement("tril", "Add Ge Where Full", _lower_triangle),
+    movement("roll", "View Slice Cat", _roll, HAS_AXIS),
+    movement("pixel_shuffle", "PixelShuffle View", _pixel_shuffle),
 )

@@ -24,9 +24,8 @@ from torch.fx import Node
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
-from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, HAS_AXIS, read_results
 from delegatec.edge.arguments import bind
 
@@ -170,31 +169,25 @@ def _split(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.SplitWithSizes, table)
 
 
-def _row(name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    return OperatorRow(
-        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
-    )
-
-
 ROWS: Final = (
-    _row("alias", "", _alias, note="no operation: another name of its operand"),
-    _row("clone", "", _alias, CONTIGUOUS, note="no operation: another name of its operand"),
-    _row("detach", "", _alias, note="no operation: another name of its operand"),
-    _row("view", "View", _view),
-    _row("reshape", "View", _view),
-    _row("expand", "Expand View", _expand, note="a View first if the rank grows"),
-    _row("repeat", "View Expand", _repeat),
-    _row("permute", "Permute", _permute),
-    _row("transpose.int", "Permute", _transpose, HAS_AXIS),
-    _row("squeeze", "Squeeze", _squeeze),
-    _row("squeeze.dim", "Squeeze", _squeeze),
-    _row("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
-    _row("unsqueeze", "Unsqueeze View", _unsqueeze),
-    _row("select.int", "Select", _select),
-    _row("slice.Tensor", "Slice", _slice),
-    _row("cat", "Cat", _cat),
-    _row("stack", "View Cat", _stack),
-    _row("unbind.int", "Select", _unbind),
-    _row("split.Tensor", "SplitWithSizes", _split),
-    _row("split_with_sizes", "SplitWithSizes", _split),
+    movement("alias", "", _alias, note="no operation: another name of its operand"),
+    movement("clone", "", _alias, CONTIGUOUS, note="no operation: another name of its operand"),
+    movement("detach", "", _alias, note="no operation: another name of its operand"),
+    movement("view", "View", _view),
+    movement("reshape", "View", _view),
+    movement("expand", "Expand View", _expand, note="a View first if the rank grows"),
+    movement("repeat", "View Expand", _repeat),
+    movement("permute", "Permute", _permute),
+    movement("transpose.int", "Permute", _transpose, HAS_AXIS),
+    movement("squeeze", "Squeeze", _squeeze),
+    movement("squeeze.dim", "Squeeze", _squeeze),
+    movement("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
+    movement("unsqueeze", "Unsqueeze View", _unsqueeze),
+    movement("select.int", "Select", _select),
+    movement("slice.Tensor", "Slice", _slice),
+    movement("cat", "Cat", _cat),
+    movement("stack", "View Cat", _stack),
+    movement("unbind.int", "Select", _unbind),
+    movement("split.Tensor", "SplitWithSizes", _split),
+    movement("split_with_sizes", "SplitWithSizes", _split),
 )

@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.operators.grid import PRECISIONS, floats
-from delegatec.backends.mps.operators.quantized.layers import (
+from delegatec.backends.mps.operators.quantized.testing import (
     INT8,
     Weight,
     levels,

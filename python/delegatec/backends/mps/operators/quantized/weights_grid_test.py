@@ -14,7 +14,7 @@ from torch import Tensor
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.building.constants import Int4Bytes
 from delegatec.backends.mps.operators.grid import PRECISIONS, floats, rejected, run_case
-from delegatec.backends.mps.operators.quantized.layers import (
+from delegatec.backends.mps.operators.quantized.testing import (
     INT4,
     WHOLE,
     Weight,
