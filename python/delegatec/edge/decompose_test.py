@@ -49,6 +49,15 @@ def test_one_trace_for_equal_signatures(traced: list[Any]) -> None:
     assert_computes(program, function(X), X)
 
 
+@pytest.mark.parametrize("function", [torch.hypot, torch.lerp, torch.copysign, torch.logaddexp])
+def test_operands_of_one_template_are_told_apart(function: Callable[..., torch.Tensor]) -> None:
+    def call(*tensors: torch.Tensor) -> torch.Tensor:
+        return function(*(F.mish(x) for x in tensors))
+
+    tensors = tuple(X[0] - n for n in range(3 if function is torch.lerp else 2))
+    assert_computes(edge(call, *tensors), call(*tensors), *tensors)
+
+
 def test_another_trace_for_another_signature(traced: list[Any]) -> None:
     def function(x: torch.Tensor) -> Any:
         return F.mish(x), F.mish(x[0]), F.mish(x.half()), F.softplus(x), F.softplus(x, 2.0), F.softplus(x, 2)

@@ -106,8 +106,12 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
         result = NotImplemented if function is None else function(*args, **kwargs)
         return target(*args, **kwargs) if result is NotImplemented else result
 
-    values = [operand.meta["val"] for operand in _operands(node)]
     with builder.fake_mode:
+        # Operands that came of the same template share their value, and the tracer tells tensors apart by
+        # identity: it would take one operand for the other.
+        values = pytree.tree_map_only(
+            torch.Tensor, torch.Tensor.detach, [operand.meta["val"] for operand in _operands(node)]
+        )
         traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
         operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
         if any(operator.namespace == "prims" for operator in operators):
