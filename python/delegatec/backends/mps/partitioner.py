@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
+from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
 from delegatec.backends.mps.compile_spec import settings_of
@@ -65,6 +66,9 @@ class MpsPartitioner:
 
     def _rejection(self, node: Node) -> Rejection | None:
         row = ROWS.get(node.target)
+        if isinstance(node.target, HigherOrderOperator):
+            message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
+            return Rejection(node, "operator", message)
         if row is None:
             return Rejection(node, "operator", f"the delegate has no lowering for {operator_name(node)}")
         broken = broken_constraint(row, node, self._precision)

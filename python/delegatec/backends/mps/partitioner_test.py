@@ -78,6 +78,17 @@ def test_dynamic_shapes_are_refused() -> None:
     assert not compiled.delegates
 
 
+def test_control_flow_is_left_and_its_bodies_are_not() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 3, torch.exp, torch.sin, (x,))
+
+    compiled = compile_module(Call(function), (X,))
+    (left,) = compiled.report.rejections
+    assert (left.operator, left.rule) == ("cond", "operator")
+    assert "its bodies have delegates of their own" in left.message
+    assert len(compiled.delegates) == 3
+
+
 def test_parts_that_only_move_data_are_left() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return x.exp(), y.transpose(0, 1).unsqueeze(0)

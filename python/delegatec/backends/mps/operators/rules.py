@@ -81,8 +81,8 @@ UNIVERSAL: Final = (
     ),
     Constraint(
         "dtype",
-        "float32, float16, int8, int16, int32, int64 or bool: the runtime stops at other types, and "
-        "reads a float64 buffer as float32.",
+        "Tensors are float32, float16, int8, int16, int32, int64 or bool: the runtime stops at other types, "
+        "and reads a float64 buffer as float32.",
         _unknown_dtype,
         "convert to float32 or int64",
     ),

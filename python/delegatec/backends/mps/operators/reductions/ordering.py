@@ -130,7 +130,7 @@ def _too_many(node: Node, _: Precision) -> str | None:
     k = bind(node)["k"]
     if rows * size * size <= _MOST_COMPARISONS or k <= _MOST_ROUNDS:
         return None
-    return f"{k} of {size} elements in {rows} rows"
+    return f"{k} of {size} elements in {rows} row{'s' * (rows > 1)}"
 
 
 ROWS: Final = (
