@@ -11,7 +11,6 @@ from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.operators.table import ROWS
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.view import PartitionView
-from delegatec.diagnostics import DelegatecError
 
 
 def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
@@ -36,6 +35,4 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     read_all_inputs(builder, view.outputs)
     for node in view.outputs:
         builder.output(node)
-    if builder.problems:
-        raise DelegatecError(builder.problems)
     return builder.finished()

@@ -28,7 +28,7 @@ from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.view import PartitionView
-from delegatec.diagnostics import Diagnostic
+from delegatec.diagnostics import DelegatecError, Diagnostic
 
 Number = bool | int | float
 Operand = Node | Number
@@ -45,7 +45,6 @@ class GraphBuilder:
         settings: what the user chose.
 
     Attributes:
-        problems: DC406 for each constant that cannot be converted.
         unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
             rounding to float16.
         current: the node that is lowered, which operations stand for; None if there is none.
@@ -54,11 +53,13 @@ class GraphBuilder:
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        self.problems: list[Diagnostic] = []
+        # what cannot be converted, with the id of the constant; None for a number in an operation
+        self._problems: list[tuple[int | None, Diagnostic]] = []
         self.unrounded: dict[Node, int] = {}
         self.current: Node | None = None
         self.ranges = Ranges(view.constants)
         self.settings = settings
+        self._saturates = settings.overflow is Overflow.SATURATE
         self._view = view
         self._draft = Draft()
         self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
@@ -85,10 +86,6 @@ class GraphBuilder:
     def halves(self, dtype: torch.dtype) -> bool:
         """Whether the graph has float16 where the program has this dtype."""
         return dtype == torch.float32 and self.settings.precision is Precision.FP16
-
-    @property
-    def _saturates(self) -> bool:
-        return self.settings.overflow is Overflow.SATURATE
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs come before everything else."""
@@ -175,15 +172,17 @@ class GraphBuilder:
         """
         dtype = tensor.dtype
         data: Part
+        lost = ""
         if not self.halves(dtype):
             data = tensor_bytes(tensor.to(self.physical(dtype)))
         else:
             if tensor.numel() == 1:
                 tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
             data, lost = to_float16(tensor, self._saturates)
-            if lost:
-                self._problem(f"{name()} has {lost}")
-        return self._constant(TO_FORMAT[self.physical(dtype)], tensor, data)
+        id = self._constant(TO_FORMAT[self.physical(dtype)], tensor, data)
+        if lost:
+            self._report(f"{name()} has {lost}", id)
+        return id
 
     def packed(self, node: Node) -> int:
         """Adds a constant as int4, once for a node: int8, all in [-8, 8), an even number in each row."""
@@ -221,6 +220,9 @@ class GraphBuilder:
             return self.converted(self.of(node), self.wide)
         return self.once(("wide", node), lambda: self._weight(node, self._view.constants[node].to(self.wide)))
 
+    def _report(self, message: str, constant: int | None = None) -> None:
+        self._problems.append((constant, beyond_float16(message, self.current)))
+
     def once(self, key: Hashable, make: Callable[[], int]) -> int:
         """A value that lowerings share, such as a table of positions: made when it is first asked for."""
         if key not in self._shared:
@@ -233,7 +235,7 @@ class GraphBuilder:
             return float(number)
         if is_beyond_float16(number):
             if abs(number) != FLOAT32_MAX and not self._saturates:
-                self._problem(f"the number {number} is beyond float16")
+                self._report(f"the number {number} is beyond float16")
             return math.copysign(FLOAT16_MAX, number)
         # A number that fits is left to the runtime to round, once.
         return float(kept_from_zero(number))
@@ -284,8 +286,15 @@ class GraphBuilder:
         return [node for id, node in enumerate(self._view.inputs) if id in unread]
 
     def finished(self) -> PreprocessResult:
-        """The graph without what no output needs: its blob, and what is known of its parts."""
+        """The graph without what no output needs: its blob, and what is known of its parts.
+
+        Raises:
+            DelegatecError: DC406, once for each constant of it that float16 cannot hold.
+        """
         self._draft.drop_unread()
+        problems = [each for id, each in self._problems if id is None or id in self._draft.constants]
+        if problems:
+            raise DelegatecError(problems)
         names = {id: name for id, name in self._names.items() if id in self._draft.constants}
         return PreprocessResult(self._draft.blob(), self._draft.debug_map(), constant_names=names)
 
@@ -300,6 +309,3 @@ class GraphBuilder:
     def name_of(self, constant: Node) -> str:
         """What messages call a constant: the model's name for it."""
         return name_of(self._view.program, constant)
-
-    def _problem(self, message: str) -> None:
-        self.problems.append(beyond_float16(message, self.current))
