@@ -114,7 +114,9 @@ def _apart(builder: Builder, val: Any) -> Any:
     """
     if isinstance(val, (tuple, list)):
         return type(val)(_apart(builder, item) for item in val)
-    if not isinstance(val, torch.Tensor) or isinstance(val.untyped_storage().nbytes(), int):
+    if not isinstance(val, torch.Tensor) or val.layout is not torch.strided:
+        return val
+    if isinstance(val.untyped_storage().nbytes(), int):
         return val
     static = all(isinstance(size, int) for size in val.shape)
     return builder.empty(val.shape, val.dtype) if static else val

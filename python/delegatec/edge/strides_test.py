@@ -13,6 +13,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge.strides import CHANNELS_LAST
 from delegatec.edge.testing import assert_computes, called, edge
 
+aten = torch.ops.aten
 LAST = torch.channels_last
 IMAGE = torch.rand(2, 3, 4, 5)
 
@@ -91,3 +92,7 @@ def test_what_cannot_be_reordered_is_named_with_what_else_is_wrong() -> None:
     codes = [(d.code, d.node) for d in error.value.diagnostics]
     assert [code for code, _ in codes] == ["DC205", "DC205"]
     assert {node for _, node in codes} == {"args_0", "as_strided"}
+
+
+def test_sparse_values_are_left_to_the_checks_behind() -> None:
+    assert aten._to_sparse.default in called(edge(lambda x: x.to_sparse(), torch.rand(2, 3)))
