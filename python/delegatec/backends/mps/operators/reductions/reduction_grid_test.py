@@ -118,7 +118,7 @@ def test_root_mean_squares_beyond_float16(scale: float) -> None:
         return x * torch.pow(x.pow(2).mean(-1, keepdim=True) + 1e-7, -0.5)
 
     def by_high_power(x: torch.Tensor) -> torch.Tensor:
-        return x / torch.linalg.vector_norm(x, 6, dim=1, keepdim=True)
+        return torch.div(x, torch.linalg.vector_norm(x, 6, dim=1, keepdim=True))
 
     for function in (norm, by_deviation, by_power, by_high_power):
         run_case(function, (x,), precision="fp16", reference=lambda x, f=function: f(x.float()))
