@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from delegatec import to_backend
+from delegatec.backends import builtin_backends
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
-from delegatec.delegation import PartitionRules, RuledPartitioner
+from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
 from delegatec.edge import to_edge
 from delegatec.edge.builder import Builder
 
@@ -129,7 +129,7 @@ def test_an_index_whose_expansion_stays_outside() -> None:
     args = (X, torch.tensor([[1], [0]]))
     program = to_edge(torch.export.export(module, args))
     partitioner = RuledPartitioner(MPS.partitioner([]), PartitionRules(block_operators=("aten.expand",)))
-    compiled = Compiled(*to_backend(program, partitioner))
+    compiled = Compiled(*to_backend(program, partitioner, registry=builtin_backends()))
     check_all_read(compiled)
     assert "aten.expand.default" in {str(node.target) for node in program.graph.nodes}
     for result, wanted in zip(compiled(*args), eager(module, args), strict=True):
