@@ -97,7 +97,7 @@ def lower(
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
             the problems of all methods at once.
     """
-    _check_methods(methods)
+    _check_methods(methods, constant_methods)
     check_types(
         "delegatec.lower",
         {
@@ -176,7 +176,7 @@ def lower(
     )
 
 
-def _check_methods(methods: object) -> None:
+def _check_methods(methods: object, constant_methods: object) -> None:
     name, expected = (
         "delegatec.lower",
         "a dict of exported programs by method, as delegatec.export returns it",
@@ -184,7 +184,7 @@ def _check_methods(methods: object) -> None:
     if not isinstance(methods, Mapping):
         help = 'write {"forward": exported}' if isinstance(methods, ExportedProgram) else "export it first"
         raise wrong_argument(name, "methods", methods, expected, help)
-    if not methods:
+    if not methods and not constant_methods:
         raise DelegatecError(
             [
                 Diagnostic(

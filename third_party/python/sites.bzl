@@ -69,14 +69,14 @@ _SITES = {
             "executorch/backends/cadence",
             "executorch/backends/mlx",
             "executorch/backends/nxp",
-            "executorch/examples",
+            "executorch/examples/[!m]*",
             "executorch/extension/llm",
             "executorch/extension/training",
             "executorch/include",
             "executorch/share",
         ],
         keep = [
-            # The peer's own tests of its MPS delegate, and models that they lower.
+            # The peer's own tests of its MPS delegate, and models that they lower; others are in examples/models.
             "executorch/backends/apple/mps/test",
             "executorch/exir/tests",
         ],
