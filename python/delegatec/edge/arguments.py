@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of a call by name, with the schema's defaults filled in."""
+"""The arguments of a call by name, with the schema's defaults filled in, and the shapes of values."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -36,3 +37,8 @@ def shape(node: Node) -> tuple[int, ...]:
 def dtype(node: Node) -> Any:
     """The torch.dtype of the tensor that `node` stands for."""
     return node.meta["val"].dtype
+
+
+def broadcast(*shapes: Any) -> tuple[Any, ...]:
+    """The shape to which several broadcast; sizes may be symbolic."""
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from delegatec_schemas.mps_graph import NodeT, Operation
 
@@ -18,13 +18,13 @@ NO_OPERANDS: Final = {"Relu": ("input2Id",), "Full": ("input1Id",)}
 _LISTS: Final = ("inputIds", "outputIds", "indicesId")
 
 
-def ids_of(field: str, content: object) -> list[int]:
+def ids_of(field: str, content: Any) -> list[int]:
     """The value ids in a field of an unpacked operation; none if it is absent, or holds something else."""
     if content is None:
         return []
     if field in _LISTS:
-        return [int(item) for item in content]  # type: ignore[attr-defined]
-    return [int(content)] if field.endswith("Id") else []  # type: ignore[call-overload]
+        return [int(item) for item in content]
+    return [int(content)] if field.endswith("Id") else []
 
 
 def value_ids(operation: object) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import shape
+from delegatec.edge.arguments import broadcast, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.symbols import sizes_key
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
     """`left @ right` of shapes [*, M, K] and [*, K, N], whose leading dimensions broadcast."""
-    batch: tuple[Any, ...] = torch.broadcast_shapes(shape(left)[:-2], shape(right)[:-2])  # type: ignore[no-untyped-call]
+    batch = broadcast(shape(left)[:-2], shape(right)[:-2])
     if not batch:
         return b.call(aten.mm.default, left, right)
     product = b.call(aten.bmm.default, _flatten(b, left, batch), _flatten(b, right, batch))

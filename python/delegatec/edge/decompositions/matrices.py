@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from delegatec.edge.arguments import broadcast
 from delegatec.edge.decompositions.rule import FunctionTable
 
 aten = torch.ops.aten
@@ -73,7 +74,7 @@ def _solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = F
     matrix = a
     if not left:
         right, matrix = right.mT, a.mT
-    batch = torch.broadcast_shapes(right.shape[:-2], matrix.shape[:-2])  # type: ignore[no-untyped-call]
+    batch = broadcast(right.shape[:-2], matrix.shape[:-2])
     matrix = matrix.expand(*batch, *matrix.shape[-2:])
     right = right.expand(*batch, *right.shape[-2:])
     wide, pivots, _ = _eliminate(matrix, torch.cat([matrix, right], -1))
@@ -157,7 +158,7 @@ def _solve_triangular(
             value = value - factors @ torch.cat([rows[j] for j in known], -2)
         if not unitriangular:
             value = value / a[..., k : k + 1, k : k + 1]
-        rows[k] = value.expand(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), 1, b.shape[-1])  # type: ignore[no-untyped-call]
+        rows[k] = value.expand(*broadcast(a.shape[:-2], b.shape[:-2]), 1, b.shape[-1])
     found = torch.cat([rows[k] for k in range(count)], -2)
     return found if left else found.mT
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from delegatec.edge.arguments import broadcast
 from delegatec.edge.decompositions.rule import FunctionTable
 
 aten = torch.ops.aten
@@ -45,7 +46,7 @@ def _normal_of(
 ) -> Tensor:
     """Means and deviations are tensors or numbers."""
     tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
-    shape = torch.broadcast_shapes(*(each.shape for each in tensors)) if tensors else size  # type: ignore[no-untyped-call]
+    shape = broadcast(*(each.shape for each in tensors)) if tensors else size
     if tensors:
         dtype = tensors[0].dtype
     return (torch.randn(shape).to(dtype or torch.get_default_dtype()) * std) + mean  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
+from delegatec.edge.arguments import broadcast
 
 _NO_BOUND: Final = math.inf
 _REDUCED_RANK: Final = 4
@@ -107,7 +108,7 @@ class Expression:
     def where(self, then: Expression, otherwise: Expression) -> Expression:
         """`then` where this, a bool, is true; both have one dtype."""
         assert then.dtype == otherwise.dtype
-        shape = _broadcast(self.shape, then.shape, otherwise.shape)
+        shape = broadcast(self.shape, then.shape, otherwise.shape)
         out = self.builder.temporary(shape, then.dtype)
         self.builder.emit(Operation.Where, schema.TernaryT(self.id, then.id, otherwise.id, out))
         return Expression(self.builder, out)
@@ -207,7 +208,7 @@ class Expression:
         return Expression(self.builder, out).to(self.dtype)
 
     def __matmul__(self, other: Expression) -> Expression:
-        batch = _broadcast(self.shape[:-2], other.shape[:-2])
+        batch = broadcast(self.shape[:-2], other.shape[:-2])
         out = self.builder.temporary((*batch, self.shape[-2], other.shape[-1]), self.dtype)
         self.builder.emit(Operation.MatMul, schema.BinaryT(self.id, other.id, out))
         return Expression(self.builder, out)
@@ -225,7 +226,7 @@ class Expression:
         if isinstance(other, Expression):
             physical = self.builder.physical
             assert physical(other.dtype) == physical(self.dtype), (self.dtype, other.dtype)
-            second, shape = other.id, _broadcast(self.shape, other.shape)
+            second, shape = other.id, broadcast(self.shape, other.shape)
         else:
             second, shape = self.builder.scalar(other, self.dtype), self.shape
         out = self.builder.temporary(shape, dtype or self.dtype)
@@ -247,7 +248,3 @@ def _mean_of_many(x: Expression, dims: Sequence[int]) -> Expression:
     kept = [dim for dim in range(len(x.shape)) if dim not in dims]
     rows = math.prod(x.shape[dim] for dim in kept)
     return x.permute(*kept, *sorted(dims)).view(rows, math.prod(x.shape) // rows).mean([1])
-
-
-def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

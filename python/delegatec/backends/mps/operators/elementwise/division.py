@@ -27,7 +27,7 @@ from delegatec.backends.mps.operators.elementwise.elementary import absolute, is
 from delegatec.backends.mps.operators.family import Lower, overload, variants
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import result_dtypes
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, broadcast
 
 _BITS: Final = 24
 """Of the significand of a float32, in which all of this is computed."""
@@ -41,7 +41,7 @@ Divide = Callable[[Expression, Expression, float | None], Expression]
 
 
 def _divided(first: Expression, second: Expression, operation: int, mode: str | None) -> Expression:
-    shape = torch.broadcast_shapes(first.shape, second.shape)  # type: ignore[no-untyped-call]
+    shape = broadcast(first.shape, second.shape)
     out = first.builder.temporary(shape, first.dtype)
     table = DivisionT(input1Id=first.id, input2Id=second.id, outputId=out, roundingMode=mode)
     first.builder.emit(operation, table)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation
 from torch.fx import Node
 
@@ -25,7 +24,7 @@ from delegatec.backends.mps.operators.elementwise.roots import unrounded
 from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import result_dtypes
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, broadcast
 
 _LARGEST_PRODUCT: Final = 32
 """Beyond this exponent the roundings of the products add up to more than those of a power."""
@@ -33,7 +32,7 @@ _LARGEST_PRODUCT: Final = 32
 
 def raised(x: Expression, exponent: Expression) -> Expression:
     """The runtime's Pow, of a base that is not negative."""
-    shape = torch.broadcast_shapes(x.shape, exponent.shape)  # type: ignore[no-untyped-call]
+    shape = broadcast(x.shape, exponent.shape)
     out = x.builder.temporary(shape, x.dtype)
     x.builder.emit(Operation.Pow, BinaryT(input1Id=x.id, input2Id=exponent.id, outputId=out))
     return Expression(x.builder, out)
