@@ -15,6 +15,7 @@ from delegatec.delegation.mapping import DebugHandleMap
 from delegatec.delegation.partitioner import Partitioner
 from delegatec.delegation.parts import Part
 from delegatec.delegation.view import PartitionView
+from delegatec.edge.passes.pass_manager import Pass
 
 ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 """Runs a blob on the host: its inputs in order to its outputs in order."""
@@ -81,6 +82,23 @@ class PreprocessResult:
 
 
 @runtime_checkable
+class HasPasses(Protocol):
+    """A backend that edits its partitions before it compiles them."""
+
+    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """Passes over a partition, in order.
+
+        They run on a private program, made from the partition: its inputs and outputs are the delegate's, in
+        order, and keep their dtypes and shapes; everything else may change. `preprocess` gets a view of what
+        they leave. The verifier runs after each.
+
+        Args:
+            compile_specs: the settings.
+        """
+        ...
+
+
+@runtime_checkable
 class Backend(Protocol):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
@@ -129,7 +147,8 @@ class Backend(Protocol):
         """Compiles one partition.
 
         Args:
-            view: the partition; the program that it is a part of must not be edited.
+            view: the partition; the program that it is a part of must not be edited. Of a backend that
+                `HasPasses`, all of the private program that its passes have edited.
             compile_specs: the settings.
 
         Raises:

@@ -9,18 +9,9 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.export.graph_signature import (
-    InputKind,
-    InputSpec,
-    OutputKind,
-    OutputSpec,
-    SymIntArgument,
-    TensorArgument,
-)
-from torch.fx import Graph, GraphModule, Interpreter, Node
-from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
+from torch.fx import Interpreter
 
+from delegatec.delegation.extract import extract
 from delegatec.delegation.view import PartitionView
 from delegatec.edge.program import EdgeProgram
 
@@ -46,7 +37,7 @@ class Original:
         self.outputs = view.outputs
         self.constants = view.constants
         self._calls = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
-        self._names = {node: names.get(node.name, node.name) for node in view.constants}
+        self._names = {node.name: names.get(node.name, node.name) for node in view.constants}
         self._ranges = view.program.range_constraints
 
     def __len__(self) -> int:
@@ -56,29 +47,8 @@ class Original:
     @cached_property
     def program(self) -> EdgeProgram:
         """The nodes as a program of their own, whose inputs and outputs are the delegate's, in order."""
-        graph = Graph()
-        copies: dict[Node, Node] = {}
-        specs = []
-        for node in (*self.constants, *self.inputs):
-            copies[node] = graph.placeholder(node.name)
-            copies[node].meta.update(node.meta)
-            kind = InputKind.CONSTANT_TENSOR if node in self.constants else InputKind.USER_INPUT
-            specs.append(InputSpec(kind, _argument(copies[node]), self._names.get(node)))
-        for node, target, args, kwargs in self._calls:
-            args, kwargs = map_arg((args, kwargs), copies.__getitem__)
-            copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
-            copies[node].meta.update(node.meta)
-        results = tuple(copies[node] for node in self.outputs)
-        graph.output(results)
-        return EdgeProgram(
-            method="delegate",
-            graph_module=GraphModule({}, graph),
-            input_specs=specs,
-            output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
-            constants={copies[node].name: tensor for node, tensor in self.constants.items()},
-            range_constraints=self._ranges,
-            in_spec=pytree.tree_structure(((0,) * len(self.inputs), {})),
-            out_spec=pytree.tree_structure((0,) * len(results)),
+        return extract(
+            self._calls, self.inputs, self.outputs, self.constants, names=self._names, ranges=self._ranges
         )
 
     def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
@@ -93,8 +63,3 @@ class Original:
             return tuple(torch.empty(value.shape, dtype=value.dtype) for value in values)
         constants = (mode.from_tensor(tensor, static_shapes=True) for tensor in self.constants.values())
         return tuple(Interpreter(self.program.graph_module).run(*constants, *inputs))
-
-
-def _argument(node: Node) -> TensorArgument | SymIntArgument:
-    is_tensor = isinstance(node.meta["val"], torch.Tensor)
-    return (TensorArgument if is_tensor else SymIntArgument)(name=node.name)

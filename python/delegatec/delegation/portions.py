@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torch.fx import Node
 
-from delegatec.delegation.backend import Backend
+from delegatec.delegation.backend import Backend, HasPasses
 from delegatec.delegation.checks import ask, bad_partitioner, checked_result
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.extract import extract_view
 from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.lowered_module import LoweredModule
 from delegatec.delegation.mapping import check_mapping
@@ -22,6 +23,7 @@ from delegatec.delegation.splice import rename_outputs, reorder, schedule, splic
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.verifier import verify
 
 
 def lower_portions(
@@ -86,9 +88,11 @@ def lower_view(
     Raises:
         DelegatecError: what `preprocess` raises; DC410, DC411 for a faulty plug-in.
     """
+    private = _edited(view, backend, compile_specs, names_in_model)
     with blamed_on(backend, f"preprocess of backend {backend.id}"):
-        result = checked_result(backend.id, backend.preprocess(view, compile_specs))
+        result = checked_result(backend.id, backend.preprocess(private, compile_specs))
     check_mapping(result.debug_handle_map, view, backend.id)
+    names = {node.name: names_in_model.get(node.name, node.name) for node in view.constants}
     return LoweredModule(
         backend_id=backend.id,
         blob=result.blob,
@@ -100,8 +104,25 @@ def lower_view(
         ),
         reference=backend.reference,
         named_data=result.named_data,
-        constant_names={id: names_in_model.get(name, name) for id, name in result.constant_names.items()},
+        constant_names={id: names.get(name, name) for id, name in result.constant_names.items()},
     )
+
+
+def _edited(
+    view: PartitionView,
+    backend: Backend,
+    compile_specs: Sequence[CompileSpec],
+    names_in_model: Mapping[str, str],
+) -> PartitionView:
+    """What the backend's passes make of a partition; the partition itself if it has none."""
+    if not isinstance(backend, HasPasses):
+        return view
+    with blamed_on(backend, f"passes of backend {backend.id}"):
+        program = extract_view(view, names_in_model)
+        for each in backend.passes(compile_specs):
+            each(program)
+            verify(program)
+        return PartitionView.of_program(program)
 
 
 def _compile(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -51,3 +52,15 @@ class PartitionView:
                     inputs[source] = None
         self.inputs = tuple(inputs)
         self.outputs = tuple(node for node in nodes if any(user not in members for user in node.users))
+
+    @classmethod
+    def of_program(cls, program: EdgeProgram) -> PartitionView:
+        """View a whole program that was extracted from a partition.
+
+        Its inputs and outputs are those of the program, in its order, whether or not they are read; an output
+        may be an input, or be there twice.
+        """
+        view = cls(program, [node for node in program.graph.nodes if node.op == "call_function"], ())
+        results: Any = program.output_node().args[0]
+        view.inputs, view.outputs = tuple(program.user_inputs()), tuple(results)
+        return view

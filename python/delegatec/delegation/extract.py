@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies nodes into a program of their own, whose inputs and outputs are those of the partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import (
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.program import EdgeProgram
+
+Call = tuple[Node, Any, tuple[Any, ...], dict[str, Any]]
+"""A node with its target, positional and keyword arguments."""
+
+
+def extract(
+    calls: Iterable[Call],
+    inputs: Sequence[Node],
+    outputs: Sequence[Node],
+    constants: Mapping[Node, torch.Tensor],
+    *,
+    names: Mapping[str, str],
+    ranges: Mapping[Any, Any],
+) -> EdgeProgram:
+    """Copy calls into a new program. Tensors are shared, and so are the values in the nodes' metadata.
+
+    Args:
+        calls: in topological order.
+        inputs: nodes outside that the calls read; they become the user inputs, in this order.
+        outputs: calls whose values the new program returns, in this order.
+        constants: placeholder -> its tensor.
+        names: name of a constant's placeholder -> its fully qualified name in the model.
+        ranges: of symbols, see `EdgeProgram.range_constraints`.
+    """
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    specs = []
+    for node in (*constants, *inputs):
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta.update(node.meta)
+        kind = InputKind.CONSTANT_TENSOR if node in constants else InputKind.USER_INPUT
+        specs.append(InputSpec(kind, _argument(copies[node]), names.get(node.name)))
+    for node, target, args, kwargs in calls:
+        args, kwargs = map_arg((args, kwargs), copies.__getitem__)
+        copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
+        copies[node].meta.update(node.meta)
+    results = tuple(copies[node] for node in outputs)
+    graph.output(results)
+    return EdgeProgram(
+        method="delegate",
+        graph_module=GraphModule({}, graph),
+        input_specs=specs,
+        output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
+        constants={copies[node].name: tensor for node, tensor in constants.items()},
+        range_constraints=dict(ranges),
+        in_spec=pytree.tree_structure(((0,) * len(inputs), {})),
+        out_spec=pytree.tree_structure((0,) * len(results)),
+    )
+
+
+def extract_view(view: PartitionView, names: Mapping[str, str]) -> EdgeProgram:
+    """Copy a partition into a program of its own, which its backend's passes may edit.
+
+    Args:
+        view: the partition, still in its graph.
+        names: name of a placeholder -> its fully qualified name in the model.
+    """
+    calls = ((node, node.target, node.args, node.kwargs) for node in view.nodes)
+    return extract(
+        calls,
+        view.inputs,
+        view.outputs,
+        view.constants,
+        names=names,
+        ranges=view.program.range_constraints,
+    )
+
+
+def _argument(node: Node) -> TensorArgument | SymIntArgument:
+    is_tensor = isinstance(node.meta["val"], torch.Tensor)
+    return (TensorArgument if is_tensor else SymIntArgument)(name=node.name)
