@@ -43,8 +43,9 @@ def _problems(package: str, file: str, source: str) -> Iterator[str]:
     for parts in _names(source):
         if parts[0] != package and parts[0] not in BELOW[package]:
             yield f"{file} imports {'.'.join(parts)}"
-        # A backend imports no other one; the list of all, in the package itself, imports each.
-        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] != file.split("/")[1]:
+        # A backend imports what all share, and no other one; the list of all, in the package itself, each.
+        shared = {"common", file.split("/")[1]}
+        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] not in shared:
             yield f"{file} imports {'.'.join(parts)}"
 
 
@@ -53,7 +54,9 @@ def test_the_check_finds_what_is_wrong() -> None:
     assert [*_problems("edge", "edge/a.py", "from delegatec import report")]
     assert [*_problems("program", "program/a.py", "import delegatec.frontend.archive")]
     assert [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.other import row")]
+    assert [*_problems("backends", "backends/common/a.py", "from delegatec.backends.mps import row")]
     assert not [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.mps import row")]
+    assert not [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.common import row")]
     assert not [*_problems("edge", "edge/a.py", "import torch\nfrom delegatec.diagnostics import CODES")]
 
 

@@ -8,16 +8,17 @@ from typing import Final
 
 from torch._ops import OpOverload
 
+from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.compile_spec import OPTIONS, settings_of, specs_for
+from delegatec.backends.mps.compile_spec import OPTIONS, Settings, settings_of, specs_for
 from delegatec.backends.mps.graph import blob_graph
-from delegatec.backends.mps.operators.table import ROWS
-from delegatec.backends.mps.partitioner import MpsPartitioner
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.delegation import (
     BlobGraph,
     CompileSpec,
+    DelegationSpec,
     OptionSpec,
     PartitionView,
     PreprocessResult,
@@ -39,11 +40,12 @@ class MpsBackend:
 
     def preserved_operators(self) -> frozenset[OpOverload]:
         """What has a lowering that is better than those of its parts."""
-        return frozenset(row.target for row in ROWS.values() if row.whole)
+        return TABLE.preserved()
 
-    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> MpsPartitioner:
+    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> TablePartitioner[Settings]:
         """See `Backend.partitioner`."""
-        return MpsPartitioner(compile_specs)
+        delegation = DelegationSpec(self.id, tuple(compile_specs))
+        return TablePartitioner(TABLE, delegation, settings_of(compile_specs))
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""

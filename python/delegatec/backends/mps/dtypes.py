@@ -29,8 +29,3 @@ FLOATS: Final = frozenset({torch.float16, torch.float32})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 NUMBERS: Final = FLOATS | INTEGERS
 ALL: Final = NUMBERS | {torch.bool}
-
-
-def short_name(dtype: torch.dtype) -> str:
-    """Name of a dtype without the module, such as "float32"."""
-    return str(dtype).removeprefix("torch.")

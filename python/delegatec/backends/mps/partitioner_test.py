@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.mps.operators.docs import render_markdown
-from delegatec.backends.mps.operators.table import ROWS
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.testing import compile_module, compile_program, eager
 from delegatec.edge import to_edge
 
@@ -135,5 +135,5 @@ def test_composites_do_not_split(function: Callable[..., Any]) -> None:
 
 def test_the_page_names_every_row() -> None:
     page = render_markdown()
-    assert all(f"| `{target}` |" in page for target in ROWS)
-    assert [target for target in ROWS if f"\n| `{target}` |" not in page] == []
+    assert all(f"| `{target}` |" in page for target in TABLE.rows)
+    assert [target for target in TABLE.rows if f"\n| `{target}` |" not in page] == []

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import operator
-
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.unread import read_all_inputs
 from delegatec.backends.mps.compile_spec import Settings
-from delegatec.backends.mps.operators.table import ROWS
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.view import PartitionView
 
@@ -27,11 +25,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     for node in view.inputs:
         builder.input(node)
     builder.convert_inputs()
-    for node in view.nodes:
-        if node.target is not operator.getitem:
-            builder.current = node
-            ROWS[node.target].lower(builder, node)
-    builder.current = None
+    TABLE.lower(builder, view.nodes)
     read_all_inputs(builder, view.outputs)
     for node in view.outputs:
         builder.output(node)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import UNIVERSAL
-from delegatec.backends.mps.operators.table import FAMILIES, ROWS
+from delegatec.backends.mps.operators.table import TABLE
 
 
 def render_markdown() -> str:
@@ -14,17 +13,17 @@ def render_markdown() -> str:
         "# Operators of the MPS delegate",
         "",
         "Generated from the tables in `python/delegatec/backends/mps/operators`; do not edit.",
-        f"{len(ROWS)} ATen overloads are taken. What is not taken stays outside of the delegate, and the "
-        "report says why, with the name that the constraint has here.",
+        f"{len(TABLE.rows)} ATen overloads are taken. What is not taken stays outside of the delegate, and "
+        "the report says why, with the name that the constraint has here.",
         "",
         "An overload becomes one operation of the format, or several: the second column has all that any of "
         "its cases takes. Conversions that only bring operands to one dtype are not listed.",
         "",
         "Of every operator:",
         "",
-        *(f"- `{constraint.rule}`: {constraint.doc}" for constraint in UNIVERSAL),
+        *(f"- `{constraint.rule}`: {constraint.doc}" for constraint in TABLE.universal),
     ]
-    for family, rows in FAMILIES.items():
+    for family, rows in TABLE.families.items():
         lines += ["", f"## {family}", "", "| Overload | Becomes | Constraints and notes |", "|---|---|---|"]
         lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"

@@ -5,22 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import torch
 from delegatec_schemas.mps_graph import Operation
-from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 
 Lower = Callable[[GraphBuilder, Node], None]
-
-
-def overload(name: str) -> OpOverload:
-    """An ATen overload by name: "add.Tensor"; "exp" is its default overload."""
-    packet, _, variant = name.partition(".")
-    found: OpOverload = getattr(getattr(torch.ops.aten, packet), variant or "default")
-    return found
 
 
 def family(
@@ -57,8 +49,3 @@ def movement(
     return OperatorRow(
         overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
     )
-
-
-def variants(names: Mapping[str, str], *suffixes: str) -> dict[str, str]:
-    """The members "name.suffix", for each name and suffix."""
-    return {f"{name}.{suffix}": operation for name, operation in names.items() for suffix in suffixes}

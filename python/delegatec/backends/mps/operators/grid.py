@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.export.graph_signature import TensorArgument
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.table import ROWS
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.sensitivity import rests_on
 from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
@@ -134,7 +134,7 @@ def _undeclared(compiled: Compiled) -> list[str]:
     """Operations of the blob that stand for a node, and that no row of what was delegated lists."""
     lowered = compiled.delegates[0].debug_handle_map
     emitted = {name for index, name in enumerate(operations(compiled.blobs()[0])) if index in lowered}
-    rows = {str(target): row for target, row in ROWS.items()}
+    rows = {str(target): row for target, row in TABLE.rows.items()}
     named = compiled.report.delegates[0].operators
     declared = {operation for name in named if name in rows for operation in rows[name].emits}
     return sorted(emitted - declared - _UNDECLARED)

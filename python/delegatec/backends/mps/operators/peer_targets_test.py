@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from delegatec.backends.mps.operators.table import ROWS
+from delegatec.backends.mps.operators.table import TABLE
 from delegatec.edge.decompositions import FUNCTIONS
 
 _DEFAULTS = """
@@ -53,11 +53,11 @@ def test_a_row_takes_it(name: str) -> None:
     """What copies there is a view here: the edge program has no storages."""
     packet, overload = name.split(".")
     viewed = packet if packet == "_to_copy" else packet.removesuffix("_copy")
-    assert f"aten.{viewed}.{overload}" in {str(target) for target in ROWS}
+    assert f"aten.{viewed}.{overload}" in {str(target) for target in TABLE.rows}
 
 
 def test_a_row_takes_weights_in_groups() -> None:
-    assert GROUPED in {str(target) for target in ROWS}
+    assert GROUPED in {str(target) for target in TABLE.rows}
 
 
 @pytest.mark.parametrize("name", DECOMPOSED)

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all operators.
-
-Partitioner, preprocess, documentation and tests read it; nothing else says what is taken.
-"""
+"""The table of all operators."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from torch._ops import OpOverload
-from torch.fx import Node
-
-from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.mps.operators.elementwise import (
     activation,
     binary,
@@ -40,10 +33,10 @@ from delegatec.backends.mps.operators.lookups import accumulation, indexing, sca
 from delegatec.backends.mps.operators.moves import rearrangement, shape
 from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import extrema, ordering, reduction
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
 
-FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
+_FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
     "Functions of one tensor": (*unary.ROWS, *roots.ROWS),
     "Arithmetic": (*binary.ROWS, *division.ROWS, *power.ROWS),
@@ -66,28 +59,4 @@ FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Quantised weights": quantized.ROWS,
 }
 
-
-def index_rows(rows: Iterable[OperatorRow]) -> dict[Any, OperatorRow]:
-    """Rows by overload.
-
-    Raises:
-        ValueError: two rows have the same overload.
-    """
-    table: dict[OpOverload, OperatorRow] = {}
-    for row in rows:
-        if row.target in table:
-            raise ValueError(f"{row.target} has two rows")
-        table[row.target] = row
-    return table
-
-
-ROWS: Final = index_rows(itertools.chain.from_iterable(FAMILIES.values()))
-
-
-def broken_constraint(row: OperatorRow, node: Node, precision: Precision) -> tuple[Constraint, str] | None:
-    """The first constraint that a node breaks, and how; None if the node can be lowered."""
-    for constraint in (*UNIVERSAL, *row.constraints):
-        message = constraint.broken(node, precision)
-        if message is not None:
-            return constraint, message
-    return None
+TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -11,8 +11,8 @@ from typing import Final
 import torch
 from delegatec_schemas.mps_graph import DataType, GraphType, ValueT
 
+from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.blob import Blob
-from delegatec.backends.mps.dtypes import short_name
 from delegatec.backends.mps.operands import OPERATION_NAMES, value_ids
 from delegatec.backends.mps.reference import (
     activation,

@@ -8,7 +8,8 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.mps.dtypes import INTEGERS, short_name
+from delegatec.backends.common.nodes import short_name
+from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.reference.run import (
     Run,
     Semantics,

@@ -10,7 +10,8 @@ from typing import Any, Final, NoReturn
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT, short_name
+from delegatec.backends.common.nodes import short_name
+from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError, Diagnostic
 

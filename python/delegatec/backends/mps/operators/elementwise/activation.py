@@ -18,17 +18,18 @@ from delegatec_schemas.mps_graph import (
 )
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import argument, operand_dtypes
+from delegatec.backends.common.nodes import dtype_of, positive, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.elementwise.bounds import spread_of
 from delegatec.backends.mps.operators.elementwise.elementary import expm1
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, argument, operand_dtypes
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
 
 _SMALLEST_LOGARITHM: Final = 87.0

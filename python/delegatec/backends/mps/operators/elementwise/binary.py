@@ -14,16 +14,17 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of
+from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.arguments import dtype_of
 from delegatec.backends.mps.operators.elementwise.elementary import atan2, is_nan, maximum, minimum, number
-from delegatec.backends.mps.operators.family import Lower, overload, variants
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, result_dtypes
+from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 from delegatec.edge.arguments import bind
 
 
@@ -109,7 +110,7 @@ def _xlogy(x: Expression, y: Expression) -> Expression:
     return is_zero.where(number(x, 0.0), product)
 
 
-def _scaled_bools(node: Node, _: Precision) -> str | None:
+def _scaled_bools(node: Node, _: object) -> str | None:
     if dtype_of(node) == torch.bool and bind(node)["alpha"] != 1:
         return f"alpha is {bind(node)['alpha']}"
     return None

@@ -11,12 +11,12 @@ import torch
 from delegatec_schemas.mps_graph import ArangeT, FullT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import full, operand
-from delegatec.backends.mps.compile_spec import Precision
+from delegatec.backends.mps.compile_spec import Precision, Settings
 from delegatec.backends.mps.dtypes import INTEGERS, TO_FORMAT
-from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
 from delegatec.backends.mps.operators.family import Lower, movement
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32
@@ -91,13 +91,13 @@ def _count(start: float, end: float, step: float) -> int:
     return math.ceil(float32(end - start) / step)
 
 
-def _inexact_range(node: Node, precision: Precision) -> str | None:
+def _inexact_range(node: Node, settings: Settings) -> str | None:
     bound = bind(node)
     last = max(abs(bound["start"]), abs(bound["end"]))
     count = _count(*(float32(bound[name]) for name in ("start", "end", "step")))
     if count != shape_of(node)[0]:
         return f"it would have {count} elements, and has {shape_of(node)[0]}"
-    half = precision is Precision.FP16 and dtype_of(node) == torch.float32
+    half = settings.precision is Precision.FP16 and dtype_of(node) == torch.float32
     limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
     return f"it reaches {last}" if last > limit else None
 

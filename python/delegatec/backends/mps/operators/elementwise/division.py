@@ -17,16 +17,17 @@ import torch
 from delegatec_schemas.mps_graph import DivisionT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of
+from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.constants import FLOAT32_MAX
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of
 from delegatec.backends.mps.operators.elementwise.elementary import absolute, is_infinite, number, truncated
-from delegatec.backends.mps.operators.family import Lower, overload, variants
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind, broadcast
 
 _BITS: Final = 24

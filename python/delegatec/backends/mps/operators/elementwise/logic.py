@@ -9,16 +9,17 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation, UnaryT
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import operand_dtypes, result_dtypes
+from delegatec.backends.common.nodes import dtype_of, promoted, shape_of
+from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, full, operand
 from delegatec.backends.mps.dtypes import INTEGERS
-from delegatec.backends.mps.operators.arguments import dtype_of, promoted, shape_of
 from delegatec.backends.mps.operators.elementwise.binary import arithmetic, operands_of
 from delegatec.backends.mps.operators.elementwise.elementary import number
-from delegatec.backends.mps.operators.family import Lower, family, overload, variants
+from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import operand_dtypes, result_dtypes
 from delegatec.edge.arguments import bind
 
 

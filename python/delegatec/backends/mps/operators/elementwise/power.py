@@ -13,17 +13,16 @@ from typing import Final
 from delegatec_schemas.mps_graph import BinaryT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand
-from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
 from delegatec.backends.mps.operators.elementwise.elementary import number, power
 from delegatec.backends.mps.operators.elementwise.roots import unrounded
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind, broadcast
 
 _LARGEST_PRODUCT: Final = 32
@@ -92,7 +91,7 @@ def _of_tensors(b: GraphBuilder, node: Node) -> None:
     _signed(operand(b, bound["self"], dtype), operand(b, bound["exponent"], dtype)).bind(node)
 
 
-def _exponent(node: Node, _: Precision) -> str | None:
+def _exponent(node: Node, _: object) -> str | None:
     exponent = bind(node)["exponent"]
     if dtype_of(node) in FLOATS or exponent >= 0:
         return None

@@ -15,13 +15,13 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.arguments import dtype_of
 from delegatec.backends.mps.operators.family import Lower, family
-from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind
 
 aten = torch.ops.aten

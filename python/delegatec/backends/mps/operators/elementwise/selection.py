@@ -14,15 +14,16 @@ import torch
 from delegatec_schemas.mps_graph import Operation, TernaryT
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of
 from delegatec.backends.mps.operators.elementwise.elementary import bounded, maximum, minimum, number
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, FLOAT_OPERANDS, result_dtypes
+from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
 
 

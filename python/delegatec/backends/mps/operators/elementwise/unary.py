@@ -10,12 +10,13 @@ import torch
 from delegatec_schemas.mps_graph import Operation, UnaryT
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand
-from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
 from delegatec.backends.mps.operators.elementwise.elementary import (
     absolute,
     bounded,
@@ -24,9 +25,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import (
     rounded,
     truncated,
 )
-from delegatec.backends.mps.operators.family import Lower, family, overload
+from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind
 
 
@@ -85,7 +85,7 @@ def _logit(b: GraphBuilder, node: Node) -> None:
     (x / (1.0 - x)).unary(Operation.Log).to(dtype_of(node)).bind(node)
 
 
-def _inverted_bounds(node: Node, _: Precision) -> str | None:
+def _inverted_bounds(node: Node, _: object) -> str | None:
     eps = bind(node)["eps"]
     return None if eps is None or eps <= 0.5 else f"eps is {eps}"
 

@@ -13,14 +13,14 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import read_results, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand, table
-from delegatec.backends.mps.operators.arguments import shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.layers.padding import padded
 from delegatec.backends.mps.operators.layers.pooling import Windows, averages, images, maxima
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, read_results
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
 
 
@@ -116,6 +116,6 @@ ROWS: Final = (
         _adaptive_max_pool2d,
         (FLOAT_OPERANDS,),
         note=_NOTE,
-        whole=True,
+        preserved=True,
     ),
 )

@@ -13,15 +13,15 @@ from typing import Any, Final, NamedTuple
 from delegatec_schemas.mps_graph import ConvolutionT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import rank_of
+from delegatec.backends.common.nodes import shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.operators.arguments import shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.layers import transposed_weight
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, rank_of, same_dtypes
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
 
 _MOST_CHANNELS: Final = 2**16
@@ -195,7 +195,7 @@ def _interleaved(x: Expression, strides: Sequence[int]) -> Expression:
     return apart.view(batch, channels, *(s * n for s, n in zip(strides, sizes, strict=True)))
 
 
-def _many_channels(node: Node, _: Precision) -> str | None:
+def _many_channels(node: Node, _: object) -> str | None:
     bound = bind(node)
     channels = shape_of(node)[1]
     if bound["transposed"]:
@@ -214,7 +214,7 @@ ROWS: Final = (
         _convolution,
         (
             FLOAT_OPERANDS,
-            same_dtypes(),
+            SAME_DTYPES,
             rank_of("weight", (3, 4), "the format has convolutions in one and two dimensions."),
             Constraint(
                 "size",

@@ -14,15 +14,15 @@ import torch
 from delegatec_schemas.mps_graph import AddmmT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import rank_of
+from delegatec.backends.common.nodes import dtype_of, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand, table
-from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.operators.arguments import dtype_of, shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, rank_of, same_dtypes
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
 
 _LONGEST: Final = 32766
@@ -113,7 +113,7 @@ def _pdist(b: GraphBuilder, node: Node) -> None:
     _norm(difference, bound["p"]).to(dtype).bind(node)
 
 
-def _long_sums(node: Node, _: Precision) -> str | None:
+def _long_sums(node: Node, _: object) -> str | None:
     bound, result = bind(node), shape_of(node)
     first: Any = bound.get("mat1", bound.get("input", bound.get("self")))
     length = shape_of(first)[-1]
@@ -123,7 +123,7 @@ def _long_sums(node: Node, _: Precision) -> str | None:
     return f"{length} products are summed, for {rows} rows and {result[-1]} columns"
 
 
-_VECTOR_RULES: Final = (FLOAT_OPERANDS, same_dtypes())
+_VECTOR_RULES: Final = (FLOAT_OPERANDS, SAME_DTYPES)
 _RULES: Final = (
     *_VECTOR_RULES,
     Constraint(
@@ -147,7 +147,7 @@ ROWS: Final = (
         _linear,
         (*_RULES, rank_of("weight", (2,), "a single output has no dimension of its own.")),
         note=f"reads the weight as it lies; {_WIDE_RESULT}",
-        whole=True,
+        preserved=True,
     ),
     OperatorRow(overload("mm"), ("MatMul",), _matmul, _RULES, note=_WIDE_RESULT),
     OperatorRow(overload("bmm"), ("MatMul",), _matmul, _RULES, note=_WIDE_RESULT),
@@ -158,8 +158,8 @@ ROWS: Final = (
         _RULES,
         note=f"without the bias if beta is 0, without the product if alpha is; {_WIDE_RESULT}",
     ),
-    OperatorRow(overload("mv"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, whole=True),
-    OperatorRow(overload("dot"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, whole=True),
+    OperatorRow(overload("mv"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
+    OperatorRow(overload("dot"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
     *(
         OperatorRow(
             overload(name),

@@ -16,19 +16,14 @@ import torch
 from delegatec_schemas.mps_graph import BatchNormT, LayerNormT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import only_first_result, rank_of
+from delegatec.backends.common.nodes import dtype_of, read_results
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.operators.arguments import dtype_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import (
-    FLOAT_OPERANDS,
-    only_first_result,
-    rank_of,
-    read_results,
-    same_dtypes,
-)
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
 
 _MOST_RANK: Final = 4
@@ -118,7 +113,7 @@ ROWS: Final = (
         _batch_norm,
         (
             FLOAT_OPERANDS,
-            same_dtypes(),
+            SAME_DTYPES,
             rank_of("input", range(2, 17), "channels are its dimension 1."),
             only_first_result(
                 "the runtime gives the running mean for the second, and nothing for the third."

@@ -13,11 +13,11 @@ from typing import Final
 
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import pair, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.operators.arguments import pair, shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.layers.padding import padded
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
@@ -73,6 +73,6 @@ ROWS: Final = (
         _col2im,
         (FLOAT_OPERANDS,),
         note="windows are moved and added as a whole, along one dimension after the other",
-        whole=True,
+        preserved=True,
     ),
 )

@@ -10,11 +10,11 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import dtype_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import operand, table
-from delegatec.backends.mps.operators.arguments import dtype_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import exact_number
 from delegatec.edge.arguments import bind

@@ -20,13 +20,13 @@ import torch
 from delegatec_schemas.mps_graph import Operation, Pool2dT
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import read_results, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand, table
-from delegatec.backends.mps.operators.arguments import shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, read_results
+from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
 
 
@@ -221,7 +221,7 @@ ROWS: Final = (
         _max_pool3d,
         (FLOAT_OPERANDS,),
         note=f"planes first, and then layers; {_EQUAL}",
-        whole=True,
+        preserved=True,
     ),
     OperatorRow(
         overload("avg_pool2d"), ("AvgPool2D", "View", "Mul"), _avg_pool2d, (FLOAT_OPERANDS,), note=_NOTE
@@ -232,6 +232,6 @@ ROWS: Final = (
         _avg_pool3d,
         (FLOAT_OPERANDS,),
         note=_NOTE,
-        whole=True,
+        preserved=True,
     ),
 )

@@ -17,11 +17,12 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand, table
-from delegatec.backends.mps.operators.arguments import shape_of
-from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.layers.pooling import Windows, averages
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
@@ -214,7 +215,7 @@ ROWS: Final = (
             _nearest(target),
             computes=False,
             note="repeated by whole numbers, looked up otherwise; what is nearest is asked of ATen",
-            whole=True,
+            preserved=True,
         )
         for name, target in _NEAREST.items()
         for rank in (2, 3)
@@ -226,7 +227,7 @@ ROWS: Final = (
             _interpolated(taps),
             (FLOAT_OPERANDS,),
             note="along one dimension after the other, by constant weights",
-            whole=True,
+            preserved=True,
         )
         for name, taps in _SMOOTH.items()
     ),

@@ -14,14 +14,14 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import operand_dtypes
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import cat, full, operand
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.lookups.places import progression
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import operand_dtypes
 from delegatec.edge.arguments import bind
 
 _BILINEAR, _NEAREST, _BICUBIC = range(3)

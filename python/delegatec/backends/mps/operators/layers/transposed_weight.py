@@ -14,10 +14,10 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand, table
-from delegatec.backends.mps.operators.arguments import shape_of
 from delegatec.backends.mps.operators.layers.padding import padded
 
 _NONE: Final = -1

@@ -10,16 +10,15 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import HAS_AXIS
+from delegatec.backends.common.nodes import dtype_of, positive, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import cat, full, operand
-from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.lookups.places import broadcast, progression
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.edge.arguments import bind
 
 _MOST_PAIRS: Final = 1 << 22
@@ -77,7 +76,7 @@ def _pairs(node: Node) -> int:
     return math.prod(shape) * count
 
 
-def _accumulates_badly(node: Node, _: Precision) -> str | None:
+def _accumulates_badly(node: Node, _: object) -> str | None:
     if not bind(node).get("accumulate", True):
         return None
     if dtype_of(node) == torch.bool:

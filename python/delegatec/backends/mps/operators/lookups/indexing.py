@@ -13,15 +13,16 @@ from typing import Any, Final
 from delegatec_schemas.mps_graph import EmbeddingT, IndexTensorT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import HAS_AXIS, argument
+from delegatec.backends.common.nodes import positive, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.operators.arguments import positive, shape_of
-from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.lookups.addressing import Indexing, Lines
 from delegatec.backends.mps.operators.lookups.places import EXACT, INDICES, moved, progression, ranked
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import HAS_AXIS, argument
 from delegatec.edge.arguments import bind
 
 

@@ -10,14 +10,13 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import HAS_AXIS
+from delegatec.backends.common.nodes import dtype_of, positive, shape_of, short_name
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import running_sum
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import cat, operand
-from delegatec.backends.mps.compile_spec import Precision
-from delegatec.backends.mps.dtypes import short_name
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.lookups.accumulation import SUMS, accumulated
 from delegatec.backends.mps.operators.lookups.addressing import Indexing, Lines, unexpanded
 from delegatec.backends.mps.operators.lookups.places import (
@@ -32,7 +31,6 @@ from delegatec.backends.mps.operators.lookups.places import (
 )
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import HAS_AXIS
 from delegatec.edge.arguments import bind
 
 
@@ -157,14 +155,14 @@ def _masked_scatter(b: GraphBuilder, node: Node) -> None:
     moved(b, [data, source], [operand(b, data), operand(b, source)], replaced).bind(node)
 
 
-def _are_indices(node: Node, _: Precision) -> str | None:
+def _are_indices(node: Node, _: object) -> str | None:
     given = [index for index in bind(node)["indices"] if index is not None]
     if _mask(given) is not None or (given and all(dtype_of(index) in INDICES for index in given)):
         return None
     return f"indices of dtypes {', '.join(short_name(dtype_of(index)) for index in given) or 'none'}"
 
 
-def _counted_values(node: Node, _: Precision) -> str | None:
+def _counted_values(node: Node, _: object) -> str | None:
     bound = bind(node)
     mask = _mask(bound["indices"])
     if mask is None:

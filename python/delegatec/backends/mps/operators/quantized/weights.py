@@ -15,13 +15,13 @@ import torch.ao.quantization.fx._decomposed
 from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import dtype_of, positive, shape_of, short_name
 from delegatec.backends.mps.building.constants import FLOAT16_MAX
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand
-from delegatec.backends.mps.compile_spec import Int4, Precision
-from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, short_name
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
+from delegatec.backends.mps.compile_spec import Int4
+from delegatec.backends.mps.dtypes import FLOATS, INTEGERS
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
 
@@ -136,7 +136,7 @@ def _is_zero(b: GraphBuilder, node: Node) -> bool:
     return value is not None and not bool(value.any())
 
 
-def _dtypes(node: Node, _: Precision) -> str | None:
+def _dtypes(node: Node, _: object) -> str | None:
     bound = bind(node)
     for name, kinds in (("input", INTEGERS), ("scales", FLOATS)):
         if dtype_of(bound[name]) not in kinds:
@@ -160,7 +160,7 @@ ROWS: Final = (
         _dequantize_per_channel,
         _RULES,
         note="in float32 where float16 has fewer digits of a scale",
-        whole=True,
+        preserved=True,
     ),
     OperatorRow(
         torch.ops.quantized_decomposed.dequantize_per_channel_group.default,
@@ -170,6 +170,6 @@ ROWS: Final = (
         note="int8 in the blob, of every range and with any zero points; with the option int4=packed, "
         "DequantizePerChannelGroup of constant weights in [-8, 7] without zero points, of rows "
         "in eights and groups in thirty-twos, with scales that float16 holds: that needs macOS 15 or iOS 18",
-        whole=True,
+        preserved=True,
     ),
 )

@@ -14,14 +14,14 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.common.nodes import positive, read_results
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, amin
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand, positions
-from delegatec.backends.mps.operators.arguments import positive
-from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import read_results
 from delegatec.edge.arguments import bind
 
 

@@ -15,16 +15,15 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import operand_dtypes, result_dtypes
+from delegatec.backends.common.nodes import dtype_of, positive, read_results, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import folded, reversed_order, running_sum
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import cat, full, operand, positions
-from delegatec.backends.mps.compile_spec import Precision
 from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
-from delegatec.backends.mps.operators.family import overload
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import operand_dtypes, read_results, result_dtypes
 from delegatec.edge.arguments import bind
 
 _MOST_COMPARISONS: Final = 2**24
@@ -125,7 +124,7 @@ def _cumulative_sum(b: GraphBuilder, node: Node) -> None:
     (running_sum(x, positive(bound["dim"], len(shape))) if shape else x).bind(node)
 
 
-def _too_many(node: Node, _: Precision) -> str | None:
+def _too_many(node: Node, _: object) -> str | None:
     rows, size = _rows(node)
     k = bind(node)["k"]
     if rows * size * size <= _MOST_COMPARISONS or k <= _MOST_ROUNDS:

@@ -9,16 +9,17 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.constraints import result_dtypes
+from delegatec.backends.common.nodes import dtype_of, positive, shape_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, amin, any_of, prod_of, sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.arguments import dtype_of, positive, shape_of
 from delegatec.backends.mps.operators.elementwise.power import float_power
-from delegatec.backends.mps.operators.family import Lower, overload
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import result_dtypes
 from delegatec.edge.arguments import bind
 
 aten = torch.ops.aten

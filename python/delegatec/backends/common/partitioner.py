@@ -1,53 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the MPS delegate takes of a program."""
+"""A partitioner that takes what an operator table can lower."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
-from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
-from delegatec.backends.mps.compile_spec import settings_of
-from delegatec.backends.mps.operators.table import ROWS, broken_constraint
+from delegatec.backends.common.table import OperatorTable
 from delegatec.delegation.call_delegate import call_delegate
-from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.grouping import connected_components, convex_groups
 from delegatec.delegation.partitioner import DelegationSpec, Partitioning, Rejection
-from delegatec.delegation.report import operator_name
 from delegatec.edge.program import EdgeProgram
 
+SettingsT = TypeVar("SettingsT")
 
-class MpsPartitioner:
-    """Takes each node that has a row in the operator table and keeps its constraints.
+
+class TablePartitioner(Generic[SettingsT]):
+    """Takes each node that has a row and keeps its constraints.
 
     Args:
-        compile_specs: settings of the backend.
+        table: the backend's operators.
+        delegation: who compiles the groups.
+        settings: what the user chose, for the constraints.
     """
 
-    def __init__(self, compile_specs: Sequence[CompileSpec]) -> None:
-        self._spec = DelegationSpec("MPSBackend", tuple(compile_specs))
-        self._precision = settings_of(compile_specs).precision
+    def __init__(
+        self, table: OperatorTable[Any, SettingsT], delegation: DelegationSpec, settings: SettingsT
+    ) -> None:
+        self._table = table
+        self._delegation = delegation
+        self._settings = settings
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         """See `Partitioner.partition`. Parts that only move data are left: they are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
-        result = Partitioning(self._spec)
+        rejections: list[Rejection] = []
         taken: list[bool] = []
         for node, sources in zip(nodes, predecessors, strict=True):
             if node.target is operator.getitem:
                 taken.append(all(taken[source] for source in sources))
                 continue
-            rejection = self._rejection(node)
+            rejection = self._table.rejection(node, self._settings)
             taken.append(rejection is None)
-            if rejection is not None:
-                result.rejections.append(rejection)
+            if rejection is not None and node.target is not call_delegate:
+                rejections.append(rejection)
         groups, trivial = worthwhile_groups(nodes, predecessors, taken, self.is_worthwhile)
-        result.groups = [[nodes[i] for i in group] for group in groups]
-        result.rejections += [
+        rejections += [
             Rejection(
                 nodes[i],
                 "trivial",
@@ -56,26 +59,12 @@ class MpsPartitioner:
             for i in trivial
             if nodes[i].target is not operator.getitem
         ]
-        result.rejections = [r for r in result.rejections if r.node.target is not call_delegate]
-        result.rejections.sort(key=lambda rejection: index[rejection.node])
-        return result
+        rejections.sort(key=lambda rejection: index[rejection.node])
+        return Partitioning(self._delegation, [[nodes[i] for i in group] for group in groups], rejections)
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Whether any of the nodes computes something."""
-        return any(node.target in ROWS and ROWS[node.target].computes for node in nodes)
-
-    def _rejection(self, node: Node) -> Rejection | None:
-        row = ROWS.get(node.target)
-        if isinstance(node.target, HigherOrderOperator):
-            message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
-            return Rejection(node, "operator", message)
-        if row is None:
-            return Rejection(node, "operator", f"the delegate has no lowering for {operator_name(node)}")
-        broken = broken_constraint(row, node, self._precision)
-        if broken is None:
-            return None
-        constraint, message = broken
-        return Rejection(node, constraint.rule, f"{message}. {constraint.doc}", constraint.help)
+        return self._table.computes(nodes)
 
 
 def worthwhile_groups(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of nodes, in the form that operations of the format want."""
+"""What constraints and lowerings ask of a node."""
 
 from __future__ import annotations
 
@@ -19,6 +19,38 @@ def dtype_of(node: Node) -> torch.dtype:
     """dtype of a node's value."""
     dtype: torch.dtype = node.meta["val"].dtype
     return dtype
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """Name of a dtype without the module, such as "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def tensors(val: Any) -> list[torch.Tensor]:
+    """The tensors in a node's value."""
+    if isinstance(val, torch.Tensor):
+        return [val]
+    if isinstance(val, (tuple, list)):
+        return [t for item in val for t in tensors(item)]
+    return []
+
+
+def operand_nodes(node: Node) -> list[Node]:
+    """Nodes whose value is a tensor that a node reads."""
+    return [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def read_results(node: Node) -> list[int]:
+    """Of a node with several results, the indices of those that are read."""
+    return sorted({user.args[1] for user in node.users if isinstance(user.args[1], int)})
+
+
+def values_of(node: Node) -> list[torch.Tensor]:
+    """The operands of a node, and of its results the first and those that are read."""
+    results = node.meta.get("val")
+    if isinstance(results, (tuple, list)):
+        results = [results[index] for index in sorted({0, *read_results(node)})]
+    return [t for val in (*(n.meta.get("val") for n in node.all_input_nodes), results) for t in tensors(val)]
 
 
 def positive(dim: int, rank: int) -> int:

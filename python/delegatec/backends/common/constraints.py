@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints that rows of any backend share. A backend gives its limits, and the reasons for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common.nodes import operand_nodes, read_results, short_name, tensors, values_of
+from delegatec.backends.common.row import Constraint
+from delegatec.edge.arguments import bind
+
+# ---- of all rows of a table ------------------------------------------------------------------------------
+
+
+def static_shapes(why: str) -> Constraint[object]:
+    """No operand and no result has a symbolic size or is a symbolic number."""
+
+    def broken(node: Node, _: object) -> str | None:
+        for source in node.all_input_nodes:
+            if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return f"reads the symbolic number {source.meta['val']}"
+        for value in values_of(node):
+            if any(not isinstance(size, int) for size in value.shape):
+                return f"has a dynamic shape {[str(size) for size in value.shape]}"
+        return None
+
+    return Constraint("dynamic-shape", f"Shapes are static: {why}", broken, "export with static shapes")
+
+
+def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:
+    """All operands and results have one of these dtypes."""
+
+    def broken(node: Node, _: object) -> str | None:
+        bad = {value.dtype for value in values_of(node)} - set(allowed)
+        return f"dtype {', '.join(sorted(map(short_name, bad)))}" if bad else None
+
+    return Constraint("dtype", doc, broken, help)
+
+
+def no_empty_tensors(why: str) -> Constraint[object]:
+    """No operand and no result is without elements."""
+
+    def broken(node: Node, _: object) -> str | None:
+        shapes = [list(value.shape) for value in values_of(node) if 0 in value.shape]
+        return f"a tensor of shape {shapes[0]} has no elements" if shapes else None
+
+    return Constraint("empty", f"No tensor without elements: {why}", broken)
+
+
+def rank_at_most(most: int, why: str) -> Constraint[object]:
+    """No operand and no result has more dimensions."""
+
+    def broken(node: Node, _: object) -> str | None:
+        rank = max((value.dim() for value in values_of(node)), default=0)
+        return f"rank {rank}" if rank > most else None
+
+    return Constraint("rank", f"Rank {most} at most: {why}", broken)
+
+
+# ---- of single rows --------------------------------------------------------------------------------------
+
+
+def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint[object]:
+    """All tensors that the node reads have one of these dtypes."""
+
+    def broken(node: Node, _: object) -> str | None:
+        bad = {n.meta["val"].dtype for n in operand_nodes(node)} - set(allowed)
+        return f"operand of dtype {', '.join(sorted(map(short_name, bad)))}" if bad else None
+
+    return Constraint("dtype", f"Operands are {_dtypes(allowed)}: {why}", broken, help)
+
+
+def result_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint[object]:
+    """The result has one of these dtypes."""
+
+    def broken(node: Node, _: object) -> str | None:
+        dtype = tensors(node.meta["val"])[0].dtype
+        return None if dtype in allowed else f"result of dtype {short_name(dtype)}"
+
+    return Constraint("dtype", f"The result is {_dtypes(allowed)}: {why}", broken, help)
+
+
+def _dtypes(allowed: Collection[torch.dtype]) -> str:
+    """Names of dtypes in a sentence: floats, integers, bool, each from narrow to wide."""
+    ordered = sorted(allowed, key=lambda d: (d == torch.bool, not d.is_floating_point, d.itemsize, str(d)))
+    *names, last = map(short_name, ordered)
+    return f"{', '.join(names)} or {last}" if names else last
+
+
+def same_dtypes(why: str) -> Constraint[object]:
+    """All operands have one dtype."""
+
+    def broken(node: Node, _: object) -> str | None:
+        names = {short_name(n.meta["val"].dtype) for n in operand_nodes(node)}
+        return f"operands of dtypes {', '.join(sorted(names))}" if len(names) > 1 else None
+
+    return Constraint("dtype", f"Operands have one dtype: {why}", broken)
+
+
+def rank_of(argument: str, ranks: Sequence[int], why: str, help: str = "") -> Constraint[object]:
+    """A tensor argument has one of these ranks, which follow each other."""
+
+    def broken(node: Node, _: object) -> str | None:
+        rank = bind(node)[argument].meta["val"].dim()
+        return None if rank in ranks else f"{argument} has rank {rank}"
+
+    least, most = min(ranks), max(ranks)
+    either = " or " if len(ranks) == 2 else " to "
+    span = str(least) if least == most else f"{least}{either}{most}"
+    return Constraint("rank", f"{argument} has rank {span}: {why}", broken, help)
+
+
+HAS_AXIS: Final = Constraint[object](
+    "rank",
+    "self has at least one dimension.",
+    lambda node, _: None if bind(node)["self"].meta["val"].dim() else "self has rank 0",
+)
+
+
+def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = "") -> Constraint[object]:
+    """An argument has a value that is accepted."""
+
+    def broken(node: Node, _: object) -> str | None:
+        value = bind(node)[name]
+        return None if accepts(value) else f"{name} is {value}"
+
+    return Constraint("argument", doc, broken, help)
+
+
+def contiguous(why: str) -> Constraint[object]:
+    """The memory format that a call asks for is row-major."""
+    formats = (None, torch.contiguous_format, torch.preserve_format)
+    return argument("memory_format", lambda value: value in formats, f"Memory format is contiguous: {why}")
+
+
+def only_first_result(why: str) -> Constraint[object]:
+    """Of several results, only the first is read."""
+
+    def broken(node: Node, _: object) -> str | None:
+        return next((f"its result {index} is read" for index in read_results(node) if index), None)
+
+    return Constraint("result", f"Only its first result may be read: {why}", broken)
