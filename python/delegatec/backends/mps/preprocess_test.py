@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.common.constants import FLOAT16_LEAST, FLOAT16_MAX
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.building.constants import FLOAT16_LEAST, FLOAT16_MAX, FLOAT32_MAX, to_float16
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, eager, operations
 from delegatec.delegation import CompileSpec, ComputedBytes, to_backend
@@ -186,48 +186,6 @@ def test_compile_specs_are_checked() -> None:
     with pytest.raises(DelegatecError, match=r"(?s)use_fp16.*b''.*no compile spec 'fp16'") as error:
         to_backend("MPSBackend", program, wrong, registry=builtin_backends())
     assert len(error.value.diagnostics) == 2
-
-
-def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """What a blob holds of float32 values, and what it loses of them."""
-    data, lost = to_float16(values)
-    return torch.frombuffer(bytearray(join([data])), dtype=torch.float16), lost
-
-
-@pytest.mark.parametrize(
-    ("value", "lost"), [(65519.99, False), (-65519.99, False), (65520.0, True), (-65520.0, True)]
-)
-def test_what_rounds_to_infinity_is_lost(value: float, lost: bool) -> None:
-    half, message = halves(torch.tensor([0.5, value]))
-    assert bool(message) is lost
-    assert lost or abs(half[1].item()) == 65504
-
-
-def test_float16_of_nothing_and_of_nan() -> None:
-    assert len(to_float16(torch.empty(0, 3))[0]) == 0
-    half, lost = halves(torch.tensor([float("nan"), 1e5]))
-    assert half.isnan().tolist() == [True, False] and lost.startswith("1 value beyond")
-
-
-def test_float16_keeps_infinities_and_saturates_what_stands_for_them() -> None:
-    inf = float("inf")
-    half, lost = halves(torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX]))
-    assert not lost
-    assert half.tolist() == [1.0, inf, -inf, FLOAT16_MAX, -FLOAT16_MAX]
-
-
-def test_float16_of_many_values_is_that_of_each() -> None:
-    """More than are converted or looked at in one step, from anywhere to anywhere."""
-    values = torch.randn(700_001, generator=torch.Generator().manual_seed(0))
-    wanted = values.half().numpy().tobytes()
-    data, lost = to_float16(values.view(1, -1))
-    assert not lost and join([data]) == wanted
-    for start, end in ((0, 1), (1, 2), (3, 3), (3, 8), (4, 7), (1_399_999, 1_400_002)):
-        assert bytes(data[start:end]) == wanted[start:end]
-    values[[5, 300_000, 600_000]] = torch.tensor([7e4, FLOAT32_MAX, -8e5])
-    half, lost = halves(values)
-    assert lost == "2 values beyond float16 (+-65504), the largest -800000"
-    assert half[300_000].item() == FLOAT16_MAX
 
 
 def test_nothing_of_a_large_weight_is_converted_before_it_is_written() -> None:

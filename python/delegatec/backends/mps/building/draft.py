@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
+from delegatec.backends.common.liveness import live
 from delegatec.backends.mps.blob import write_blob
 from delegatec.backends.mps.building.segment import Segment
 from delegatec.backends.mps.checks import BITS
@@ -67,7 +68,7 @@ class Draft:
 
     def unread_inputs(self, results: Sequence[int]) -> list[int]:
         """Inputs that MPSGraph computes none of some values from."""
-        _, read = self._reach(results, by_shape=False)
+        _, read = self._live(results, by_shape=False)
         return [id for id in self.inputs if id not in read]
 
     def drop_unread(self) -> None:
@@ -75,7 +76,7 @@ class Draft:
 
         Their values keep their ids: the runtime looks at none that no list and no operation names.
         """
-        self.operations, read = self._reach(self.outputs)
+        self.operations, read = self._live(self.outputs)
         self.constants = {id: data for id, data in self.constants.items() if id in read}
 
     def debug_map(self) -> DebugHandleMap:
@@ -105,19 +106,18 @@ class Draft:
         )
         return write_blob(graph, segment.parts)
 
-    def _reach(self, results: Sequence[int], by_shape: bool = True) -> tuple[list[Operation], set[int]]:
+    def _live(self, outputs: Sequence[int], by_shape: bool = True) -> tuple[list[Operation], set[int]]:
         """The operations that values are computed by, and all values that these read.
 
         Args:
-            results: ids of the values.
+            outputs: ids of the values.
             by_shape: whether FullLike reads its operand: the runtime does, for its shape, and makes a
                 constant of it.
         """
-        read, kept = set(results), []
-        for operation in reversed(self.operations):
-            if read.isdisjoint(result_ids(operation.node)):
-                continue
-            kept.append(operation)
-            if by_shape or OPERATION_NAMES[operation.node.mpsnodeUnionType] != "FullLike":
-                read.update(operand_ids(operation.node))
-        return kept[::-1], read
+
+        def operands(operation: Operation) -> list[int]:
+            if not by_shape and OPERATION_NAMES[operation.node.mpsnodeUnionType] == "FullLike":
+                return []
+            return operand_ids(operation.node)
+
+        return live(self.operations, outputs, operands, lambda operation: result_ids(operation.node))

@@ -11,7 +11,7 @@ import torch
 from delegatec_schemas import mps_graph as schema
 from torch.fx import Node
 
-from delegatec.backends.mps.building.constants import (
+from delegatec.backends.common.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
     Int4Bytes,
@@ -20,8 +20,8 @@ from delegatec.backends.mps.building.constants import (
     tensor_bytes,
     to_float16,
 )
+from delegatec.backends.common.problems import beyond_float16, name_of
 from delegatec.backends.mps.building.draft import Draft, Operation
-from delegatec.backends.mps.building.problems import beyond_float16, name_of
 from delegatec.backends.mps.building.ranges import Ranges
 from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT

@@ -10,7 +10,7 @@ from delegatec_schemas import mps_graph as schema
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.mps.building.constants import tensor_bytes
+from delegatec.backends.common.constants import tensor_bytes
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.dtypes import TO_FORMAT

@@ -17,10 +17,10 @@ import torch
 from delegatec_schemas.mps_graph import DivisionT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constants import FLOAT32_MAX
 from delegatec.backends.common.constraints import result_dtypes
 from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.common.row import overload, variants
-from delegatec.backends.mps.building.constants import FLOAT32_MAX
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand

@@ -14,7 +14,7 @@ from typing import Final
 import torch
 from delegatec_schemas.mps_graph import HardTanhT, Operation
 
-from delegatec.backends.mps.building.constants import FLOAT16_MAX, kept_from_zero
+from delegatec.backends.common.constants import FLOAT16_MAX, kept_from_zero
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import Number
 

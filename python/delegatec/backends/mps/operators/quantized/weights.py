@@ -15,8 +15,8 @@ import torch.ao.quantization.fx._decomposed
 from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.constants import FLOAT16_MAX
 from delegatec.backends.common.nodes import dtype_of, positive, shape_of, short_name
-from delegatec.backends.mps.building.constants import FLOAT16_MAX
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand
@@ -87,7 +87,13 @@ def _scaled(b: GraphBuilder, node: Node, shape: tuple[int, ...], along: tuple[in
 
 
 def _of_halves(b: GraphBuilder, node: Node, scales: torch.Tensor) -> Expression:
-    """The runtime's own operation, on weights with two numbers in a byte."""
+    """The runtime's own operation, on weights with two numbers in a byte, the first in the low half.
+
+    These are the bytes that ExecuTorch 1.4.1's compiler has packed on a Mac: it puts the first number into
+    the high half, and `torch._convert_weight_to_int4pack` on that device changes the halves of each byte over
+    and leaves the bytes where they are (`weight_to_int4pack` in PyTorch's
+    aten/src/ATen/native/mps/kernels/Quantized.metal).
+    """
     bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
     scales_name = b.name_of(bound["scales"])
     out = b.temporary(shape, dtype if b.halves(dtype) else torch.float16)

@@ -12,7 +12,6 @@ from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT
 from torch import Tensor
 
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.building.constants import Int4Bytes
 from delegatec.backends.mps.operators.grid import PRECISIONS, floats, rejected, run_case
 from delegatec.backends.mps.operators.quantized.testing import (
     INT4,
@@ -23,7 +22,6 @@ from delegatec.backends.mps.operators.quantized.testing import (
     scales,
 )
 from delegatec.backends.mps.testing import compile_module, operations
-from delegatec.delegation.parts import join
 
 quantized = torch.ops.quantized_decomposed
 
@@ -104,15 +102,6 @@ def as_the_peer_packs(weight: Tensor) -> bytes:
     wide = weight.to(torch.int32)
     first = ((wide[:, ::2] & 0x0F) << 4) | (wide[:, 1::2] & 0x0F)
     return bytes(((byte & 0x0F) << 4) | (byte >> 4) for byte in first.flatten().tolist())
-
-
-def test_any_range_of_packed_bytes() -> None:
-    weight = levels(8, 32)
-    whole = as_the_peer_packs(weight)
-    packed = Int4Bytes(weight)
-    assert len(packed) == len(whole) == 128 and join([packed]) == whole
-    for start, end in ((0, 1), (3, 3), (5, 17), (120, 200)):
-        assert bytes(packed[start:end]) == whole[start:end]
 
 
 UNPACKED: Final[dict[str, Callable[[], Weight]]] = {

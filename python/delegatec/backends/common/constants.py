@@ -62,10 +62,7 @@ class Float16Bytes(ComputedBytes):
 class Int4Bytes(ComputedBytes):
     """An int8 tensor as int4, two numbers in a byte, packed when it is written.
 
-    The first of two is in the low half, each in two's complement. These are the bytes that ExecuTorch 1.4.1's
-    compiler has packed on a Mac: it puts the first number into the high half, and
-    `torch._convert_weight_to_int4pack` on that device changes the halves of each byte over and leaves the
-    bytes where they are (`weight_to_int4pack` in PyTorch's aten/src/ATen/native/mps/kernels/Quantized.metal).
+    The first of two is in the low half, each in two's complement.
 
     Args:
         tensor: all values in [-8, 8); the last dimension is even.
