@@ -1,26 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports go one way between the compiler's packages, as ARCHITECTURE.md says."""
+"""Imports go one way, between the compiler's packages and inside each, as ARCHITECTURE.md says."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import delegatec
 
-# Package -> the packages of ours that it may import, besides itself.
+# What all that reads graphs with delegates in them may import.
+_GRAPHS = {"delegation", "edge", "diagnostics"}
+
+# Package, or module beside the packages -> those of ours that it may import, besides itself.
 BELOW: dict[str, set[str]] = {
+    "version": set(),
     "diagnostics": set(),
     "files": set(),
     "edge": {"diagnostics"},
     "delegation": {"edge", "diagnostics"},
-    "backends": {"delegation", "edge", "diagnostics"},
-    "frontend": {"delegation", "edge", "files", "diagnostics"},
-    "program": {"delegation", "edge", "files", "diagnostics"},
-    "report": {"program", "delegation", "edge", "diagnostics"},
-    "verify": {"program", "delegation", "edge", "diagnostics"},
+    "backends": _GRAPHS,
+    "frontend": _GRAPHS | {"files"},
+    "program": _GRAPHS | {"files"},
+    "report": _GRAPHS | {"program"},
+    "verify": _GRAPHS | {"program"},
+    "choice": _GRAPHS | {"backends"},
+    "delegating": _GRAPHS | {"backends"},
+    "lowering": _GRAPHS | {"choice", "program", "report"},
+    "cli": _GRAPHS | {"backends", "frontend", "lowering", "program", "report", "verify", "version"},
+    "__init__": {"delegating", "edge", "frontend", "lowering", "version"},
+    "__main__": {"cli"},
 }
+
+
+def _sources() -> dict[str, str]:
+    """Path below the compiler's root -> text, without tests and what only they use."""
+    return {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for root in map(Path, delegatec.__path__)
+        for path in sorted(root.rglob("*.py"))
+        if not path.name.endswith("_test.py") and path.name != "testing.py"
+    }
 
 
 def _imported(source: str) -> Iterator[str]:
@@ -39,36 +60,94 @@ def _names(source: str) -> Iterator[list[str]]:
             yield parts[1:]
 
 
-def _problems(package: str, file: str, source: str) -> Iterator[str]:
+def _problems(file: str, source: str) -> Iterator[str]:
+    package = file.partition("/")[0].removesuffix(".py")
+    if package not in BELOW:
+        yield f"{package} has no row in BELOW"
+        return
     for parts in _names(source):
         if parts[0] != package and parts[0] not in BELOW[package]:
             yield f"{file} imports {'.'.join(parts)}"
-        # A backend imports what all share, and no other one; the list of all, in the package itself, each.
-        shared = {"common", file.split("/")[1]}
-        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] not in shared:
+        # A backend imports no other one; the list of all, in the package itself, imports each.
+        if package == parts[0] == "backends" and file.count("/") > 1 and parts[1] not in _neighbours(file):
             yield f"{file} imports {'.'.join(parts)}"
 
 
-def test_the_check_finds_what_is_wrong() -> None:
-    assert [*_problems("edge", "edge/a.py", "def f():\n  from delegatec.cli import main")]
-    assert [*_problems("edge", "edge/a.py", "from delegatec import report")]
-    assert [*_problems("program", "program/a.py", "import delegatec.frontend.archive")]
-    assert [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.other import row")]
-    assert [*_problems("backends", "backends/common/a.py", "from delegatec.backends.mps import row")]
-    assert not [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.mps import row")]
-    assert not [*_problems("backends", "backends/mps/a.py", "from delegatec.backends.common import row")]
-    assert not [*_problems("edge", "edge/a.py", "import torch\nfrom delegatec.diagnostics import CODES")]
+def _neighbours(file: str) -> set[str]:
+    """Packages in `backends` that a file of one of them may import."""
+    own = file.split("/")[1]
+    return {own} if own == "common" else {own, "common"}
+
+
+def _file(parts: list[str], sources: Mapping[str, str]) -> str:
+    """The file that an import runs: a module, a package, or that of a name in either."""
+    for end in (len(parts), len(parts) - 1):
+        for file in ("/".join(parts[:end]) + ".py", "/".join([*parts[:end], "__init__.py"])):
+            if file in sources:
+                return file
+    return ""
+
+
+def _cycles(sources: Mapping[str, str]) -> Iterator[str]:
+    """Each folder in which imports between its files and its folders, each taken as one, go in a circle."""
+    arrows = [
+        (file, target)
+        for file, source in sources.items()
+        for parts in _names(source)
+        if (target := _file(parts, sources))
+    ]
+    for folder in sorted(
+        {"", *(f"{parent.as_posix()}/" for file in sources for parent in Path(file).parents[:-1])}
+    ):
+        graph: dict[str, set[str]] = {}
+        for pair in arrows:
+            if all(file.startswith(folder) for file in pair):
+                start, end = (file.removeprefix(folder).partition("/")[0] for file in pair)
+                if start != end:
+                    graph.setdefault(start, set()).add(end)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            yield f"{folder or 'the root'}: {' is imported by '.join(error.args[1])}"
+
+
+def test_the_check_finds_a_wrong_layer() -> None:
+    assert [*_problems("edge/a.py", "def f():\n  from delegatec.cli import main")]
+    assert [*_problems("edge/a.py", "from delegatec import report")]
+    assert [*_problems("program/a.py", "import delegatec.frontend.archive")]
+    assert [*_problems("choice.py", "from delegatec.lowering import lower")]
+    assert [*_problems("another.py", "")] and [*_problems("another/a.py", "")]
+    assert [*_problems("backends/mps/a.py", "from delegatec.backends.other import row")]
+    assert [*_problems("backends/common/a.py", "from delegatec.backends.mps import row")]
+    assert not [*_problems("backends/mps/a.py", "from delegatec.backends.mps import row")]
+    assert not [*_problems("backends/mps/a.py", "from delegatec.backends.common import row")]
+    assert not [*_problems("edge/a.py", "import torch\nfrom delegatec.diagnostics import CODES")]
+
+
+def test_the_check_finds_a_circle() -> None:
+    def between(*imports: str) -> list[str]:
+        return [
+            *_cycles(
+                {"p/__init__.py": "", **dict(zip(("p/a.py", "p/b/c.py", "p/b/d.py"), imports, strict=True))}
+            )
+        ]
+
+    down = ("import delegatec.p.b.c", "from delegatec.p.b import d", "")
+    assert between(*down) == []
+    assert between(*down[:2], "from delegatec.p.b.c import x") == [
+        "p/b/: c.py is imported by d.py is imported by c.py"
+    ]
+    # From file to file there is no circle; the folder as a whole is above a.py and below it.
+    assert between(*down[:2], "import delegatec.p") == []
+    assert len(between("import delegatec.p.b.c", "", "import delegatec.p.a")) == 1
 
 
 def test_imports_go_one_way() -> None:
-    seen: set[str] = set()
-    problems = []
-    for root in map(Path, delegatec.__path__):
-        for path in sorted(root.rglob("*.py")):
-            file = path.relative_to(root).as_posix()
-            package = file.partition("/")[0]
-            if package in BELOW and not file.endswith("_test.py") and path.name != "testing.py":
-                seen.add(package)
-                problems += _problems(package, file, path.read_text(encoding="utf-8"))
-    assert seen == set(BELOW)
-    assert problems == []
+    sources = _sources()
+    assert len(sources) > 200
+    assert {file.partition("/")[0].removesuffix(".py") for file in sources} == set(BELOW)
+    assert [problem for file, source in sources.items() for problem in _problems(file, source)] == []
+
+
+def test_imports_inside_a_package_go_one_way() -> None:
+    assert [*_cycles(_sources())] == []

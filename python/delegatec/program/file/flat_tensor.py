@@ -16,9 +16,10 @@ import torch
 from delegatec_schemas import flat_tensor as schema
 
 from delegatec.files import MappedFile
+from delegatec.program.alignment import align
 from delegatec.program.constants import tensor_bytes
 from delegatec.program.file.flatbuffer import ints, vector
-from delegatec.program.file.segments import Segments, align, write_file
+from delegatec.program.file.segments import Segments, write_file
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 FILE_IDENTIFIER: Final = b"FT01"

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from delegatec.delegation import Part
+from delegatec.program.alignment import align
 from delegatec.program.content import ContentIndex
 from delegatec.program.emitted import Delegate, EmittedProgram
-from delegatec.program.file.segments import Parts, Segments, align, concatenate
+from delegatec.program.file.segments import Parts, Segments, concatenate
 
 
 @dataclass

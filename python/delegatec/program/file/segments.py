@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 from delegatec.delegation import Part
 from delegatec.delegation.parts import pieces
 from delegatec.files import MappedFile
+from delegatec.program.alignment import align
 from delegatec.program.file.pieces import PieceWriter
 
 # What a segment is made of: parts, each with its offset in the segment.
@@ -55,11 +56,6 @@ class Segments:
         self.spans.append((align(self.size, alignment), size))
         self.parts.append(parts)
         return len(self.spans) - 1
-
-
-def align(offset: int, alignment: int) -> int:
-    """The first multiple of `alignment` that is not below `offset`."""
-    return -(-offset // alignment) * alignment
 
 
 def concatenate(blob: Sequence[Part]) -> Parts:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import BinaryIO, Final
 
 from delegatec.files import MappedFile
+from delegatec.program.alignment import align
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.file.layout import lay_out
-from delegatec.program.file.segments import align, write_file
+from delegatec.program.file.segments import write_file
 from delegatec.program.file.serialize import inline_alignment, serialize
 
 # The extended header stands between the file identifier and the rest of the FlatBuffer.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from delegatec.program.alignment import align
 from delegatec.program.planning.free_list import FreeList
 
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
@@ -67,7 +68,7 @@ class MemoryPlan:
 
 
 def _size(storage: Storage) -> int:
-    return -(-storage.size // ALIGNMENT) * ALIGNMENT
+    return align(storage.size, ALIGNMENT)
 
 
 # Name -> sort key. The definition order breaks ties, so that the plan is a function of the program.

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from delegatec.program.alignment import align
 from delegatec.program.constants import ConstantPool
-from delegatec.program.file.segments import align
 from delegatec.program.planning.memory_plan import ALIGNMENT
 
 
