@@ -32,7 +32,7 @@ def extract(
     outputs: Sequence[Node],
     constants: Mapping[Node, torch.Tensor],
     *,
-    names: Mapping[str, str],
+    specs: Mapping[str, InputSpec],
     ranges: Mapping[Any, Any],
 ) -> EdgeProgram:
     """Copy calls into a new program. Tensors are shared, and so are the values in the nodes' metadata.
@@ -42,17 +42,16 @@ def extract(
         inputs: nodes outside that the calls read; they become the user inputs, in this order.
         outputs: calls whose values the new program returns, in this order.
         constants: placeholder -> its tensor.
-        names: name of a constant's placeholder -> its fully qualified name in the model.
+        specs: name of a constant's placeholder -> its spec, where it stands for a part of the model.
         ranges: of symbols, see `EdgeProgram.range_constraints`.
     """
     graph = Graph()
     copies: dict[Node, Node] = {}
-    specs = []
+    input_specs = []
     for node in (*constants, *inputs):
         copies[node] = graph.placeholder(node.name)
         copies[node].meta.update(node.meta)
-        kind = InputKind.CONSTANT_TENSOR if node in constants else InputKind.USER_INPUT
-        specs.append(InputSpec(kind, _argument(copies[node]), names.get(node.name)))
+        input_specs.append(_spec(copies[node], node in constants, specs.get(node.name)))
     for node, target, args, kwargs in calls:
         args, kwargs = map_arg((args, kwargs), copies.__getitem__)
         copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
@@ -62,7 +61,7 @@ def extract(
     return EdgeProgram(
         method="delegate",
         graph_module=GraphModule({}, graph),
-        input_specs=specs,
+        input_specs=input_specs,
         output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
         constants={copies[node].name: tensor for node, tensor in constants.items()},
         range_constraints=dict(ranges),
@@ -71,12 +70,12 @@ def extract(
     )
 
 
-def extract_view(view: PartitionView, names: Mapping[str, str]) -> EdgeProgram:
+def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgeProgram:
     """Copy a partition into a program of its own, which its backend's passes may edit.
 
     Args:
         view: the partition, still in its graph.
-        names: name of a placeholder -> its fully qualified name in the model.
+        specs: name of a placeholder of the view's program -> its spec.
     """
     calls = ((node, node.target, node.args, node.kwargs) for node in view.nodes)
     return extract(
@@ -84,9 +83,17 @@ def extract_view(view: PartitionView, names: Mapping[str, str]) -> EdgeProgram:
         view.inputs,
         view.outputs,
         view.constants,
-        names=names,
+        specs=specs,
         ranges=view.program.range_constraints,
     )
+
+
+def _spec(node: Node, is_constant: bool, origin: InputSpec | None) -> InputSpec:
+    kind, target = InputKind.USER_INPUT, None
+    if is_constant:
+        kind = InputKind.CONSTANT_TENSOR if origin is None else origin.kind
+        target = node.name if origin is None or origin.target is None else origin.target
+    return InputSpec(kind, _argument(node), target, persistent=kind is InputKind.BUFFER or None)
 
 
 def _argument(node: Node) -> TensorArgument | SymIntArgument:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import InputSpec
 from torch.fx import Interpreter
 
 from delegatec.delegation.extract import extract
@@ -24,7 +25,7 @@ class Original:
 
     Args:
         view: the partition, still in its graph.
-        names: name of a placeholder -> its fully qualified name in the model; for constants.
+        specs: name of a placeholder of the view's program -> its spec; for constants.
 
     Attributes:
         inputs: nodes that the partition reads, in order.
@@ -32,12 +33,12 @@ class Original:
         constants: placeholder -> its tensor.
     """
 
-    def __init__(self, view: PartitionView, names: Mapping[str, str]) -> None:
+    def __init__(self, view: PartitionView, specs: Mapping[str, InputSpec]) -> None:
         self.inputs = view.inputs
         self.outputs = view.outputs
         self.constants = view.constants
         self._calls = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
-        self._names = {node.name: names.get(node.name, node.name) for node in view.constants}
+        self._specs = {node.name: specs[node.name] for node in view.constants if node.name in specs}
         self._ranges = view.program.range_constraints
 
     def __len__(self) -> int:
@@ -48,7 +49,7 @@ class Original:
     def program(self) -> EdgeProgram:
         """The nodes as a program of their own, whose inputs and outputs are the delegate's, in order."""
         return extract(
-            self._calls, self.inputs, self.outputs, self.constants, names=self._names, ranges=self._ranges
+            self._calls, self.inputs, self.outputs, self.constants, specs=self._specs, ranges=self._ranges
         )
 
     def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:

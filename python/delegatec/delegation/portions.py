@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 
 from delegatec.delegation.backend import Backend, HasPasses
@@ -56,16 +57,16 @@ def lower_portions(
             "a group waits for itself through a node outside of it",
             "delegatec.delegation.grouping.convex_groups makes groups that do not",
         )
-    mutated, in_model = program.mutated_inputs(), program.names_in_model()
+    mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
     specs = partitioning.delegation.compile_specs
-    modules = _compile(program, groups, backend, specs, mutated, in_model)
+    modules = _compile(program, groups, backend, specs, mutated, input_specs)
     reorder(order)
     summaries = []
     renamed: dict[str, str] = {}
     for group, module in zip(groups, modules, strict=True):
         # Not the view that was compiled: inputs may be outputs of a delegate by now.
         view = PartitionView(program, group, mutated)
-        summaries.append(_summarize(view, module, in_model))
+        summaries.append(_summarize(view, module, input_specs))
         renamed.update(splice(program, view, module, next(names)))
     rename_outputs(program, renamed)
     return summaries, rejections
@@ -75,7 +76,7 @@ def lower_view(
     view: PartitionView,
     backend: Backend,
     compile_specs: Sequence[CompileSpec],
-    names_in_model: Mapping[str, str],
+    input_specs: Mapping[str, InputSpec],
 ) -> LoweredModule:
     """Compiles one partition.
 
@@ -83,21 +84,21 @@ def lower_view(
         view: the partition.
         backend: who compiles it.
         compile_specs: settings.
-        names_in_model: name of a placeholder -> its fully qualified name in the model.
+        input_specs: name of a placeholder of the program -> its spec.
 
     Raises:
         DelegatecError: what `preprocess` raises; DC410, DC411 for a faulty plug-in.
     """
-    private = _edited(view, backend, compile_specs, names_in_model)
+    private = _edited(view, backend, compile_specs, input_specs)
     with blamed_on(backend, f"preprocess of backend {backend.id}"):
         result = checked_result(backend.id, backend.preprocess(private, compile_specs))
     check_mapping(result.debug_handle_map, view, backend.id)
-    names = {node.name: names_in_model.get(node.name, node.name) for node in view.constants}
+    names = {node.name: _name(node, input_specs) for node in view.constants}
     return LoweredModule(
         backend_id=backend.id,
         blob=result.blob,
         compile_specs=compile_specs,
-        original=Original(view, names_in_model),
+        original=Original(view, input_specs),
         debug_handle_map=result.debug_handle_map,
         debug_handles=sorted(
             {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
@@ -112,13 +113,13 @@ def _edited(
     view: PartitionView,
     backend: Backend,
     compile_specs: Sequence[CompileSpec],
-    names_in_model: Mapping[str, str],
+    input_specs: Mapping[str, InputSpec],
 ) -> PartitionView:
     """What the backend's passes make of a partition; the partition itself if it has none."""
     if not isinstance(backend, HasPasses):
         return view
     with blamed_on(backend, f"passes of backend {backend.id}"):
-        program = extract_view(view, names_in_model)
+        program = extract_view(view, input_specs)
         for each in backend.passes(compile_specs):
             each(program)
             verify(program)
@@ -131,7 +132,7 @@ def _compile(
     backend: Backend,
     compile_specs: Sequence[CompileSpec],
     mutated: Collection[str],
-    names_in_model: Mapping[str, str],
+    input_specs: Mapping[str, InputSpec],
 ) -> list[LoweredModule]:
     """One delegate for each group, or the problems of all groups."""
     modules: list[LoweredModule] = []
@@ -139,7 +140,7 @@ def _compile(
     for group in groups:
         try:
             view = PartitionView(program, group, mutated)
-            modules.append(lower_view(view, backend, compile_specs, names_in_model))
+            modules.append(lower_view(view, backend, compile_specs, input_specs))
         except DelegatecError as error:
             problems += error.diagnostics
     if problems:
@@ -148,12 +149,17 @@ def _compile(
 
 
 def _summarize(
-    view: PartitionView, module: LoweredModule, names_in_model: Mapping[str, str]
+    view: PartitionView, module: LoweredModule, input_specs: Mapping[str, InputSpec]
 ) -> DelegateSummary:
     return DelegateSummary(
         module=module,
         operators=operator_counts([node for node in view.nodes if node.target is not operator.getitem]),
         input_names=tuple(node.name for node in view.inputs),
         output_names=tuple(node.name for node in view.outputs),
-        constants={names_in_model.get(node.name, node.name): t for node, t in view.constants.items()},
+        constants={_name(node, input_specs): t for node, t in view.constants.items()},
     )
+
+
+def _name(constant: Node, input_specs: Mapping[str, InputSpec]) -> str:
+    spec = input_specs.get(constant.name)
+    return constant.name if spec is None or spec.target is None else spec.target

@@ -54,5 +54,5 @@ def lower_whole(
                 )
             ]
         )
-    delegate = lower_view(view, backend, compile_specs, program.names_in_model())
+    delegate = lower_view(view, backend, compile_specs, program.specs_by_name())
     return LoweredProgram(delegate, program)

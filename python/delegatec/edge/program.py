@@ -98,13 +98,13 @@ class EdgeProgram:
             if spec.kind in _MUTATION_KINDS and spec.target is not None
         }
 
+    def specs_by_name(self) -> dict[str, InputSpec]:
+        """Name of each placeholder -> its spec."""
+        return {node.name: spec for node, spec in zip(self.placeholders(), self.input_specs, strict=True)}
+
     def names_in_model(self) -> dict[str, str]:
         """Name of each placeholder that stands for a part of the model -> its fully qualified name there."""
-        return {
-            node.name: spec.target
-            for node, spec in zip(self.placeholders(), self.input_specs, strict=True)
-            if spec.target is not None
-        }
+        return {name: spec.target for name, spec in self.specs_by_name().items() if spec.target is not None}
 
     def fixed_constants(self) -> dict[str, torch.Tensor]:
         """The constants that the program does not write to: they have this value at every call."""

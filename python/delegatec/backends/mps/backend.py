@@ -9,8 +9,9 @@ from typing import Final
 from torch._ops import OpOverload
 
 from delegatec.backends.common.partitioner import TablePartitioner
+from delegatec.backends.common.precision import to_float16
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.compile_spec import OPTIONS, Settings, settings_of, specs_for
+from delegatec.backends.mps.compile_spec import OPTIONS, Precision, Settings, settings_of, specs_for
 from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.preprocess import preprocess
@@ -25,6 +26,7 @@ from delegatec.delegation import (
     ReferenceExecutor,
     resolve_options,
 )
+from delegatec.edge.passes.pass_manager import Pass
 
 
 class MpsBackend:
@@ -46,6 +48,10 @@ class MpsBackend:
         """See `Backend.partitioner`."""
         delegation = DelegationSpec(self.id, tuple(compile_specs))
         return TablePartitioner(TABLE, delegation, settings_of(compile_specs))
+
+    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """See `HasPasses.passes`."""
+        return [to_float16] if settings_of(compile_specs).precision is Precision.FP16 else []
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""

@@ -24,7 +24,6 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     builder = GraphBuilder(view, settings)
     for node in view.inputs:
         builder.input(node)
-    builder.convert_inputs()
     TABLE.lower(builder, view.nodes)
     read_all_inputs(builder, view.outputs)
     for node in view.outputs:

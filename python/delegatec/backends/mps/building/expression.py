@@ -24,8 +24,7 @@ _REDUCED_RANK: Final = 4
 class Expression:
     """A value of the graph in the making; each method appends the operation that gives another one.
 
-    Shapes and dtypes are those of the program: with fp16, a float32 expression is a float16 value of the
-    graph. The runtime gives a value of rank 0 the shape [1].
+    The runtime gives a value of rank 0 the shape [1].
 
     Attributes:
         builder: the graph.
@@ -125,7 +124,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def to(self, dtype: torch.dtype) -> Expression:
-        """In another dtype of the program, or in `GraphBuilder.wide`; to bool by comparison with zero."""
+        """In another dtype; to bool by comparison with zero."""
         return Expression(self.builder, self.builder.converted(self.id, dtype))
 
     # ---- shape -------------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ class Expression:
         ]
         if len(self.shape) > _REDUCED_RANK:
             return _mean_of_many(self, dims).view(*shape)
-        source = self.to(self.builder.wide)
+        source = self.to(torch.float32)
         out = self.builder.temporary(shape, source.dtype)
         table = schema.MeanT(source.id, out, numDims=len(dims), dims=list(dims), keepDims=keepdim)
         self.builder.emit(Operation.Mean, table)
@@ -224,8 +223,7 @@ class Expression:
         **fields: Any,
     ) -> Expression:
         if isinstance(other, Expression):
-            physical = self.builder.physical
-            assert physical(other.dtype) == physical(self.dtype), (self.dtype, other.dtype)
+            assert other.dtype == self.dtype, (self.dtype, other.dtype)
             second, shape = other.id, broadcast(self.shape, other.shape)
         else:
             second, shape = self.builder.scalar(other, self.dtype), self.shape

@@ -54,7 +54,7 @@ def any_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Express
     """Whether an element of a bool is true: the mean of zeros and ones is above zero then, exactly."""
     if not dims:
         return x
-    return x.to(x.builder.wide).mean(dims, keepdim).compare(Operation.Gt, 0)
+    return x.to(torch.float32).mean(dims, keepdim).compare(Operation.Gt, 0)
 
 
 def all_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Expression:
@@ -75,14 +75,14 @@ def sum_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Express
     if not x.dtype.is_floating_point:
         return folded(x, dims, lambda a, b: a + b, keepdim)
     count = math.prod(x.shape[dim] for dim in dims)
-    return (x.to(x.builder.wide).mean(dims, keepdim) * count).to(x.dtype)
+    return (x.to(torch.float32).mean(dims, keepdim) * count).to(x.dtype)
 
 
 def prod_of(x: Expression, dims: Sequence[int], keepdim: bool = False) -> Expression:
     """The product, in the dtype of the operand; of float16 in float32, of bools whether all are true."""
     if x.dtype == torch.bool:
         return all_of(x, dims, keepdim)
-    wide = x.to(x.builder.wide) if x.dtype.is_floating_point else x
+    wide = x.to(torch.float32) if x.dtype.is_floating_point else x
     return folded(wide, dims, lambda a, b: a * b, keepdim).to(x.dtype)
 
 
@@ -118,7 +118,7 @@ def running_sum(x: Expression, dim: int) -> Expression:
     Each step adds to every element what the one before it by 1, 2, 4, ... stands for.
     """
     shape = x.shape
-    total = x.to(x.builder.wide) if x.dtype.is_floating_point else x
+    total = x.to(torch.float32) if x.dtype.is_floating_point else x
     total = total.view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
     step = 1
     while step < shape[dim]:

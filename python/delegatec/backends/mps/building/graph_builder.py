@@ -37,15 +37,12 @@ Operand = Node | Number
 class GraphBuilder:
     """The graph of one partition in the making. Ids are handed out in order and belong to this graph only.
 
-    Lowering speaks of dtypes as the program has them. With fp16, what is float32 in the program is float16 in
-    the graph: `physical` maps between them.
-
     Args:
         view: the partition.
         settings: what the user chose.
 
     Attributes:
-        unrounded: node -> id of its value in `wide`, for reductions: what is next may read it without the
+        unrounded: node -> id of its value in float32, for reductions: what is next may read it without the
             rounding to float16.
         current: the node that is lowered, which operations stand for; None if there is none.
         settings: as given.
@@ -69,50 +66,23 @@ class GraphBuilder:
 
     # ---- values ------------------------------------------------------------------------------------------
 
-    @property
-    def wide(self) -> torch.dtype:
-        """A dtype that is float32 in the graph whatever the precision: for sums, statistics and counts.
-
-        With fp16 it is float64, which no value of a program that is taken has.
-        """
-        return torch.float64 if self.settings.precision is Precision.FP16 else torch.float32
-
-    def physical(self, dtype: torch.dtype) -> torch.dtype:
-        """What a dtype of the program is in the graph."""
-        if self.halves(dtype):
-            return torch.float16
-        return torch.float32 if dtype == torch.float64 else dtype
-
     def halves(self, dtype: torch.dtype) -> bool:
-        """Whether the graph has float16 where the program has this dtype."""
-        return dtype == torch.float32 and self.settings.precision is Precision.FP16
+        """Whether values of a dtype may be float32 in the model, and float16 here."""
+        return dtype == torch.float16 and self.settings.precision is Precision.FP16
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs come before everything else."""
         value = node.meta["val"]
-        id = self._value(value.dtype, tuple(value.shape), value.dtype)
+        id = self._value(value.dtype, tuple(value.shape))
         self._draft.inputs.append(id)
         self._ids[node] = id
 
-    def convert_inputs(self) -> None:
-        """With fp16, appends casts of the float32 inputs."""
-        for node, id in list(self._ids.items()):
-            dtype, shape = self._types[id]
-            if self.physical(dtype) != dtype:
-                self._ids[node] = self.temporary(shape, dtype)
-                self._cast(id, self._ids[node], self.physical(dtype))
-
     def output(self, node: Node) -> None:
-        """Makes the value of a node an output of the delegate, of the dtype that it has in the program."""
+        """Makes the value of a node an output of the delegate."""
         id = self._ids[node]
-        have, shape = self._types[id]
-        # With fp16, a conversion between float32 and float16 left the value as it was.
-        dtype = node.meta["val"].dtype
-        if self.physical(have) != dtype:
-            out = self._value(dtype, shape, dtype)
-            self._cast(id, out, dtype)
-        elif self._draft.is_given(id) or id in self._draft.outputs:
-            out = self._value(dtype, shape, dtype)
+        dtype, shape = self._types[id]
+        if self._draft.is_given(id) or id in self._draft.outputs:
+            out = self._value(dtype, shape)
             view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
             self.emit(schema.Operation.View, view)
         else:
@@ -127,17 +97,21 @@ class GraphBuilder:
         """Id of the value that a node stands for; the first use of a constant adds it."""
         if node not in self._ids:
             tensor = self._view.constants[node]
-            storage = ("weight", tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-            self._ids[node] = self.once(storage, lambda: self._weight(node, tensor))
+            dtype = node.meta["val"].dtype
+            storage = ("weight", tensor.data_ptr(), dtype, tensor.shape, tensor.stride())
+            self._ids[node] = self.once(storage, lambda: self._weight(node, tensor, dtype))
         return self._ids[node]
 
-    def _weight(self, node: Node, tensor: torch.Tensor) -> int:
-        id = self.constant(tensor, lambda: self.name_of(node))
+    def _weight(self, node: Node, tensor: torch.Tensor, dtype: torch.dtype) -> int:
+        id = self.constant(tensor, lambda: self.name_of(node), dtype)
         self._names[id] = node.name
         return id
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
-        """The tensor that a node stands for, if it is a constant; not to be written to."""
+        """The tensor that a node stands for, if it is a constant; not to be written to.
+
+        It is float32 where it was so in the model, though the node is float16 here.
+        """
         return self._view.constants.get(node)
 
     def result(self, node: Node, index: int | None = None) -> int:
@@ -160,26 +134,29 @@ class GraphBuilder:
         self._ids[node] = id
 
     def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
-        """Adds a value that no node stands for; dtype as in the program."""
-        return self._value(self.physical(dtype), tuple(shape), dtype)
+        """Adds a value that no node stands for."""
+        return self._value(dtype, tuple(shape))
 
-    def constant(self, tensor: torch.Tensor, name: Callable[[], str]) -> int:
+    def constant(
+        self, tensor: torch.Tensor, name: Callable[[], str], dtype: torch.dtype | None = None
+    ) -> int:
         """Adds a constant.
 
         Args:
             tensor: its value.
             name: gives what to call it if it cannot be converted.
+            dtype: what it becomes; its own if not given. float32 becomes float16 while it is written.
         """
-        dtype = tensor.dtype
+        dtype = dtype or tensor.dtype
         data: Part
         lost = ""
-        if not self.halves(dtype):
-            data = tensor_bytes(tensor.to(self.physical(dtype)))
+        if dtype == tensor.dtype or tensor.dtype != torch.float32:
+            data = tensor_bytes(tensor.to(dtype))
         else:
             if tensor.numel() == 1:
                 tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
             data, lost = to_float16(tensor, self._saturates)
-        id = self._constant(TO_FORMAT[self.physical(dtype)], tensor, data)
+        id = self._constant(TO_FORMAT[dtype], tensor, data, dtype)
         if lost:
             self._report(f"{name()} has {lost}", id)
         return id
@@ -189,14 +166,14 @@ class GraphBuilder:
 
         def make() -> int:
             tensor = self._view.constants[node]
-            id = self._constant(schema.DataType.INT4, tensor, Int4Bytes(tensor))
+            id = self._constant(schema.DataType.INT4, tensor, Int4Bytes(tensor), tensor.dtype)
             self._names[id] = node.name
             return id
 
         return self.once(("int4", node), make)
 
-    def _constant(self, datatype: int, tensor: torch.Tensor, data: Part) -> int:
-        self._types.append((tensor.dtype, tuple(tensor.shape)))
+    def _constant(self, datatype: int, tensor: torch.Tensor, data: Part, dtype: torch.dtype) -> int:
+        self._types.append((dtype, tuple(tensor.shape)))
         return self._draft.constant(datatype, tensor.shape, data)
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
@@ -205,20 +182,22 @@ class GraphBuilder:
         It is [1] in the graph, where the runtime makes that of rank 0; an operation on it and another
         value has the shape of the other.
         """
-        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(dtype)
+        held = torch.float32 if self.halves(dtype) else dtype
+        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(held)
 
         def make() -> int:
-            id = self.constant(tensor, lambda: f"the number {number}")
+            id = self.constant(tensor, lambda: f"the number {number}", dtype)
             self._types[id] = (dtype, ())
             return id
 
         return self.once(("scalar", dtype, repr(tensor.item())), make)
 
-    def in_wide(self, node: Node) -> int:
-        """A floating-point operand in `wide`; of a weight every digit is kept."""
-        if node in self._ids or not self.halves(node.meta["val"].dtype):
-            return self.converted(self.of(node), self.wide)
-        return self.once(("wide", node), lambda: self._weight(node, self._view.constants[node].to(self.wide)))
+    def in_float32(self, node: Node) -> int:
+        """A floating-point operand in float32; of a weight every digit is kept."""
+        tensor = self._view.constants.get(node)
+        if tensor is None or node in self._ids or tensor.dtype == node.meta["val"].dtype:
+            return self.converted(self.of(node), torch.float32)
+        return self.once(("float32", node), lambda: self._weight(node, tensor, torch.float32))
 
     def _report(self, message: str, constant: int | None = None) -> None:
         self._problems.append((constant, beyond_float16(message, self.current)))
@@ -247,13 +226,13 @@ class GraphBuilder:
         return self.converted(self.of(operand), dtype)
 
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
-        """dtype, as in the program, and shape of a value."""
+        """dtype and shape of a value."""
         return self._types[id]
 
     def converted(self, id: int, dtype: torch.dtype) -> int:
         """A value in a dtype of the program: itself, or one cast for all who ask; to bool by `!= 0`."""
         have, shape = self._types[id]
-        if self.physical(have) == self.physical(dtype):
+        if have == dtype:
             return id
 
         def make() -> int:
@@ -262,7 +241,8 @@ class GraphBuilder:
                 zero = self.scalar(0, have)
                 self.emit(schema.Operation.Ne, schema.BinaryT(input1Id=id, input2Id=zero, outputId=out))
             else:
-                self._cast(id, out, self.physical(dtype))
+                table = schema.CastT(input1Id=id, outputId=out, dtype=TO_FORMAT[dtype])
+                self.emit(schema.Operation.Cast, table)
             return out
 
         return self.once(("cast", id, dtype), make)
@@ -298,13 +278,9 @@ class GraphBuilder:
         names = {id: name for id, name in self._names.items() if id in self._draft.constants}
         return PreprocessResult(self._draft.blob(), self._draft.debug_map(), constant_names=names)
 
-    def _cast(self, source: int, out: int, physical: torch.dtype) -> None:
-        table = schema.CastT(input1Id=source, outputId=out, dtype=TO_FORMAT[physical])
-        self.emit(schema.Operation.Cast, table)
-
-    def _value(self, stored: torch.dtype, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    def _value(self, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
         self._types.append((dtype, shape))
-        return self._draft.value(TO_FORMAT[stored], shape)
+        return self._draft.value(TO_FORMAT[dtype], shape)
 
     def name_of(self, constant: Node) -> str:
         """What messages call a constant: the model's name for it."""

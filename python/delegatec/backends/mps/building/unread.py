@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
@@ -28,7 +29,7 @@ def read_all_inputs(builder: GraphBuilder, results: Sequence[Node]) -> None:
     """
     for node in builder.unread_inputs(results):
         source, result = operand(builder, node), operand(builder, results[0])
-        element = source.view(math.prod(source.shape)).slice(0, 0, 1).to(builder.wide)
+        element = source.view(math.prod(source.shape)).slice(0, 0, 1).to(torch.float32)
         never = element.unary(Operation.Abs).compare(Operation.Lt, 0)
         read = never.where(full(builder, [1], 0, result.dtype), result)
         read.view(*result.shape).bind(results[0])

@@ -24,9 +24,11 @@ def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | Non
     return Expression(builder, builder.operand(node, dtype))
 
 
-def constant(builder: GraphBuilder, tensor: torch.Tensor, name: str) -> Expression:
-    """A constant that a lowering makes; `name` says what it is if it cannot be converted."""
-    return Expression(builder, builder.constant(tensor, lambda: name))
+def constant(
+    builder: GraphBuilder, tensor: torch.Tensor, name: str, dtype: torch.dtype | None = None
+) -> Expression:
+    """A constant that a lowering makes, in a dtype; `name` says what it is if it cannot be converted."""
+    return Expression(builder, builder.constant(tensor, lambda: name, dtype))
 
 
 def table(builder: GraphBuilder, values: torch.Tensor) -> Expression:
@@ -46,7 +48,7 @@ def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: tor
         outputId=out,
         shape=list(shape),
         fillValue=builder.number(number, dtype),
-        dtype=TO_FORMAT[builder.physical(dtype)],
+        dtype=TO_FORMAT[dtype],
     )
     builder.emit(Operation.Full, table)
     return Expression(builder, out)

@@ -132,7 +132,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     if _never_underflows(b, node):
         softmax(x, dim, Operation.LogSoftmax).view(*shape).bind(node)
         return
-    x = (x if x.shape else x.view(1)).to(b.wide)
+    x = (x if x.shape else x.view(1)).to(torch.float32)
     dims = [positive(dim, len(x.shape))]
     weight = softmax(x, dim)
     # Beside a weight of zero, x may be minus infinity.
@@ -146,7 +146,7 @@ def _never_underflows(b: GraphBuilder, node: Node) -> bool:
     """Whether no element of the softmax, in float32, is too small to have a precise logarithm."""
     source, shape = bind(node)["self"], shape_of(node)
     spread = spread_of(source)
-    if spread is None or b.physical(dtype_of(source)) != torch.float32:
+    if spread is None or dtype_of(source) != torch.float32:
         return False
     size = shape[positive(bind(node)["dim"], len(shape))] if shape else 1
     return spread + math.log(size) < _SMALLEST_LOGARITHM

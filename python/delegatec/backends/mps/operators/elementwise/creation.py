@@ -54,7 +54,7 @@ def _full_like(b: GraphBuilder, node: Node) -> None:
         input1Id=b.of(bound["self"]),
         outputId=b.result(node),
         fillValue=b.number(value, dtype),
-        dtype=TO_FORMAT[b.physical(dtype)],
+        dtype=TO_FORMAT[dtype],
     )
     b.emit(Operation.FullLike, table)
 
@@ -62,9 +62,7 @@ def _full_like(b: GraphBuilder, node: Node) -> None:
 def _arange(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     start, end, step = (float(bound[name]) for name in ("start", "end", "step"))
-    table = ArangeT(
-        outputId=b.result(node), start=start, end=end, step=step, dtype=TO_FORMAT[b.physical(dtype)]
-    )
+    table = ArangeT(outputId=b.result(node), start=start, end=end, step=step, dtype=TO_FORMAT[dtype])
     b.emit(Operation.Arange, table)
 
 

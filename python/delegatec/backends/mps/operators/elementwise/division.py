@@ -145,7 +145,7 @@ def _floor(x: Expression, y: Expression, value: float | None) -> Expression:
 
 def _truncated(x: Expression, y: Expression, _: float | None) -> Expression:
     """The runtime stops at a quotient of float16 that is to be truncated."""
-    if x.builder.physical(x.dtype) == torch.float16:
+    if x.dtype == torch.float16:
         return truncated(x / y)
     return _divided(x, y, Operation.Div, "trunc")
 
@@ -173,11 +173,11 @@ def division(integers: Divide, floats: Divide, in_float32: bool = True) -> Lower
             integers(operand(b, first, dtype), operand(b, second, dtype), value).bind(node)
             return
         if value is not None:
-            value = torch.tensor(value).to(b.physical(dtype)).item()
+            value = torch.tensor(value).to(dtype).item()
             value = value if value and math.isfinite(value) else None
         x, y = operand(b, first, dtype), operand(b, second, dtype)
         if in_float32:
-            x, y = x.to(b.wide), y.to(b.wide)
+            x, y = x.to(torch.float32), y.to(torch.float32)
         floats(x, y, value).to(dtype).bind(node)
 
     return lower
@@ -195,7 +195,7 @@ def _true(b: GraphBuilder, node: Node) -> None:
     """With fp16, integers beyond that are divided in float32."""
     first, second, *_ = bind(node).values()
     are_floats = any(isinstance(o, Node) and dtype_of(o) in FLOATS for o in (first, second))
-    dtype = dtype_of(node) if are_floats or not b.halves(dtype_of(node)) else b.wide
+    dtype = dtype_of(node) if are_floats or not b.halves(dtype_of(node)) else torch.float32
     (operand(b, first, dtype) / operand(b, second, dtype)).to(dtype_of(node)).bind(node)
 
 

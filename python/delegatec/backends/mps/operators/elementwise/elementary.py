@@ -107,7 +107,7 @@ def log1p(x: Expression) -> Expression:
     """log(1 + x), exact near zero as well: there 2 atanh(x / (2 + x)), as a series."""
     s = x / (x + 2.0)
     square = s * s
-    terms = _LOG1P_TERMS[x.builder.physical(x.dtype)]
+    terms = _LOG1P_TERMS[x.dtype]
     series = number(x, 2.0 / (2 * terms - 1))
     for index in reversed(range(terms - 1)):
         series = series * square + 2.0 / (2 * index + 1)
@@ -117,7 +117,7 @@ def log1p(x: Expression) -> Expression:
 
 def expm1(x: Expression) -> Expression:
     """exp(x) - 1, exact near zero as well: there x (1 + x / 2 (1 + x / 3 (...)))."""
-    terms = _EXPM1_TERMS[x.builder.physical(x.dtype)]
+    terms = _EXPM1_TERMS[x.dtype]
     series = x * (1.0 / terms) + 1.0
     for index in reversed(range(2, terms)):
         series = series * (x * (1.0 / index)) + 1.0

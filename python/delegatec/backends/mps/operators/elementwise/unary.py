@@ -78,7 +78,7 @@ def _sign(x: Expression) -> Expression:
 
 def _logit(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x = operand(b, bound["self"], dtype_of(node)).to(b.wide)
+    x = operand(b, bound["self"], dtype_of(node)).to(torch.float32)
     if bound["eps"] is not None:
         low = torch.tensor(bound["eps"], dtype=torch.float32)
         x = bounded(x, low.item(), (1 - low).item())

@@ -96,7 +96,7 @@ def _norm(difference: Expression, p: float) -> Expression:
 def _cdist(b: GraphBuilder, node: Node) -> None:
     """Each row beside each; the dimensions before them broadcast."""
     bound, dtype = bind(node), dtype_of(node)
-    first, second = (operand(b, bound[name]).to(b.wide) for name in ("x1", "x2"))
+    first, second = (operand(b, bound[name]).to(torch.float32) for name in ("x1", "x2"))
     *batch, rows, width = first.shape
     *other_batch, others, _ = second.shape
     if batch == other_batch:
@@ -107,7 +107,7 @@ def _cdist(b: GraphBuilder, node: Node) -> None:
 
 def _pdist(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
-    x = operand(b, bound["self"]).to(b.wide)
+    x = operand(b, bound["self"]).to(torch.float32)
     first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
     difference = x.index_select(0, table(b, first)) - x.index_select(0, table(b, second))
     _norm(difference, bound["p"]).to(dtype).bind(node)

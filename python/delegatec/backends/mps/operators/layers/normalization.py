@@ -74,7 +74,7 @@ def _batch_norm(b: GraphBuilder, node: Node) -> None:
 
 def _layer_norm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x = Expression(b, b.in_wide(bound["input"]))
+    x = Expression(b, b.in_float32(bound["input"]))
     shape = tuple(bound["normalized_shape"])
     if len(x.shape) > _MOST_RANK:
         shape = (math.prod(shape),)
@@ -84,11 +84,11 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
     def parameter(name: str, number: float) -> int:
         given = bound[name]
         if given is None:
-            return _number(b, number, ones, b.wide)
-        return Expression(b, b.in_wide(given)).view(*shape).id
+            return _number(b, number, ones, torch.float32)
+        return Expression(b, b.in_float32(given)).view(*shape).id
 
     statistics = (*x.shape[: -len(shape)], *ones[-len(shape) :])
-    out, mean, variance = (b.temporary(s, b.wide) for s in (x.shape, statistics, statistics))
+    out, mean, variance = (b.temporary(s, torch.float32) for s in (x.shape, statistics, statistics))
     table = LayerNormT(
         input1Id=x.id,
         normalizedShape=list(shape),

@@ -142,7 +142,7 @@ def averages(x: Expression, rows: Windows, columns: Windows, include_padding: bo
 
 def _divided(x: Expression, rows: Windows, columns: Windows, divisor: int) -> Expression:
     """Sums of windows, divided by a number."""
-    if x.builder.physical(x.dtype) == torch.float32:
+    if x.dtype == torch.float32:
         return _average(x, rows, columns, padding_counts=True, divisor=divisor)
     # The runtime multiplies by a float32, which does not go with float16.
     return _average(x, rows, columns, padding_counts=True) * (rows.kernel * columns.kernel / divisor)

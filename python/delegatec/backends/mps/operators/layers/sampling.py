@@ -103,7 +103,7 @@ def _to_even(x: Expression) -> Expression:
 
 def _grid_sample(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x, grid = operand(b, bound["input"]), operand(b, bound["grid"]).to(b.wide)
+    x, grid = operand(b, bound["input"]), operand(b, bound["grid"]).to(torch.float32)
     batch, channels, height, width = x.shape
     rows = x.permute(0, 2, 3, 1).view(batch * height * width, channels)
     table = cat([rows, full(b, [1, channels], 0, x.dtype)], 0)

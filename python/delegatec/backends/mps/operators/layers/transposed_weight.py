@@ -14,7 +14,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import shape_of
+from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand, table
@@ -52,7 +52,7 @@ def arranged(b: GraphBuilder, node: Node, groups: int, tables: Sequence[Taps]) -
     if value is not None:
         result = torch.zeros(form, dtype=value.dtype)
         _fill(result, value.detach().view(apart), tables)
-        return constant(b, result.view(whole), b.name_of(node))
+        return constant(b, result.view(whole), b.name_of(node), dtype_of(node))
     x = operand(b, node).view(*apart)
     for axis, (rows, size) in enumerate(zip(tables, sizes, strict=True)):
         # Behind the dimensions before it, which are a tap and a phase each by now.

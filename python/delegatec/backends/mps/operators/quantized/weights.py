@@ -75,7 +75,7 @@ def _scaled(b: GraphBuilder, node: Node, shape: tuple[int, ...], along: tuple[in
     value = b.constant_value(bound["scales"])
     # The product of a weight and a small scale can have all digits again.
     small = value is not None and b.halves(dtype) and not _has_all_digits(value)
-    dtype = b.wide if small else dtype
+    dtype = torch.float32 if small else dtype
     levels = operand(b, bound["input"], dtype).view(*shape)
     if bound["zero_points"] is not None and not _is_zero(b, bound["zero_points"]):
         levels = levels - operand(b, bound["zero_points"], dtype).view(*along)

@@ -83,10 +83,10 @@ def _by_comparison(x: Expression, k: int, largest: bool) -> Expression:
     own_tie, other_tie = each(ties)
     beats = other.compare(Operation.Gt if largest else Operation.Lt, own)
     earlier = other.compare(Operation.Eq, own) & other_tie.compare(Operation.Lt, own_tie)
-    place = _whole((beats | earlier).to(b.wide).mean([2]), size).view(rows, 1, size)
-    found = place.compare(Operation.Eq, positions(b, k, 1, 3).to(b.wide))
-    position = positions(b, size, 2, 3).to(b.wide)
-    return _whole(found.where(position, full(b, [1], 0, b.wide)).mean([2]), size).to(torch.int32)
+    place = _whole((beats | earlier).to(torch.float32).mean([2]), size).view(rows, 1, size)
+    found = place.compare(Operation.Eq, positions(b, k, 1, 3).to(torch.float32))
+    position = positions(b, size, 2, 3).to(torch.float32)
+    return _whole(found.where(position, full(b, [1], 0, torch.float32)).mean([2]), size).to(torch.int32)
 
 
 def _whole(mean: Expression, count: int) -> Expression:

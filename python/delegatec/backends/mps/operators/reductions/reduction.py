@@ -82,9 +82,9 @@ def _average(reduce: Reduce) -> Lower:
         if dtype not in FLOATS:
             x = operand(b, source, dtype)
         elif raised is not None and dtype_of(raised[0]) == dtype and b.halves(dtype):
-            x = float_power(operand(b, raised[0], b.wide), raised[1])
+            x = float_power(operand(b, raised[0], torch.float32), raised[1])
         else:
-            x = operand(b, source, b.wide)
+            x = operand(b, source, torch.float32)
         result = reduce(x, reduced_dims(node), bind(node).get("keepdim", False))
         if b.halves(dtype):
             b.unrounded[node] = result.id
