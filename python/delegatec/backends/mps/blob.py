@@ -19,21 +19,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import flatbuffers
-import numpy as np
 from delegatec_schemas import mps_graph as schema
 
-from delegatec.backends.mps.checks import inline_bytes, problems_of, unpack_vectors
+from delegatec.backends.mps.checks import fill_absent, inline_bytes, problems_of
 from delegatec.delegation import Part
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.flatbuffer import unpack
 
 MAGIC: Final = b"MP00"
 HEADER: Final = struct.Struct("<4x4sQQ")
 ALIGNMENT: Final = 16
-# Bytes of a string: "0", "floor" and "tanh" are such.
-_LONGEST: Final = 256
 # How many of a blob's faults a message names.
 _NAMED: Final = 8
 
@@ -79,15 +77,6 @@ def _padding(size: int) -> int:
     return -size % ALIGNMENT
 
 
-class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes whose slices, which are strings, must lie inside of them and be short, as the format's are."""
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice) and not 0 <= key.start <= key.stop <= min(self.size, key.start + _LONGEST):
-            raise IndexError(f"a string of bytes {key.start} to {key.stop} of {self.size}")
-        return super().__getitem__(key)
-
-
 def read_blob(data: memoryview) -> Blob:
     """Reads a blob and checks that everything in it is in bounds (`checks.problems_of`). Nothing is copied.
 
@@ -102,10 +91,10 @@ def read_blob(data: memoryview) -> Blob:
     if bytes(flatbuffer[4:8]) != MAGIC:
         raise _damaged([f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}"])
     try:
-        graph = schema.GraphT.InitFromPackedBuf(np.frombuffer(flatbuffer, np.uint8).view(_Bytes), 0)
-        unpack_vectors(graph, len(flatbuffer))
-    except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
+        graph = unpack(schema.GraphT, flatbuffer)
+    except ValueError as error:
         raise _damaged([f"its FlatBuffer points out of bounds ({error})"]) from error
+    fill_absent(graph)
     problems = list(problems_of(graph, len(constants)))
     if problems:
         raise _damaged(problems)

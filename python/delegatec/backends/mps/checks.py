@@ -36,40 +36,22 @@ def storage_size(datatype: int, dims: list[int]) -> int:
     return (math.prod(dims) * BITS[datatype] + 7) // 8
 
 
-def unpack_vectors(graph: schema.GraphT, budget: int) -> None:
-    """Makes lists of Python's ints of the ids and dimensions of a graph; what is absent becomes an empty one.
-
-    Args:
-        graph: edited in place.
-        budget: how many elements all vectors of the graph may have. One vector can be shared by many tables,
-            so that a small file would unfold to a huge one.
-
-    Raises:
-        ValueError: there are more.
-    """
-    graph.mpsNodes = graph.mpsNodes or []
-    graph.mpsValues = graph.mpsValues or []
-    owners = [
-        (graph, _LISTS),
-        *((value, ("dims",)) for value in graph.mpsValues),
-        *((node.mpsnodeUnion, None) for node in graph.mpsNodes if node.mpsnodeUnion is not None),
-    ]
-    for owner, names in owners:
-        for name in names or vars(owner):
-            field = getattr(owner, name)
-            if hasattr(field, "__len__"):
-                budget -= len(field)
-            if budget < 0:
-                raise ValueError("it refers to more elements than it can hold")
-            if names is not None:
-                setattr(owner, name, [] if field is None else field.tolist())
+def fill_absent(graph: schema.GraphT) -> None:
+    """Puts empty lists in the place of absent ones that the graph and its values have to have."""
+    for owner, names in (
+        (graph, ("mpsNodes", "mpsValues", *_LISTS)),
+        *((value, ("dims",)) for value in graph.mpsValues or ()),
+    ):
+        for name in names:
+            if getattr(owner, name) is None:
+                setattr(owner, name, [])
 
 
 def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
     """Everything that is wrong with a graph.
 
     Args:
-        graph: after `unpack_vectors`.
+        graph: after `fill_absent`.
         segment: bytes of the constant segment.
     """
     if graph.graphType not in (schema.GraphType.MPS_GRAPH, schema.GraphType.METAL_KERNEL):

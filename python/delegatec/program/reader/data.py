@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from delegatec_schemas.program import DataLocation
 
-from delegatec.program.reader.guard import Table
+from delegatec.flatbuffer import Table
 from delegatec.program.reader.layout import Layout, slice_segment
 
 

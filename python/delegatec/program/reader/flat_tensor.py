@@ -10,7 +10,7 @@ from pathlib import Path
 
 from delegatec_schemas import flat_tensor as schema
 
-from delegatec.program.reader.guard import Table, fail
+from delegatec.flatbuffer import Table, fail
 from delegatec.program.reader.layout import Layout, slice_segment
 from delegatec.program.reader.shape import Shape, read_shape
 
@@ -75,7 +75,7 @@ def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
     """Reads a data file from memory. See `read_flat_tensors`."""
     view = memoryview(file).cast("B").toreadonly()
     layout = _read_layout(view)
-    root = Table.root(schema.FlatTensor, layout.flatbuffer)
+    root = Table.root(schema.FlatTensor, layout.flatbuffer, "DC352")
     version = root.scalar("Version")
     if version != _VERSION:
         fail("DC354", f"the file has version {version} of the format; this reader knows {_VERSION}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from delegatec.program.reader.guard import Table, fail
+from delegatec.flatbuffer import Table, fail
 
 # The extended header: eight bytes into the file, behind the root offset and the identifier of the FlatBuffer.
 # Little endian: magic, its length, size of the FlatBuffer, segment base and, since it is 32 bytes long, the

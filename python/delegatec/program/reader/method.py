@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from delegatec_schemas import program as schema
 
+from delegatec.flatbuffer import Table
 from delegatec.program.reader.data import Data
-from delegatec.program.reader.guard import Table
 from delegatec.program.reader.model import (
     Chain,
     CompileSpec,

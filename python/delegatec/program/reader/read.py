@@ -12,9 +12,9 @@ from pathlib import Path
 
 from delegatec_schemas import program as schema
 
+from delegatec.flatbuffer import Table, fail
 from delegatec.program.reader.checks import check_program
 from delegatec.program.reader.data import Data
-from delegatec.program.reader.guard import Table, fail
 from delegatec.program.reader.layout import read_layout
 from delegatec.program.reader.method import read_method
 from delegatec.program.reader.model import Program, Segment
@@ -44,7 +44,7 @@ def parse_program(file: bytes | memoryview) -> Program:
     """Reads a program from memory. See `read_program`."""
     view = memoryview(file).cast("B").toreadonly()
     layout = read_layout(view)
-    root = Table.root(schema.Program, layout.flatbuffer)
+    root = Table.root(schema.Program, layout.flatbuffer, "DC352")
     version = root.scalar("Version")
     if version != _VERSION:
         fail("DC354", f"the program has version {version} of the format; this reader knows {_VERSION}")

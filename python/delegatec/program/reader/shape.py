@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from delegatec.program.reader.guard import Table
+from delegatec.flatbuffer import Table
 from delegatec.program.reader.types import SCALAR_KINDS, ScalarKind
 
 # So many bytes can be addressed; beyond, the runtime refuses a tensor as well.

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlatBuffers that nobody vouches for."""
+
+from delegatec.flatbuffer.guard import Table as Table
+from delegatec.flatbuffer.guard import fail as fail
+from delegatec.flatbuffer.guard import unpack as unpack
