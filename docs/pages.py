@@ -33,7 +33,7 @@ def errors_page() -> str:
     parts = [
         "# Error codes",
         GENERATED,
-        "Every message about a model carries one of these codes. A code keeps its meaning for ever.",
+        "Every message about a model carries one of these codes. The meaning of a code never changes.",
     ]
     for prefix, title in BLOCKS.items():
         rows = [(f"`{code}`", meaning) for code, meaning in sorted(CODES.items()) if code.startswith(prefix)]

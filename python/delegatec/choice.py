@@ -40,7 +40,7 @@ class ChosenBackend:
 
     def partitioner(self, rules: PartitionRules) -> Partitioner:
         """Its partitioner, under the user's rules."""
-        with blamed_on(self.backend, f"backend {self.backend.name}, asked for its partitioner,"):
+        with blamed_on(self.backend, f"backend {self.backend.name}: partitioner()"):
             partitioner = self.backend.partitioner(self.compile_specs)
         return partitioner if rules == PartitionRules() else RuledPartitioner(partitioner, rules)
 
@@ -130,9 +130,9 @@ def choose_backends(
 
 def _several(backends: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(backends, (str, list, tuple)) or not all(isinstance(name, str) for name in backends):
-        expected = "a name, or a list of names in order of priority"
+        expected = "a backend, or a list of backends in order of priority"
         raise wrong_argument(
-            "delegatec.lower", "backend", backends, expected, "a name may be module:attribute"
+            "delegatec.lower", "backend", backends, expected, "a plug-in is module:attribute"
         )
     return tuple(dict.fromkeys([backends] if isinstance(backends, str) else backends)) or (PORTABLE,)
 
@@ -140,9 +140,9 @@ def _several(backends: str | Sequence[str]) -> tuple[str, ...]:
 def _misplaced(backends: Sequence[str]) -> Diagnostic:
     return Diagnostic(
         "DC401",
-        f"{PORTABLE} stands among several backends: {', '.join(backends)}",
-        expected=f"{PORTABLE} by itself, or only backends",
-        help="take it out: what backends leave runs on the portable kernels anyway",
+        f"{PORTABLE} is listed with other backends: {', '.join(backends)}",
+        expected=f"{PORTABLE} alone, or backends without it",
+        help="remove it: what the backends leave runs on the portable kernels anyway",
     )
 
 
@@ -166,9 +166,9 @@ def _options_of(
             problems.append(
                 Diagnostic(
                     "DC414",
-                    f"option {key!r} does not say which of the backends it is for",
+                    f"option {key!r} does not name its backend",
                     expected=" or ".join(f"{selector}.{key}" for selector in selectors),
-                    help="write the backend, as it is named among the backends, in front of it",
+                    help="prefix the option with its backend, spelled as in the list of backends",
                 )
             )
     return given, problems
@@ -176,5 +176,5 @@ def _options_of(
 
 def _choose(backend: Backend, options: Mapping[str, str]) -> ChosenBackend:
     settings = resolve_options(backend.name, backend.options, options)
-    with blamed_on(backend, f"backend {backend.name}, asked for its compile specs,"):
+    with blamed_on(backend, f"backend {backend.name}: compile_specs()"):
         return ChosenBackend(backend, settings, tuple(backend.compile_specs(settings)))

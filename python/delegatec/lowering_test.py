@@ -163,7 +163,7 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "codes", "message"),
     [
-        ({"backend": ["mps", "portable"]}, ["DC401"], "portable stands among several backends"),
+        ({"backend": ["mps", "portable"]}, ["DC401"], "portable is listed with other backends"),
         ({"backend": "mps", "method_backends": {"forwards": "mps"}}, ["DC413"], "no method 'forwards'"),
         (
             {"backend": ["mps", "eager"], "options": {"precision": "fp16"}},

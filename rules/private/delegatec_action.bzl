@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the compiler in an action: in a worker where there is one, else as a process of its own."""
+"""Runs the compiler in an action, in a persistent worker if possible."""
 
 load(":delegatec_toolchain.bzl", "INTERPRETER_FLAGS")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def delegatec_arguments(ctx, verb):
-    """Arguments of the compiler, to be filled by a rule and given to `delegatec_action`.
+    """Returns arguments of the compiler for `delegatec_action`, to be completed by a rule.
 
-    They reach the compiler in a parameter file, one a line. What may be any text has to be added as one argument
-    with its flag (`format = "--entry=%s"`): in a worker's request Bazel itself replaces each argument that starts
-    with `@`, such as a label in another repository, by the contents of a file of that name.
+    They reach the compiler in a parameter file, one per line. Add arbitrary text as one argument with its flag
+    (`format = "--entry=%s"`): in a worker's request Bazel replaces each argument that starts with `@`, such as a
+    label in another repository, with the contents of a file of that name.
 
     Args:
         ctx: the rule's context.
@@ -32,9 +32,9 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         ctx: the context of a rule that has the delegatec toolchain.
         mnemonic: the action's mnemonic.
         args: Args from `delegatec_arguments`.
-        inputs: depset of File, what the verb reads.
-        outputs: list of File, what it writes.
-        progress_message: what Bazel says while the action runs.
+        inputs: depset of File that the verb reads.
+        outputs: list of File that it writes.
+        progress_message: what Bazel shows while the action runs.
     """
     compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
     startup = ctx.actions.args()
@@ -47,7 +47,7 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
             "block-network": "1",
             "requires-worker-protocol": "proto",
             "supports-workers": "1",
-            # Export and lowering have one pool of workers: torch is in memory once.
+            # Export and lowering share one pool of workers, so that torch is loaded once.
             "worker-key-mnemonic": "Delegatec",
         },
         inputs = depset(transitive = [compiler.inputs, inputs]),

@@ -1,43 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delegatec toolchain: the compiler as Bazel runs it."""
+"""The delegatec toolchain: how Bazel runs the compiler."""
 
 load(":python_paths.bzl", "import_roots", "merged_python")
 
 DelegatecInfo = provider(
-    doc = "The compiler of a build. As `toolchain.delegatec` of the resolved toolchain.",
+    doc = "The compiler: `toolchain.delegatec` of the resolved toolchain.",
     fields = {
         "environment": "dict of string to string: the environment of an action that runs the compiler.",
         "imports": "depset of strings: import paths of the compiler, for a runfiles tree.",
-        "inputs": "depset of File: what an action that runs the compiler reads besides its tool.",
+        "inputs": "depset of File: inputs of an action that runs the compiler, besides its tool.",
         "interpreter": "File: the Python interpreter.",
-        "tool": "FilesToRunProvider: the interpreter, with the compiler's sources and the manifests as its run files.",
+        "tool": "FilesToRunProvider: the interpreter, with the compiler's sources and the manifests as runfiles.",
     },
 )
 
-# Apart from paths, all that the compiler sees of an environment.
+# The compiler's whole environment, apart from paths.
 FIXED_ENVIRONMENT = {
-    # Without one, Python would look the home up elsewhere, and libraries would find their caches there. Below this
-    # one nothing can be made.
+    # If unset, Python would look it up elsewhere, and libraries would find their caches. Nothing can be created here.
     "HOME": "/dev/null",
     "LC_ALL": "C.UTF-8",
-    # Cores are Bazel's to hand out.
+    # Bazel assigns the cores.
     "OMP_NUM_THREADS": "1",
     # The order of Python's sets depends on it.
     "PYTHONHASHSEED": "0",
-    # Libraries that models load their weights with draw progress bars, which are noise in a build's output.
+    # Libraries that load weights draw progress bars, which are noise in a build's output.
     "TQDM_DISABLE": "1",
 }
 
-# No user's site-packages, no current folder on the path, no .pyc files beside the sources. Not -I, which would
-# drop PYTHONHASHSEED as well.
+# No user site-packages, no current directory on the path, no .pyc files beside the sources. Not -I, which would also
+# ignore PYTHONHASHSEED.
 INTERPRETER_FLAGS = ["-s", "-P", "-B"]
 
 def _delegatec_binary_impl(ctx):
     python = merged_python(ctx, [ctx.attr.library])
     manifests = [ctx.file.interpreter_manifest, ctx.file.site_packages_manifest]
 
-    # The folder is an input of each action by itself. As a run file it would be in the worker's key, for which
-    # Bazel reads it anew for each request.
+    # The directory is an input of each action. As a runfile it would be part of the worker's key, for which Bazel would
+    # read it again for each request.
     sources = [file for file in python.files.to_list() if file != ctx.file.site_packages]
 
     executable = ctx.actions.declare_file(ctx.label.name)
@@ -61,9 +60,8 @@ delegatec_binary = rule(
     doc = """\
 The compiler as the executable of an action.
 
-It is the interpreter, and the compiler's sources are its run files. Bazel 4.2.3 has only an executable's run
-files in the key of a worker: with the sources as plain inputs a worker would go on after they were edited, and
-give what the old ones gave.
+It is the interpreter, with the compiler's sources as its runfiles. Bazel 4.2.3 puts only an executable's runfiles in
+the key of a worker: with the sources as plain inputs, a worker would keep running the old ones after an edit.
 """,
     attrs = {
         "interpreter": attr.label(
@@ -74,7 +72,7 @@ give what the old ones gave.
         "interpreter_manifest": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "Names and digests of the interpreter's files, which stand for them in the keys of actions.",
+            doc = "Names and digests of the interpreter's files, which represent them in the keys of actions.",
         ),
         "library": attr.label(
             mandatory = True,
@@ -84,12 +82,12 @@ give what the old ones gave.
         "site_packages": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "The folder of the compiler's wheels, as one input.",
+            doc = "The directory of the compiler's wheels, as one input.",
         ),
         "site_packages_manifest": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "Names and digests of the files in that folder.",
+            doc = "Names and digests of the files in that directory.",
         ),
     },
     executable = True,
@@ -110,7 +108,7 @@ def _delegatec_toolchain_impl(ctx):
 
 delegatec_toolchain = rule(
     implementation = _delegatec_toolchain_impl,
-    doc = "Names the compiler that the rules run.",
+    doc = "Declares the compiler that the rules run.",
     attrs = {
         "delegatec": attr.label(
             mandatory = True,

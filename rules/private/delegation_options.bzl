@@ -1,47 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes that say what of a program is delegated, and to whom.
+"""Attributes that control which parts of a program are delegated, and to which backends.
 
-`delegatec.delegation.rules` is the authority; what can be known is checked before anything is built.
+`delegatec.delegation.rules` is the authority; the checks here run before anything is built.
 """
 
 DELEGATION_ATTRS = {
     "all_or_nothing": attr.bool(
         default = False,
-        doc = "Whether nothing of a method is delegated unless all of it is.",
+        doc = "Whether to delegate each method as a whole or not at all.",
     ),
     "allow_modules": attr.string_list(
-        doc = "Delegates only what runs in these modules of the model, such as `encoder.layer.0`; wildcards `* ? [ ]`. All if empty.",
+        doc = "Delegates only what runs in these submodules of the model, such as `encoder.layer.0`; wildcards `* ? [ ]`. All if empty.",
     ),
     "allow_operators": attr.string_list(
         doc = "Delegates only these operators of the edge program, such as `aten.add` or `aten.add.Tensor`; wildcards `* ? [ ]`. All if empty.",
     ),
     "block_modules": attr.string_list(
-        doc = "Does not delegate what runs in these modules.",
+        doc = "Does not delegate what runs in these submodules.",
     ),
     "block_operators": attr.string_list(
         doc = "Does not delegate these operators.",
     ),
     "maximum_delegates": attr.int(
         default = -1,
-        doc = "How many delegates a method may have; the largest stay. -1 for as many as there are.",
+        doc = "Maximum number of delegates in a method; the largest are kept. -1 for no limit.",
     ),
     "method_backends": attr.string_list_dict(
-        doc = "Method -> its backends, in order of priority, for methods that have others than the rest; `[\"portable\"]` for none.",
+        doc = "Backends of individual methods, in order of priority, instead of the target's own; `[\"portable\"]` for none.",
     ),
     "minimum_nodes": attr.int(
         default = 1,
-        doc = "How many operators a delegate has at least; smaller ones are not made.",
+        doc = "Minimum number of operators in a delegate; smaller partitions run on the CPU.",
     ),
     "require_full_delegation": attr.bool(
         default = False,
-        doc = "Whether an operator that no backend takes is an error, instead of running on the CPU.",
+        doc = "Whether an operator that no backend supports is an error instead of running on the CPU.",
     ),
 }
 
 _LISTS = ["allow_modules", "allow_operators", "block_modules", "block_operators"]
 
 def add_delegation_arguments(ctx, args):
-    """Adds the flags for these attributes, as far as the rule has them.
+    """Adds the flags of these attributes, if the rule has them.
 
     Args:
         ctx: the rule's context.

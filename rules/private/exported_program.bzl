@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`exported_program`: a model's Python to a canonical `.pt2`."""
+"""`exported_program`: exports a model to a canonical `.pt2`."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
@@ -15,14 +15,14 @@ def _check_entry(ctx):
         return
     fail("\n".join([
         "",
-        "%s: error DC101: entry \"%s\" names no function of the model's sources" % (ctx.label, ctx.attr.entry),
+        "%s: error DC101: entry \"%s\" does not name a function in `srcs`" % (ctx.label, ctx.attr.entry),
         "  expected: module:function, with module one of: %s" % ", ".join(modules),
-        "  help: write the module without folder and without .py, such as entry = \"%s:build\"" % modules[0],
+        "  help: write the module without directory and without .py, such as entry = \"%s:build\"" % modules[0],
         "",
     ]))
 
 def _weights(ctx, program):
-    """Declares the action that writes the `.ptd`, which runs when something wants the file."""
+    """Declares the action that writes the `.ptd`, on demand."""
     check_alignment(ctx.label, "weights_alignment", ctx.attr.weights_alignment)
     weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
     args = delegatec_arguments(ctx, "weights")
@@ -49,7 +49,7 @@ def _exported_program_impl(ctx):
     args.add(ctx.attr.entry, format = "--entry=%s")
     args.add_all(ctx.files.srcs, format_each = "--source=%s")
     args.add_all(
-        # As Python has it for a program: first the folder of the model's own file, then the workspace.
+        # The order of a Python program: the directory of its main file first, then the workspace.
         [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] +
         import_roots(ctx, python.imports),
         format_each = "--import-path=%s",
@@ -88,12 +88,12 @@ def _exported_program_impl(ctx):
 exported_program = rule(
     implementation = _exported_program_impl,
     doc = """\
-Exports a PyTorch model, once for all the programs that are made of it.
+Exports a PyTorch model once, for all programs that are lowered from it.
 
-`entry` is called in a process with a fixed seed, without network or home, that sees only `srcs`, `data` and
-`deps`. What it returns is exported and written as `NAME.pt2`. The same inputs give the same bytes.
+Calls `entry` with a fixed seed, without network or home directory, with access to `srcs`, `data` and `deps` only,
+and writes the exported model as `NAME.pt2`. The same inputs give the same bytes.
 
-The output group `weights` is `NAME.ptd`: the model's weights by name, for programs with `external_weights`.
+The output group `weights` is `NAME.ptd`, the model's weights by name, for programs with `external_weights`.
 """,
     attrs = {
         "data": attr.label_list(
@@ -101,26 +101,26 @@ The output group `weights` is `NAME.ptd`: the model's weights by name, for progr
             doc = "Files that the model reads, such as its checkpoint.",
         ),
         "deps": attr.label_list(
-            doc = "Libraries that the sources import. torch, numpy, safetensors and delegatec are there already.",
+            doc = "Libraries that the sources import. torch, numpy, safetensors and delegatec are always available.",
             providers = [PyInfo],
         ),
         "entry": attr.string(
             mandatory = True,
-            doc = "`module:function`: a function without arguments, in one of `srcs`, that returns a `delegatec.Model`.",
+            doc = "`module:function`: a function in one of `srcs`, called without arguments, that returns a `delegatec.Model`.",
         ),
         "seed": attr.int(
             default = 0,
-            doc = "Seed of the random generators of torch, numpy and Python before the function is called.",
+            doc = "Seed of the random generators of torch, numpy and Python when `entry` is called.",
         ),
         "srcs": attr.label_list(
             mandatory = True,
             allow_empty = False,
             allow_files = [".py"],
-            doc = "The model's sources. They import each other by file name, and others from the workspace's root.",
+            doc = "The model's sources. They import each other by file name, and other modules by their path from the workspace root.",
         ),
         "weights_alignment": attr.int(
             default = 128,
-            doc = "Bytes that each tensor of the `.ptd` is aligned to: a power of two.",
+            doc = "Alignment of each tensor in the `.ptd`, in bytes: a power of two.",
         ),
     },
     provides = [ExportedProgramInfo],

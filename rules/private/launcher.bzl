@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A runnable target that runs the compiler from its run files."""
+"""Executables that run the compiler from their runfiles."""
 
 load(":delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -12,7 +12,7 @@ LAUNCHER_ATTRS = {
 }
 
 def runfiles_path(ctx, file):
-    """A file's path in a runfiles tree, as a word of the launcher's shell.
+    """Returns a file's path in the runfiles tree, quoted for the launcher's shell.
 
     Args:
         ctx: the rule's context.
@@ -25,15 +25,15 @@ def runfiles_path(ctx, file):
     return "\"$runfiles/%s\"" % (path[len("../"):] if path.startswith("../") else ctx.workspace_name + "/" + path)
 
 def delegatec_launcher(ctx, verb, arguments, files, imports = depset(), plugin_files = depset()):
-    """Declares an executable that runs `delegatec VERB ARGUMENTS`, with its caller's arguments behind.
+    """Declares an executable that runs `delegatec VERB ARGUMENTS`, followed by its own arguments.
 
     Args:
         ctx: the context of a rule with LAUNCHER_ATTRS and the delegatec toolchain.
         verb: the compiler's verb, such as "inspect".
         arguments: list of words for the shell.
-        files: list of File, what the verb reads.
+        files: list of File that the verb reads.
         imports: depset of import paths besides the compiler's.
-        plugin_files: depset of File, what is imported from there.
+        plugin_files: depset of File that are imported from there.
 
     Returns:
         DefaultInfo.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program is laid out in its file, as attributes.
+"""Attributes that control the layout of a program's file.
 
-`delegatec.program.options` is the authority; what can be known is checked before anything is built.
+`delegatec.program.options` is the authority; the checks here run before anything is built.
 """
 
 _LARGEST = 1 << 30
@@ -9,44 +9,44 @@ _LARGEST = 1 << 30
 LAYOUT_ATTRS = {
     "constant_alignment": attr.int(
         default = 16,
-        doc = "Bytes that each constant is aligned to in its segment: a power of two, 16 or more.",
+        doc = "Alignment of each constant within its segment, in bytes: a power of two, at least 16.",
     ),
     "external_weights": attr.bool(
         default = False,
         doc = """\
-Whether the runtime's kernels find the model's weights in the `.ptd` of the `exported_program`, which is then built
-with the program, and which programs of other backends share. A delegate has what it consumed in its blob.
+Whether the runtime's kernels load the model's weights from the `.ptd` of the `exported_program`, which is built with
+the program and shared by programs of all backends. Weights consumed by a delegate stay in its blob.
 """,
     ),
     "plan_inputs": attr.bool(
         default = True,
-        doc = "Whether inputs are copied into planned memory. Without, the program reads them where the caller has them.",
+        doc = "Whether inputs are copied into planned memory. If not, the program reads the caller's memory.",
     ),
     "plan_outputs": attr.bool(
         default = True,
-        doc = "Whether outputs are in planned memory. Without, the caller gives memory for each.",
+        doc = "Whether outputs lie in planned memory. If not, the caller provides memory for each.",
     ),
     "segment_alignment": attr.int(
         default = 128,
-        doc = "Bytes that each segment of the file is aligned to: a power of two, such as the size of a page.",
+        doc = "Alignment of each segment of the file, in bytes: a power of two, such as the page size.",
     ),
 }
 
 DELEGATE_LAYOUT_ATTRS = {
     "delegate_alignment": attr.int(
         default = 16,
-        doc = "Bytes that the blob of each delegate is aligned to: a power of two.",
+        doc = "Alignment of each delegate's blob, in bytes: a power of two.",
     ),
     "inline_delegates": attr.bool(
         default = False,
-        doc = "Whether blobs of delegates lie inside the FlatBuffer, and not in segments of their own.",
+        doc = "Whether the delegates' blobs are stored inside the FlatBuffer instead of in segments.",
     ),
 }
 
 _ALIGNMENTS = {"constant_alignment": 16, "delegate_alignment": 1, "segment_alignment": 1}
 
 def check_alignment(label, name, value, least = 1):
-    """Fails unless a value is a power of two that alignments can have.
+    """Fails unless a value is a valid alignment.
 
     Args:
         label: the target, for the message.
@@ -63,7 +63,7 @@ def check_alignment(label, name, value, least = 1):
         ]))
 
 def add_layout_arguments(ctx, args):
-    """Adds what the attributes of a rule with LAYOUT_ATTRS say to the arguments of `delegatec lower`.
+    """Adds the flags of LAYOUT_ATTRS to the arguments of `delegatec lower`.
 
     Args:
         ctx: the rule's context.

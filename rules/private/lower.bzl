@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `delegate_program` and the rules of the built-in backends have in common."""
+"""The common part of `delegate_program` and the rules of the built-in backends."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "check_backends")
@@ -26,7 +26,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
         backends: in order of priority, a backend's name, or `module:attribute` of a plug-in.
         options: dict of the backend's options; named "BACKEND.OPTION" if there are several.
-        plugin: targets with PyInfo, what a plug-in is imported from.
+        plugin: targets with PyInfo that a plug-in is imported from.
 
     Returns:
         The providers of the rule.
@@ -49,7 +49,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     }
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
-    # An ETRecord has the weights: only who asks for one lowers again, and has them on disk once more.
+    # An ETRecord contains the weights: an action of its own writes it on demand only.
     for mnemonic, message, written in [
         ("DelegateLower", "Lowering %s for %s", outputs),
         ("DelegateRecord", "Recording %s for %s", {"etrecord": etrecord}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`program_inspect`: `bazel run` on it prints what is in a program."""
+"""`program_inspect`: `bazel run` prints the contents of a program."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "is_plugin")
@@ -31,16 +31,16 @@ def _program_inspect_impl(ctx):
 program_inspect = rule(
     implementation = _program_inspect_impl,
     doc = """\
-Prints methods, delegates, operators, weights and memory plan of a program when it is run; with `-- --blobs` what
-is in the blobs of its delegates too, and with `-- --lines` which line of the model each instruction comes of.
+Prints the methods, delegates, operators, weights and memory plan of a program when run; `-- --blobs` adds the contents
+of its delegates' blobs, and `-- --lines` the line of the model that each instruction comes from.
 
-The macros of the program rules make one for each program, as `NAME.inspect`.
+The macros of the program rules declare one for each program, as `NAME.inspect`.
 """,
     attrs = dict(
         LAUNCHER_ATTRS,
         program = attr.label(
             mandatory = True,
-            doc = "An `exported_program`, or what one was lowered to.",
+            doc = "An `exported_program`, or a program lowered from one.",
             providers = [[DelegateProgramInfo], [ExportedProgramInfo]],
         ),
     ),

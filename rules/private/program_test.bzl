@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`program_test`: a program's numerics against eager, on this host."""
+"""`program_test`: compares a program with eager mode, on this host."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
@@ -33,16 +33,16 @@ def _program_test_impl(ctx):
 program_test = rule(
     implementation = _program_test_impl,
     doc = """\
-Runs a program on this host and compares every output with that of the exported program in eager.
+Runs a program on this host and compares every output with the exported program in eager mode.
 
-No device is needed: a delegate's blob is run by the reference executor of its backend, from the blob alone. An
-output may differ from eager's by `atol + rtol * |eager|`, element by element.
+No device is needed: the backend's reference executor runs a delegate's blob, from the blob alone. Each element of
+an output may differ from eager mode by `atol + rtol * |eager|`.
 """,
     attrs = dict(
         LAUNCHER_ATTRS,
         atol = attr.string(
             default = "1e-5",
-            doc = "Absolute tolerance. A string, as Starlark's floats are newer than some Bazels.",
+            doc = "Absolute tolerance. A string, since older Bazels have no floats.",
         ),
         program = attr.label(
             mandatory = True,
@@ -55,8 +55,8 @@ output may differ from eager's by `atol + rtol * |eager|`, element by element.
         ),
         seeds = attr.int(
             default = 3,
-            doc = "How many random inputs are tried besides the model's example inputs. Dynamic dimensions take " +
-                  "their least size in the first, their largest in the second, and any in those that follow.",
+            doc = "Number of random inputs to try besides the model's example inputs. Dynamic dimensions have " +
+                  "their smallest size in the first, their largest in the second, and random sizes after that.",
         ),
     ),
     test = True,

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the Python of a target's dependencies is found, in an action and in a runfiles tree."""
+"""Import paths of a target's Python dependencies, in actions and in runfiles trees."""
 
 def import_roots(ctx, imports):
-    """The folders that import strings name, as an action sees them.
+    """Returns the directories of import strings, as seen by an action.
 
     Args:
         ctx: the rule's context.
         imports: depset of strings `repository/path`, as in PyInfo.
 
     Returns:
-        A list of paths relative to the execution root. Each string gives two, as sources and generated files
-        lie in trees of their own.
+        A list of paths relative to the execution root. Each string gives two: sources and generated files have separate trees.
     """
     roots = []
     for item in imports.to_list():
@@ -20,15 +19,15 @@ def import_roots(ctx, imports):
     return roots
 
 def merged_python(ctx, targets):
-    """What several Python targets have together.
+    """Merges the Python of several targets.
 
     Args:
         ctx: the rule's context.
         targets: targets with PyInfo.
 
     Returns:
-        A struct: `imports`, a depset of import strings, the roots of the targets' repositories among them as in any
-        Python rule, and `files`, a depset of their sources and run files.
+        A struct: `imports`, a depset of import strings, which include the roots of the targets' repositories as in any
+        Python rule, and `files`, a depset of their sources and runfiles.
     """
     return struct(
         files = depset(transitive = [

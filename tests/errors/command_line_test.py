@@ -38,9 +38,12 @@ from delegatec.cli import export as export_verb
             ("verify", "--program=good.pt2", "--pte=a.pte", "--rtol=inf"),
             "--rtol: inf: expected a finite number",
         ),
-        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=-1"), "0 or more"),
+        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=-1"), "at least 0"),
         (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=x"), "invalid tolerance value: 'x'"),
-        (("verify", "--program=good.pt2", "--pte=a.pte", "--seeds=-1"), "--seeds: -1: expected 0 or more"),
+        (
+            ("verify", "--program=good.pt2", "--pte=a.pte", "--seeds=-1"),
+            "--seeds: -1: expected an integer of at least 0",
+        ),
     ],
 )
 def test_wrong_command_line(workspace: Workspace, arguments: tuple[str, ...], words: str) -> None:
@@ -86,7 +89,7 @@ def test_bug(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     result = workspace.export("good")
     assert result.code == 70
     assert "Traceback" in result.text
-    assert "//pkg:good: this is a bug of delegatec" in result.text
+    assert "//pkg:good: this is a bug in delegatec" in result.text
     assert "good.pt2" not in workspace.files()
 
 
@@ -96,7 +99,7 @@ def test_other_torch(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, verb
     files = ("--program=good.pt2", "--entry=good:build", "--source=pkg/good.py")
     result = workspace.run(verb, *(files if verb == "export" else (files[0], "--pte=good.pte")))
     assert result.code == 1
-    assert "error DC003: this is torch 2.9.1+cpu\n  expected: torch 2.13\n" in result.text
+    assert "error DC003: unsupported version of torch: 2.9.1+cpu\n  expected: torch 2.13\n" in result.text
 
 
 def test_process(workspace: Workspace) -> None:

@@ -45,18 +45,18 @@ CASES: dict[str, list[Problem]] = {
     "opens_undeclared_data": [Problem("DC115", 8, ("pkg/weights.pt", "delegatec.data_path"))],
     "damaged_checkpoint": [Problem("DC116", 11, ("damaged.pt", "save_file"))],
     "wrong_checkpoint": [
-        Problem("DC117", 11, ('no tensor "2.bias" float32[2]',)),
+        Problem("DC117", 11, ('lacks tensor "2.bias" float32[2]',)),
         Problem("DC117", 11, ('"0.weight"', "float32[4, 4]", "float32[3, 4]")),
         Problem("DC117", 11, ('"0.bias"', "float16[3]", "float32[3]")),
-        Problem("DC117", 11, ('"extra" float32[1]', "does not have")),
+        Problem("DC117", 11, ('"extra" float32[1]', "unknown")),
     ],
     "training_mode": [Problem("DC118", 11, ("aten.dropout", "self.training"))],
     "weights_on_meta": [
         Problem("DC119", 20, ('"scale"', "on meta")),
         Problem("DC119", 20, ('"table"', "sparse_coo")),
     ],
-    "holds_a_lowered_program": [Problem("DC119", 15, ("lowered", "blob", "delegatec.lower"))],
-    "not_storable": [Problem("DC119", 12, ("flex_attention", "in a .pt2"))],
+    "holds_a_lowered_program": [Problem("DC119", 15, ("lowered program", ".pt2", "delegatec.lower"))],
+    "not_storable": [Problem("DC119", 12, ("flex_attention", "torch cannot serialize"))],
     "two_methods": [
         Problem("DC112", 11, ("x.max() > 1",)),
         Problem("DC118", 14, ("in encode",)),

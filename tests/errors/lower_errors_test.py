@@ -175,7 +175,7 @@ def test_damaged_program(workspace: Workspace) -> None:
     archive.write_bytes(archive.read_bytes()[:500])
     result = workspace.lower("good")
     assert result.code == 1
-    assert "error DC120: good.pt2" in result.text
+    assert "error DC120: cannot read good.pt2" in result.text
 
 
 def test_program_that_computes_something_else(workspace: Workspace) -> None:

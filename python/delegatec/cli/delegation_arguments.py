@@ -20,48 +20,47 @@ def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend",
         action="append",
         default=[],
-        help="portable, a backend's name, or module:attribute; several times in order of priority "
-        "(default: portable)",
+        help="portable (the default), a built-in backend, or module:attribute; repeat in order of priority",
     )
     group.add_argument(
         "--method-backend",
         action="append",
         default=[],
         metavar="METHOD=BACKEND",
-        help="for a method that has others; several times in order of priority",
+        help="backend for one method, instead of --backend; repeat in order of priority",
     )
     group.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of the backend; with several backends, BACKEND.NAME=VALUE",
+        help="backend option; BACKEND.NAME=VALUE if there are several backends; may be repeated",
     )
     group.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
     )
     group.add_argument(
-        "--require-full-delegation", action="store_true", help="fail if the backends leave a node"
+        "--require-full-delegation", action="store_true", help="fail if the backends leave any node"
     )
     for action, kind, doc in (
         ("allow", "operator", "delegate only this operator, such as aten.add or aten.add.Tensor"),
         ("block", "operator", "do not delegate this operator"),
-        ("allow", "module", "delegate only what runs in this module, such as encoder.layer.0"),
-        ("block", "module", "do not delegate what runs in this module"),
+        ("allow", "module", "delegate only what runs in this submodule, such as encoder.layer.0"),
+        ("block", "module", "do not delegate what runs in this submodule"),
     ):
         group.add_argument(
             f"--{action}-{kind}",
             action="append",
             default=[],
             metavar="PATTERN",
-            help=f"{doc}; wildcards * ? [ ]; may be given several times",
+            help=f"{doc}; wildcards * ? [ ]; may be repeated",
         )
-    group.add_argument("--minimum-nodes", type=int, default=1, metavar="N", help="of a delegate (default: 1)")
+    group.add_argument("--minimum-nodes", type=int, default=1, metavar="N", help="per delegate (default: 1)")
     group.add_argument(
-        "--maximum-delegates", type=int, default=None, metavar="N", help="of a method; the largest stay"
+        "--maximum-delegates", type=int, default=None, metavar="N", help="per method; the largest are kept"
     )
     group.add_argument(
-        "--all-or-nothing", action="store_true", help="delegate nothing of a method unless all of it"
+        "--all-or-nothing", action="store_true", help="delegate a method as a whole or not at all"
     )
 
 
@@ -85,7 +84,7 @@ def options_of(arguments: argparse.Namespace) -> dict[str, str]:
     for text in arguments.option:
         name, value = _pair("--option", text, "NAME=VALUE")
         if name in options:
-            raise CommandLineError(f"--option {name} is given twice")
+            raise CommandLineError(f"--option {name}: given twice")
         options[name] = value
     return options
 

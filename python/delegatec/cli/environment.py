@@ -24,9 +24,9 @@ def check_environment() -> None:
             [
                 Diagnostic(
                     code="DC003",
-                    message=f"this is torch {found}",
+                    message=f"unsupported version of torch: {found}",
                     expected=f"torch {TORCH}",
-                    help="use the compiler's own torch: another one among `deps` hides it",
+                    help="remove torch from `deps`: it hides the compiler's own torch",
                 )
             ]
         )

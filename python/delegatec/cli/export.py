@@ -18,16 +18,16 @@ _SEEDS: Final = (-(2**63), 2**64 - 1)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument(
-        "--entry", required=True, metavar="MODULE:FUNCTION", help="what returns the delegatec.Model"
+        "--entry", required=True, metavar="MODULE:FUNCTION", help="function that returns the delegatec.Model"
     )
     parser.add_argument(
-        "--source", action="append", required=True, metavar="FILE", help="a source file of the model"
+        "--source", action="append", required=True, metavar="FILE", help="source file of the model"
     )
-    parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="imported from")
-    parser.add_argument("--data", action="append", default=[], metavar="FILE", help="a declared data file")
-    parser.add_argument("--seed", type=int, default=0, help="of the generators of torch, numpy and random")
+    parser.add_argument("--import-path", action="append", default=[], metavar="DIR", help="import path")
+    parser.add_argument("--data", action="append", default=[], metavar="FILE", help="declared data file")
+    parser.add_argument("--seed", type=int, default=0, help="seed of torch, numpy and random")
     parser.add_argument("--program", required=True, metavar="OUT.pt2")
     parser.add_argument("--signature", default="", metavar="OUT.json")
 

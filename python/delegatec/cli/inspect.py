@@ -29,29 +29,29 @@ _DATA_FILE: Final = b"FT01"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("file", metavar="FILE", help="a .pte, a .ptd, a .pt2, or a bare blob of a delegate")
+    parser.add_argument("file", metavar="FILE", help="a .pte, .ptd or .pt2 file, or the blob of a delegate")
     parser.add_argument(
-        "--lines", action="store_true", help="of a .pte as text: also what each instruction comes of"
+        "--lines", action="store_true", help="print the origin of each instruction of a .pte; text only"
     )
     parser.add_argument(
         "--debug-map",
         default="",
         metavar="IN.json",
-        help="what `lower --debug` wrote with the .pte, for --lines; names constants of --blobs, too",
+        help="debug map written by `lower --debug`, for --lines and for names in --blobs",
     )
     parser.add_argument(
         "--backend",
         action="append",
         default=[],
         metavar="MODULE:ATTRIBUTE",
-        help="a backend of one's own, for its blobs",
+        help="backend plug-in for the blobs",
     )
     parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="of a backend of one's own"
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
-        "--blobs", action="store_true", help="of a .pte as text: also what is in the blobs of its delegates"
+        "--blobs", action="store_true", help="print the contents of the delegates' blobs of a .pte; text only"
     )
 
 
@@ -95,9 +95,9 @@ def _data_file(path: str, format_: str) -> str:
 def _check_extras(arguments: argparse.Namespace) -> None:
     for name in ("blobs", "lines"):
         if getattr(arguments, name) and arguments.format == "json":
-            raise CommandLineError(f"--{name}: only with --format text")
+            raise CommandLineError(f"--{name}: expected --format text")
     if arguments.lines and not arguments.debug_map:
-        raise CommandLineError("--lines: expected --debug-map too, as the .pte does not have the lines")
+        raise CommandLineError("--lines: expected --debug-map as well: a .pte does not record source lines")
 
 
 def _lines(path: str) -> str:
@@ -111,7 +111,9 @@ def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
     try:
         return read(json.loads(Path(path).read_text()))
     except (KeyError, TypeError, ValueError) as error:
-        raise CommandLineError(f"--debug-map {path}: expected what `lower --debug` wrote") from error
+        raise CommandLineError(
+            f"--debug-map {path}: not a debug map; expected a file written by `lower --debug`"
+        ) from error
 
 
 def _backends(arguments: argparse.Namespace) -> BackendRegistry:
@@ -137,7 +139,7 @@ def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
         for index, delegate in enumerate(method.delegates):
             backend = found.get(delegate.id)
             text = backend and _blob_text(backend, delegate.blob, labels.get((method.name, index)))
-            text = text or "no backend here can read it"
+            text = text or "no backend that can read it is available"
             parts.append(f"\n{method.name}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
     return "".join(parts)
 
@@ -182,8 +184,8 @@ def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
         [
             Diagnostic(
                 code="DC350",
-                message="the file is neither a .pte, nor a .ptd, nor a .pt2, nor the blob of a delegate",
-                help="inspect shows what `delegatec export` and `delegatec lower` write",
+                message="unknown file format: not a .pte, .ptd or .pt2 file, nor the blob of a delegate",
+                help="pass a file written by `delegatec export`, `delegatec lower` or `delegatec weights`",
             )
         ]
     )

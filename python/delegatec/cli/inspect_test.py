@@ -130,7 +130,7 @@ def test_blobs_of_a_backend_of_ones_own(
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
     code, out, _ = _inspect(capsys, str(tmp_path / "a.pte"), "--blobs")
-    assert code == 0 and "no backend here can read it" in out
+    assert code == 0 and "no backend that can read it" in out
     own = ("--backend=own_backend:BACKEND", f"--import-path={tmp_path}")
     code, out, _ = _inspect(capsys, str(tmp_path / "a.pte"), "--blobs", *own)
     assert code == 0 and "forward, delegate 0 (OwnBackend): " in out and "bytes\n" in out

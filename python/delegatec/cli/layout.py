@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 # Flag -> what it does. The names and the defaults are those of ProgramOptions, which checks the values.
 _ALIGNMENTS: Final = {
-    "segment_alignment": "bytes that segments of the file are aligned to (default: 128)",
-    "constant_alignment": "bytes that constants are aligned to in their segment (default: 16)",
-    "delegate_alignment": "bytes that blobs of delegates are aligned to (default: 16)",
+    "segment_alignment": "alignment of the file's segments in bytes (default: 128)",
+    "constant_alignment": "alignment of constants within their segment in bytes (default: 16)",
+    "delegate_alignment": "alignment of the delegates' blobs in bytes (default: 16)",
 }
 
 
@@ -26,14 +26,14 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inline-delegates",
         action="store_true",
-        help="store the blobs of delegates inside the FlatBuffer, not in segments of their own",
+        help="store the delegates' blobs inside the FlatBuffer instead of in segments",
     )
     for what in ("inputs", "outputs"):
         parser.add_argument(
             f"--no-plan-{what}",
             dest=f"plan_{what}",
             action="store_false",
-            help=f"leave the memory of {what} to the caller, so that they are not copied",
+            help=f"leave the memory of {what} to the caller instead of copying them",
         )
 
 

@@ -29,13 +29,13 @@ OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
     add_delegation_arguments(parser)
     parser.add_argument(
         "--external-weights",
         action="store_true",
-        help="leave the model's weights to the .ptd that `delegatec weights` writes",
+        help="load the model's weights from the .ptd written by `delegatec weights`",
     )
     add_layout_arguments(parser)
     parser.add_argument("--pte", default="", metavar="OUT.pte")
@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--etrecord",
         default="",
         metavar="OUT.etrecord",
-        help="for ExecuTorch's developer tools; has the weights",
+        help="ETRecord for ExecuTorch's developer tools; includes the weights",
     )
-    parser.add_argument("--reasons", default="", metavar="OUT.txt", help="what was not delegated, and why")
+    parser.add_argument("--reasons", default="", metavar="OUT.txt", help="why operators were not delegated")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -108,9 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
     if not any(getattr(arguments, output) for output in OUTPUTS):
-        raise CommandLineError("no output is named: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
+        raise CommandLineError("no output requested: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
     if (arguments.manifest or arguments.report or arguments.reasons) and not arguments.pte:
-        raise CommandLineError("--manifest, --report and --reasons describe a file: expected --pte too")
+        raise CommandLineError("--manifest, --report and --reasons describe a .pte: expected --pte as well")
 
 
 def _ir(lowered: Lowered) -> str:

@@ -24,11 +24,11 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, render
 # Verb -> what it is for. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
 # and OUTPUTS, the names of the arguments that name files to write.
 VERBS: Final = {
-    "export": "run a model's entry function and write its canonical .pt2",
-    "lower": "compile a .pt2 to a .pte program, for a backend or for the portable kernels",
-    "weights": "write the weights of a .pt2 as a .ptd, for programs of any backend",
-    "verify": "run a .pte on this host and compare it with its .pt2 in eager",
-    "inspect": "show what is in a .pte, a .ptd, a .pt2 or a delegate's blob",
+    "export": "export the model that an entry function returns to a canonical .pt2",
+    "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
+    "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
+    "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
+    "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",
 }
 EXIT_USER_ERROR: Final = 1
 EXIT_COMMAND_LINE: Final = 2
@@ -70,7 +70,7 @@ def run_verb(argv: Sequence[str]) -> int:
             code: int = module.run(arguments)
         return code
     except CommandLineError as error:
-        print(f"delegatec: error DC001: {error}\n  help: see python -m delegatec --help", file=sys.stderr)
+        print(f"delegatec: error DC001: {error}\n  help: run python -m delegatec --help", file=sys.stderr)
         return EXIT_COMMAND_LINE
     except SystemExit as error:  # argparse, behind --help
         return error.code if isinstance(error.code, int) else 0
@@ -103,7 +103,7 @@ def expand(argv: Sequence[str]) -> list[str]:
             with open(path, encoding="utf-8") as file:
                 expanded += file.read().splitlines()
         except OSError as error:
-            raise CommandLineError(f"the parameter file {path} cannot be read: {error.strerror}") from error
+            raise CommandLineError(f"cannot read parameter file {path}: {error.strerror}") from error
     return expanded
 
 
@@ -133,4 +133,4 @@ def _discard(outputs: Sequence[str]) -> None:
 def _report_bug(label: str) -> None:
     traceback.print_exc()
     prefix = f"{label}: " if label else ""
-    print(f"{prefix}this is a bug of delegatec, not of the model: please report it", file=sys.stderr)
+    print(f"{prefix}this is a bug in delegatec, not in the model: please report it", file=sys.stderr)

@@ -12,15 +12,15 @@ from delegatec.cli.environment import check_environment
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("--label", default="", help="name of the target, for messages")
-    parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program")
-    parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program that was made of it")
-    parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the weights that it has outside of it")
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program (.pt2)")
+    parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program to run (.pte)")
+    parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the program's external weights (.ptd)")
     parser.add_argument(
-        "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="a backend of one's own"
+        "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="backend plug-in"
     )
     parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="where it is imported from"
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
     )
     parser.add_argument(
         "--atol", type=tolerance, default=1e-5, help="absolute tolerance (default: %(default)s)"
@@ -67,7 +67,7 @@ def tolerance(text: str) -> float:
     value = float(text)
     # Nothing differs by more than NaN, or than infinity: a test with one could not fail.
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text}: expected a finite number, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text}: expected a finite number of at least 0")
     return value
 
 
@@ -75,5 +75,5 @@ def count(text: str) -> int:
     """A number of things on the command line."""
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected 0 or more")
+        raise argparse.ArgumentTypeError(f"{text}: expected an integer of at least 0")
     return value

@@ -12,7 +12,7 @@ OUTPUTS = ("ptd",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
-    parser.add_argument("--label", default="", help="name of the target, for messages")
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
     parser.add_argument("--ptd", required=True, metavar="OUT.ptd")
     parser.add_argument(
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=128,
         metavar="BYTES",
-        help="bytes that each tensor is aligned to in the file (default: 128); a power of two",
+        help="alignment of each tensor in bytes: a power of two (default: 128)",
     )
 
 

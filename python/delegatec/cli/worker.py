@@ -109,8 +109,8 @@ def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> Work
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         name = signal.Signals(-code).name
-        hint = " (is the machine out of memory?)" if -code == signal.SIGKILL else ""
-        text += f"delegatec: the compiler's process was ended by {name}{hint}\n"
+        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+        text += f"delegatec: the compiler process was killed by {name}{hint}\n"
         code = _EXIT_CRASH
     return WorkResponse(code, text, request.request_id)
 

@@ -108,9 +108,9 @@ def _fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise ProtocolError(f"a field has wire type {kind}")
+            raise ProtocolError(f"unknown wire type {kind}")
         if position + size > len(body):
-            raise ProtocolError("a field ends behind its message")
+            raise ProtocolError("a field extends past its message")
         yield key >> 3, body[position : position + size]
         position += size
 
@@ -124,7 +124,7 @@ def _parse_varint(body: bytes, position: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return value, position
-    raise ProtocolError("a number does not end")
+    raise ProtocolError("unterminated varint")
 
 
 def _read_length(file: BinaryIO) -> int | None:
@@ -134,7 +134,7 @@ def _read_length(file: BinaryIO) -> int | None:
         if not byte and not prefix:
             return None
         if not byte or len(prefix) == 10:
-            raise ProtocolError("the length of a request does not end")
+            raise ProtocolError("the length of a request is unterminated")
         prefix += byte
     return _parse_varint(prefix, 0)[0]
 

@@ -141,7 +141,7 @@ def test_a_request_knows_nothing_of_those_before(worker: Worker) -> None:
         ("code1", 1, ""),
         ("raise", 70, "KeyError: 'lost'"),
         ("exit", 70, "SystemExit"),
-        ("crash", 70, "ended by SIGSEGV"),
+        ("crash", 70, "killed by SIGSEGV"),
     ],
 )
 def test_failures_are_answered_and_survived(worker: Worker, argument: str, code: int, words: str) -> None:

@@ -19,7 +19,7 @@ def wrong_argument(function: str, argument: str, value: Any, expected: str, help
         expected: what it takes.
         help: what to write instead.
     """
-    message = f"{argument} of {function} is of type {type(value).__name__}"
+    message = f"{argument} of {function} has type {type(value).__name__}"
     return DelegatecError([Diagnostic("DC415", message, expected=expected, help=help)])
 
 

@@ -39,9 +39,9 @@ def check_constant_methods(
             problems.append(
                 Diagnostic(
                     "DC122",
-                    f"a constant method is named {name!r}",
+                    f"invalid constant method name {name!r}",
                     location=location,
-                    expected="an identifier that is no method of the model",
+                    expected="an identifier that is not a method of the model",
                     help="rename it",
                 )
             )
@@ -50,7 +50,7 @@ def check_constant_methods(
                 "DC122",
                 f"constant method {name!r} returns {found}",
                 location=location,
-                expected="ints of 64 bits, floats, bools, strings, tensors, and tuples or lists of these",
+                expected="64-bit ints, floats, bools, strings, tensors, or tuples or lists of these",
                 help=help_text,
             )
             for found, help_text in _unfit(value, dtypes)
@@ -73,6 +73,6 @@ def _unfit(value: Any, dtypes: Collection[torch.dtype]) -> Iterator[tuple[str, s
                 kind = f"{leaf.dtype} on {leaf.device.type} with layout {leaf.layout}".replace("torch.", "")
                 yield f"a tensor of {kind}", "convert it to a strided tensor on cpu"
         elif isinstance(leaf, int) and leaf not in _INTEGERS:
-            yield f"{leaf}", "return it as a float, or in parts"
+            yield f"{leaf}", "return it as a float, or as several integers"
         elif not isinstance(leaf, (bool, int, float, str)):
-            yield f"a value of type {type(leaf).__name__}", "return its parts"
+            yield f"a value of type {type(leaf).__name__}", "return its elements"

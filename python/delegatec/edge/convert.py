@@ -105,7 +105,7 @@ def to_edge(
             DC415 for what is no exported program.
     """
     if not isinstance(exported, ExportedProgram):
-        help = "take one of its methods" if isinstance(exported, Mapping) else "export it first"
+        help = "pass one of its methods" if isinstance(exported, Mapping) else "export it first"
         raise wrong_argument(
             "delegatec.to_edge", "exported", exported, "a torch.export.ExportedProgram", help
         )
@@ -153,8 +153,8 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
             Diagnostic(
                 "DC205",
                 f"{spec.arg.name} is a {spec.kind.name.lower().replace('_', ' ')}",
-                expected="tensors and numbers only",
-                help="take the custom object, or the operator with side effects, out of the exported method",
+                expected="tensors and numbers",
+                help="remove the custom object, or the operator with side effects, from the exported method",
             )
             for spec in refused
         )

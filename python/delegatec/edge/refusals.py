@@ -23,11 +23,11 @@ def refuse_writes(program: EdgeProgram) -> None:
                 problems.append(
                     Diagnostic(
                         "DC208",
-                        f"{node.target} in {body.method} writes to {roots[written].name}",
+                        f"{node.target} in {body.method} writes to outer tensor {roots[written].name}",
                         location=location_of(node.meta.get("stack_trace")),
                         node=node.name,
-                        expected="bodies of control flow that write to tensors of their own only",
-                        help="return the new value from the body, and write it behind the call",
+                        expected="bodies of control flow that write only to their own tensors",
+                        help="return the new value from the body and write it after the call",
                     )
                 )
     if problems:
@@ -49,11 +49,11 @@ def refuse_functions(program: EdgeProgram) -> None:
             [
                 Diagnostic(
                     "DC205",
-                    f"the program calls functions of torch that are no operators: {', '.join(names)}",
+                    f"the program calls torch functions that are not operators: {', '.join(names)}",
                     location=location_of(found[0].meta.get("stack_trace")),
                     node=found[0].name,
                     expected="operators of torch.ops",
-                    help="write what torch.vmap does with operators on whole tensors",
+                    help="rewrite torch.vmap with operators on whole tensors",
                 )
             ]
         )

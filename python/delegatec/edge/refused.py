@@ -12,12 +12,12 @@ _INSTEAD: Final = {
     """
     cholesky cholesky_inverse cholesky_solve linalg_cholesky_ex linalg_inv_ex linalg_solve_triangular
     _linalg_det _linalg_slogdet _linalg_solve_ex
-    """: "matrices of a known size, of at least 1 x 1 and at most 32 x 32",
+    """: "matrices of static size, from 1 x 1 to 32 x 32",
     """
     geqrf linalg_eig linalg_householder_product linalg_ldl_factor_ex linalg_ldl_solve linalg_lu
     linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_pinv linalg_qr lu_unpack ormqr
     triangular_solve _linalg_eigh _linalg_svd
-    """: "a factor that is computed outside of the model; for small matrices, inv, solve, det or cholesky",
+    """: "a factorization computed outside the model; for small matrices, inv, solve, det or cholesky",
     """
     i0 igamma igammac polygamma special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0
     special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
@@ -28,9 +28,9 @@ _INSTEAD: Final = {
     special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t
     special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
     special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta
-    """: "a polynomial, or a table of values; of constants alone it is computed at build time",
-    "bincount": "one_hot, and a sum over it, for values of a known range",
-    "_unique2 unique_consecutive unique_dim": "sort, and a comparison of neighbours",
+    """: "a polynomial or a lookup table; calls on constants are folded at build time",
+    "bincount": "one_hot and a sum, for values of a known range",
+    "_unique2 unique_consecutive unique_dim": "sort and a comparison of neighbors",
     "mode": "one_hot, sum and argmax, for values of a known range",
     "_histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors histogram": "histc",
     """
@@ -40,21 +40,21 @@ _INSTEAD: Final = {
     """
     _linear_cross_entropy_batch_chunked _linear_cross_entropy_batch_chunked_no_reduction
     """: "the same loss without chunks",
-    "fractional_max_pool2d fractional_max_pool3d": "max_pool2d, adaptive_max_pool2d and their like",
+    "fractional_max_pool2d fractional_max_pool3d": "max_pool2d or adaptive_max_pool2d",
     "rrelu_with_noise_functional": "leaky_relu, or the model in eval mode",
-    "embedding_renorm": "an embedding without max_norm, whose weights were scaled before export",
+    "embedding_renorm": "an embedding without max_norm, with weights scaled before export",
     "as_strided_scatter": "slice_scatter, select_scatter, diagonal_scatter or index_put",
     "resize": "view, reshape, or torch.nn.functional.pad",
     "_to_sparse": "dense tensors",
     "segment_reduce": "scatter_reduce",
-    "gcd lcm": "remainder, where one of the numbers is known",
+    "gcd lcm": "remainder, if one of the numbers is known",
     "frexp": "log2 and exp2",
-    "nextafter": "a factor of 1 and the dtype's eps",
+    "nextafter": "multiplication by 1 + eps of the dtype",
     "hash_tensor": "a sum",
     """
     _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward avg_pool2d_backward avg_pool3d_backward
     max_pool3d_with_indices_backward
-    """: "operators of inference",
+    """: "inference operators",
 }  # fmt: skip
 
 # Name of an operator, without its overload -> what a program can have in its place.

@@ -37,8 +37,8 @@ def refuse_strides(program: EdgeProgram) -> None:
             f"{node.name} addresses the memory of a view by strides",
             location=location_of(node.meta.get("stack_trace")),
             node=node.name,
-            expected="as_strided of a contiguous tensor; a program has no strides",
-            help="call contiguous() and clone() before it, or use slice, permute, expand or unfold",
+            expected="as_strided of a contiguous tensor: programs have no strides",
+            help="call contiguous() and clone() first, or use slice, permute, expand or unfold",
         )
         for each in program.walk()
         for node in each.graph.nodes
@@ -48,9 +48,9 @@ def refuse_strides(program: EdgeProgram) -> None:
     refused += [
         Diagnostic(
             "DC205",
-            f"the example of input {node.name} is channels-last and of {node.meta['val'].dtype}",
+            f"example input {node.name} is channels-last with dtype {node.meta['val'].dtype}",
             node=node.name,
-            expected="channels-last inputs of a dtype that the runtime reorders",
+            expected="a dtype that the runtime can reorder",
             help="pass it contiguous, or as int32",
         )
         for node in program.user_inputs()

@@ -27,11 +27,9 @@ def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None
         if node.op == "call_function":
             _verify_call(node, delegate_call)
         if node.op in ("placeholder", "call_function"):
-            assert "val" in node.meta, f"{node.name} has no value"
+            assert "val" in node.meta, f"{node.name} has no meta['val']"
     placeholders = program.placeholders()
-    assert len(placeholders) == len(program.input_specs), (
-        "a placeholder without a spec, or a spec without one"
-    )
+    assert len(placeholders) == len(program.input_specs), "placeholders and input specs do not match"
     for node, spec in zip(placeholders, program.input_specs, strict=True):
         assert node.name == spec.arg.name, f"placeholder {node.name} has the spec of {spec.arg.name}"
         held = node.name in program.constants
@@ -55,7 +53,7 @@ def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
             assert val.is_contiguous(), f"{node.name} has strides {val.stride()} for {tuple(val.shape)}"
     else:
         known = target is delegate_call or is_callable(target)
-        assert known, f"{node.name} calls {target}, which is no operator"
+        assert known, f"{node.name} calls {target}, which is not an operator"
 
 
 def is_callable(target: Any) -> bool:

@@ -61,7 +61,7 @@ class MappedFile:
         while done < len(buffer):
             count = os.preadv(self._descriptor, [buffer[done:]], offset + done)
             if not count:
-                raise OSError(errno.EIO, "a mapped file has become shorter")
+                raise OSError(errno.EIO, "the mapped file was truncated")
             done += count
 
 

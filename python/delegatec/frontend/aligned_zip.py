@@ -109,5 +109,5 @@ class MappedZip:
             raise zipfile.BadZipFile(f"{name} has no local header")
         start += _LOCAL_HEADER.size + fields[-2] + fields[-1]
         if start + info.file_size > len(self._view):
-            raise zipfile.BadZipFile(f"{name} ends behind the end of the file")
+            raise zipfile.BadZipFile(f"{name} extends past the end of the file")
         return self._view[start : start + info.file_size]

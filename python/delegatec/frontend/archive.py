@@ -140,7 +140,7 @@ def load(path: str) -> LoadedModel:
     try:
         archive = MappedZip(path)
         if bytes(archive.view(layout.ARCHIVE_FORMAT_PATH)).decode() != layout.ARCHIVE_FORMAT_VALUE:
-            raise zipfile.BadZipFile("it is not a pt2 archive")
+            raise zipfile.BadZipFile("not a pt2 archive")
         prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
         members = [name[len(prefix) : -len(suffix)] for name in archive.names() if name.startswith(prefix)]
         methods = {_method(member): _load_program(archive, member) for member in members}
@@ -150,8 +150,8 @@ def load(path: str) -> LoadedModel:
             [
                 Diagnostic(
                     code="DC120",
-                    message=f"{os.path.basename(path)} cannot be read: {_first_line(error)}",
-                    expected=f"a .pt2 of torch {torch.__version__}, written by `delegatec export`",
+                    message=f"cannot read {os.path.basename(path)}: {_first_line(error)}",
+                    expected=f"a .pt2 for torch {torch.__version__}, written by `delegatec export`",
                     help="export the model again with this version of the compiler",
                 )
             ]
@@ -175,7 +175,7 @@ def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
     constants = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(member)
     if serialized.schema_version.major != schema.SCHEMA_VERSION[0]:
         raise ValueError(
-            f"its schema is version {serialized.schema_version.major}, not {schema.SCHEMA_VERSION[0]}"
+            f"schema version {serialized.schema_version.major}; expected {schema.SCHEMA_VERSION[0]}"
         )
     problems = unregistered_operators(serialized.graph_module.graph)
     if problems:

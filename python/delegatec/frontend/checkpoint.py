@@ -59,9 +59,7 @@ def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, to
     if not isinstance(content, Mapping) or not all(
         isinstance(value, torch.Tensor) for value in content.values()
     ):
-        raise _unreadable(
-            name, f"it holds a value of type {type(content).__name__}, not a map of tensors", where
-        )
+        raise _unreadable(name, f"it contains a {type(content).__name__}, not a dict of tensors", where)
     return content
 
 
@@ -70,10 +68,10 @@ def _unreadable(name: str, reason: str, where: SourceLocation | None) -> Delegat
         [
             Diagnostic(
                 code="DC116",
-                message=f"the checkpoint {name} cannot be read: {reason}",
+                message=f"cannot read checkpoint {name}: {reason}",
                 location=where,
-                expected="a .safetensors file, or the state dict of a module written by torch.save",
-                help="write it again with safetensors.torch.save_file(module.state_dict(), path)",
+                expected="a .safetensors file, or a state dict saved with torch.save",
+                help="save it with safetensors.torch.save_file(module.state_dict(), path)",
             )
         ]
     )
@@ -87,21 +85,21 @@ def _misfits(
 ) -> list[Diagnostic]:
     aliases = {key: names for names in _aliases(expected) for key in names}
     texts = [
-        f'the checkpoint {name} has no tensor "{key}" {_form(tensor)}'
+        f'checkpoint {name} lacks tensor "{key}" {_form(tensor)}'
         for key, tensor in expected.items()
         if not any(alias in found for alias in aliases.get(key, [key]))
     ]
     texts += [
-        f'tensor "{key}" of the checkpoint {name} is {_form(found[key])}, the module\'s is {_form(tensor)}'
+        f'tensor "{key}" of checkpoint {name} is {_form(found[key])}; the module has {_form(tensor)}'
         for key, tensor in expected.items()
         if key in found and (found[key].shape != tensor.shape or found[key].dtype != tensor.dtype)
     ]
     texts += [
-        f'the checkpoint {name} has a tensor "{key}" {_form(tensor)} that the module does not have'
+        f'checkpoint {name} has an unknown tensor "{key}" {_form(tensor)}'
         for key, tensor in found.items()
         if key not in expected
     ]
-    help_text = "build the module with the configuration that the checkpoint was trained with"
+    help_text = "build the module with the configuration of the checkpoint"
     return [Diagnostic("DC117", text, location=where, help=help_text) for text in texts]
 
 

@@ -64,7 +64,7 @@ def test_all_misfits_are_told_and_nothing_is_loaded() -> None:
 @pytest.mark.parametrize("content", [None, [1, 2], {"a": 1}])
 def test_what_is_no_state_dict(content: object) -> None:
     torch.save(content, "odd.pt")
-    with pytest.raises(DelegatecError, match=r"error DC116: the checkpoint odd\.pt"):
+    with pytest.raises(DelegatecError, match=r"error DC116: cannot read checkpoint odd\.pt"):
         load_checkpoint(torch.nn.Linear(1, 1), "odd.pt")
 
 

@@ -60,4 +60,4 @@ def _decode(value: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> An
         return float.fromhex(content)
     if kind in _PLAIN.values():
         return content
-    raise ValueError(f"a constant of kind {kind!r}")
+    raise ValueError(f"unknown kind of constant {kind!r}")

@@ -38,15 +38,15 @@ def data_path(name: str) -> str:
                 return _existing(os.path.normpath(os.path.join(path, inner)), candidate)
     known = ", ".join(sorted(declared.values())) or "none"
     raise _missing(
-        f'"{name}" is not a declared data file',
-        f'add it to `data` of the exported_program target, such as data = ["{os.path.basename(name)}"]',
+        f'undeclared data file "{name}"',
+        f'add it to `data` of the exported_program target: data = ["{os.path.basename(name)}"]',
         expected=f"one of: {known}",
     )
 
 
 def _existing(path: str, name: str) -> str:
     if not os.path.exists(path):
-        raise _missing(f"the data file {name} does not exist", "check the name in `data`")
+        raise _missing(f"data file {name} does not exist", "check the path in `data`")
     return path
 
 
@@ -57,9 +57,7 @@ def _undeclared(name: str) -> str:
         path = os.path.join(folder, name)
         if os.path.exists(path):
             return path
-    raise _missing(
-        f'there is no file "{name}"', "name it from the folder of the calling file, or from the workspace"
-    )
+    raise _missing(f'no file "{name}"', "give the path relative to the calling file, or to the workspace")
 
 
 def _missing(message: str, help_text: str, expected: str = "") -> DelegatecError:

@@ -66,7 +66,7 @@ def choose_source(sources: Sequence[str], module: str) -> str:
     if len(matches) != 1:
         _fail(
             "DC101",
-            f"the entry names {tail}, which is {'twice' if matches else 'not'} among the sources",
+            f"entry module {tail} is {'ambiguous' if matches else 'not'} among the sources",
             None,
             expected=f"one of: {', '.join(sources) or 'none'}",
             help_text="add the file to `srcs`, or correct `entry`",
@@ -87,7 +87,7 @@ def _import(session: Session) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
-        _raise_user_error(session, error, "DC104", f"{relative} raises while it is imported")
+        _raise_user_error(session, error, "DC104", f"importing {relative} raises")
     return module
 
 
@@ -103,9 +103,9 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
     if function is None:
         _fail(
             "DC105",
-            f'there is no function "{name}" in {relative}',
+            f'{relative} defines no function "{name}"',
             SourceLocation(relative, 1),
-            expected=f"one of the functions of that file: {known}",
+            expected=f"one of its functions: {known}",
             help_text=f"define def {name}() -> delegatec.Model, or correct `entry`",
         )
     if not callable(function) or isinstance(function, type):
@@ -114,7 +114,7 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
             "DC105",
             f'"{name}" in {relative} is {kind}',
             _definition(session, function) or SourceLocation(relative, 1),
-            expected="a function without arguments that returns a delegatec.Model",
+            expected="a function without parameters that returns a delegatec.Model",
             help_text=f"define def {name}() -> delegatec.Model",
         )
     try:
@@ -124,8 +124,8 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
             "DC105",
             f"{name}() cannot be called without arguments: {error}",
             _definition(session, function),
-            expected="a function without arguments that returns a delegatec.Model",
-            help_text="give the arguments default values, or define one entry a model",
+            expected="a function without required parameters that returns a delegatec.Model",
+            help_text="give the parameters default values, or define one entry per model",
         )
     return function  # type: ignore[no-any-return]
 
@@ -139,34 +139,31 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
     if isinstance(error, SyntaxError) and error.filename:
         location = workspace.line(error.filename, error.lineno or 1)
         _fail(
-            "DC102",
-            f"{location.file} has a syntax error: {error.msg}",
-            location,
-            help_text="correct the line",
+            "DC102", f"syntax error in {location.file}: {error.msg}", location, help_text="correct this line"
         )
     if isinstance(error, ModuleNotFoundError):
         _fail(
             "DC103",
-            f'there is no module "{error.name}" to import',
+            f'no module named "{error.name}"',
             location,
-            expected="a module of the target's `deps`",
-            help_text=f'add the py_library that has "{error.name}" to `deps`',
+            expected="a module provided by `deps` of the target",
+            help_text=f'add the py_library that provides "{error.name}" to `deps`',
         )
     if isinstance(error, FileNotFoundError) and error.filename:
         name = os.fspath(error.filename)
         name = name if isinstance(name, str) else os.fsdecode(name)
         _fail(
             "DC115",
-            f'"{workspace.relative(name) if os.path.isabs(name) else name}" is opened, and does not exist',
+            f'no such file: "{workspace.relative(name) if os.path.isabs(name) else name}"',
             location,
-            expected="a file that `data` declares, found with delegatec.data_path(name)",
-            help_text="add the file to `data` of the target, and open delegatec.data_path(name)",
+            expected="a file declared in `data` and located with delegatec.data_path(name)",
+            help_text="add the file to `data` of the target and open delegatec.data_path(name)",
         )
     _fail(
         code,
         f"{what}: {type(error).__name__}{f': {text}' if text else ''}",
         location,
-        help_text="correct this line, or what it is given",
+        help_text="fix this line or its inputs",
     )
 
 

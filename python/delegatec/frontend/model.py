@@ -106,9 +106,9 @@ class Model:
                 "module",
                 self.module,
                 "a torch.nn.Module",
-                f"call the class: {self.module.__name__}(...)"
+                f"instantiate it: {self.module.__name__}(...)"
                 if is_class
-                else "wrap the function in a module's forward",
+                else "wrap the function in the forward of a module",
             )
         if not isinstance(self.methods, Mapping) or not all(
             isinstance(m, Method) for m in self.methods.values()
@@ -119,7 +119,7 @@ class Model:
             return
         if self.example_inputs is None and not self.methods:
             yield self._wrong(
-                "example_inputs", None, "a tuple", "give the arguments of forward, such as (image,)"
+                "example_inputs", None, "a tuple", "pass the arguments of forward, such as (image,)"
             )
         if isinstance(self.constant_methods, Mapping):
             taken = {*self.all_methods(), _RESERVED}
@@ -134,7 +134,7 @@ class Model:
         where = "" if name == "forward" else f"methods[{name!r}]."
         twice = name == "forward" and name in self.methods and self.example_inputs is not None
         if not name.isidentifier() or name == _RESERVED or twice:
-            expected = f"names that are identifiers, used once, and not `{_RESERVED}`"
+            expected = f"unique identifiers other than `{_RESERVED}`"
             yield self._wrong("methods", name, expected, "rename the method")
         owner = self.module
         is_module = isinstance(owner, (torch.nn.Module, type))
@@ -146,7 +146,7 @@ class Model:
             yield self._wrong(
                 f"{where}example_inputs",
                 method.example_inputs,
-                "a tuple of the positional arguments",
+                "a tuple of positional arguments",
                 "write (x,) for a single argument" if single else "write tuple(...)",
             )
             return
@@ -155,7 +155,7 @@ class Model:
             isinstance(kwargs, Mapping) and all(isinstance(key, str) for key in kwargs)
         ):
             yield self._wrong(
-                f"{where}example_kwargs", kwargs, "a dict of the keyword arguments", "see delegatec.Method"
+                f"{where}example_kwargs", kwargs, "a dict of keyword arguments", "see delegatec.Method"
             )
             return
         inputs = pytree.tree_flatten_with_path((method.example_inputs, dict(kwargs or {})))[0]
@@ -178,9 +178,9 @@ class Model:
                 name,
                 f"a tensor of dtype {_short(leaf.dtype)}",
                 f"one of {', '.join(map(_short, INPUT_DTYPES))}",
-                "pass real and imaginary parts as two tensors (torch.view_as_real)"
+                "pass the real and imaginary parts as separate tensors (torch.view_as_real)"
                 if leaf.is_complex()
-                else "convert it",
+                else "convert it to a supported dtype",
             )
         if leaf.device.type != "cpu" or leaf.layout is not torch.strided:
             yield self._wrong_input(

@@ -35,18 +35,18 @@ def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
     if node is not None and node.target is call_delegate:
         return Diagnostic(
             code="DC119",
-            message="a .pt2 cannot hold a program that was lowered: its format has no place for the blob",
+            message="the model contains a lowered program, which a .pt2 cannot store",
             location=location_of(node.meta.get("stack_trace")),
             node=node.name,
-            help="export the model as it was, or lower this one in Python, by delegatec.lower",
+            help="export the original model, or lower this one in Python with delegatec.lower",
         )
     reason = str(error.__cause__ or error).strip().partition("\n")[0]
     return Diagnostic(
         code="DC119",
-        message=f"torch cannot store {node.target if node else 'a node'} in a .pt2: {reason}",
+        message=f"torch cannot serialize {node.target if node else 'a node'}: {reason}",
         location=location_of(node.meta.get("stack_trace")) if node else None,
         node=node.name if node else "",
-        help="write this line with other operators",
+        help="rewrite this line with other operators",
     )
 
 
@@ -58,10 +58,10 @@ def unregistered_operators(graph: schema.Graph) -> list[Diagnostic]:
             continue
         found[node.target] = Diagnostic(
             code="DC121",
-            message=f"the operator {node.target.removeprefix(_PREFIX)} is not one of torch",
+            message=f"operator {node.target.removeprefix(_PREFIX)} is not registered",
             location=location_of(node.metadata.get("stack_trace")),
-            expected="operators that are registered where the program is lowered",
-            help="write it with torch operators, or lower with a backend whose module registers it",
+            expected="torch operators, or custom operators registered in the lowering process",
+            help="rewrite it with torch operators, or lower with a backend whose module registers it",
         )
     return list(found.values())
 

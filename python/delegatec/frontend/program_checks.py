@@ -59,8 +59,8 @@ def _unbounded(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                     code="DC114",
                     message=f"dimension {dim} of input {node.name} ({size}) has no upper bound",
                     location=model.location,
-                    expected="a bound for each dynamic dimension: the runtime plans its memory ahead",
-                    help=f'write torch.export.Dim("{node.name}_{dim}", max=...) in dynamic_shapes',
+                    expected="a bound for each dynamic dimension: the runtime plans memory ahead of time",
+                    help=f'set one in dynamic_shapes: torch.export.Dim("{node.name}_{dim}", max=...)',
                 )
 
 
@@ -80,8 +80,8 @@ def _training(program: ExportedProgram) -> Iterator[Diagnostic]:
             message=f"{node.target} runs in training mode",
             location=location_of(node.meta.get("stack_trace")),
             node=_path(node),
-            expected="training=False: an on-device program does not train",
-            help="pass training=self.training, which is False once the module is exported",
+            expected="training=False: programs only do inference",
+            help="pass training=self.training, which is False during export",
         )
 
 
@@ -97,8 +97,8 @@ def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic
             code="DC119",
             message=f'"{name}" of the module is {kind}',
             location=model.location,
-            expected="strided tensors on cpu",
-            help="load the module's weights on cpu (a tensor on meta has none), as plain tensors",
+            expected="plain strided tensors on cpu",
+            help="load the weights on cpu, as plain tensors; a tensor on meta has no data",
         )
 
 

@@ -15,7 +15,7 @@ from delegatec.frontend.model import Method
 from delegatec.frontend.workspace import Workspace, preferred
 
 _CONTROL_FLOW_HELP: Final = (
-    "compute both results and choose with torch.where, use torch.cond, or choose by shapes or constants"
+    "compute both results and select with torch.where, use torch.cond, or branch on shapes or constants"
 )
 _CONTROL_FLOW = (UserErrorType.DYNAMIC_CONTROL_FLOW, UserErrorType.DYNAMIC_DIM)
 _SHAPES = (UserErrorType.CONSTRAINT_VIOLATION, UserErrorType.INVALID_INPUT)
@@ -61,7 +61,7 @@ def refusal(
     if eager is not None:
         return Diagnostic(
             code="DC110",
-            message=f"{method.function}() does not run with its example inputs: {_sentence(eager)}",
+            message=f"{method.function}() fails on its example inputs: {_sentence(eager)}",
             location=preferred(workspace.frames(eager.__traceback__)) or where,
             expected=f"the arguments of {type(module).__name__}.{method.function}",
             help="check the example inputs of delegatec.Model" + (f" at {where}" if where else ""),
@@ -74,22 +74,22 @@ def refusal(
             code="DC112",
             message=f"control flow depends on the values of a tensor: {reason}",
             location=location,
-            expected="control flow that shapes and constants decide",
+            expected="control flow that depends on shapes and constants only",
             help=_CONTROL_FLOW_HELP,
         )
     if isinstance(error, ConstraintViolationError) or kind in _SHAPES:
         return Diagnostic(
             code="DC113",
-            message=f"dynamic_shapes do not fit: {_constraint(error)}",
+            message=f"dynamic_shapes do not match the module: {_constraint(error)}",
             location=where,
-            expected="dimensions whose ranges the module keeps",
+            expected="ranges of dimensions that the module accepts",
             help="correct dynamic_shapes of delegatec.Model as torch suggests",
         )
     return Diagnostic(
         code="DC111",
         message=f"torch.export cannot trace {method.function}(): {reason}",
         location=location,
-        help="write this line in a form that torch.export takes, with torch operators on tensors",
+        help="rewrite this line with torch operators on tensors",
     )
 
 
@@ -103,10 +103,10 @@ def _unfit_body(error: BaseException, location: SourceLocation | None) -> Diagno
     hints = [line.removeprefix("Hint: ") for line in lines if line.startswith("Hint: Replace")]
     return Diagnostic(
         code="DC207",
-        message=f"torch refuses a body of control flow: {' '.join(told[:2])}",
+        message=f"torch cannot capture a body of control flow: {' '.join(told[:2])}",
         location=location,
-        expected="bodies that take and return tensors of the same shapes and dtypes, and no tensor twice",
-        help=hints[0] if hints else "let all branches, and each round, return the same shapes and dtypes",
+        expected="bodies that take and return tensors of the same shapes and dtypes, each tensor once",
+        help=hints[0] if hints else "return the same shapes and dtypes from all branches and iterations",
     )
 
 

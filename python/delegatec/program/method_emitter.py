@@ -308,8 +308,8 @@ def _start(val: Any) -> bool | int | float:
 def _bad_argument(node: Node, error: ArgumentError) -> Diagnostic:
     return Diagnostic(
         "DC302",
-        f"{node.target} is called with {error}",
+        f"cannot emit a call of {node.target} with {error}",
         location=node.meta.get("source"),
         node=node.name,
-        help="call it with tensors, numbers, and lists of these",
+        help="pass tensors, numbers, or lists of these",
     )

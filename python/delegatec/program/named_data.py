@@ -33,9 +33,9 @@ def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]
                 other = merged.setdefault(key, item)
                 merged[key] = replace(other, alignment=max(other.alignment, item.alignment))
                 if key in external:
-                    problems[key] = _clash(key, "is a weight of the .ptd as well", delegate.backend_id)
+                    problems[key] = _clash(key, "is also a weight of the .ptd", delegate.backend_id)
                 elif not equal_bytes(other.data, item.data):
-                    problems[key] = _clash(key, "stands for other data elsewhere", delegate.backend_id)
+                    problems[key] = _clash(key, "is used for different data elsewhere", delegate.backend_id)
     if problems:
         raise DelegatecError(problems.values())
     return merged
@@ -44,7 +44,7 @@ def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]
 def _clash(key: str, message: str, backend_id: str) -> Diagnostic:
     return Diagnostic(
         "DC361",
-        f"the name {key!r} of data of a delegate for {backend_id} {message}",
-        expected="one content for each name in a program",
-        help="correct the backend: a hash of the content makes a good key",
+        f"key {key!r} of named data for backend {backend_id} {message}",
+        expected="one content per key in a program",
+        help="fix the backend: derive the key from a hash of the data",
     )

@@ -59,5 +59,5 @@ class ProgramOptions:
                     "DC310",
                     f"{field.name} cannot be {value}",
                     expected=f"a power of two from {least} to {_LARGEST_ALIGNMENT}",
-                    help=f"leave it out for {field.default}",
+                    help=f"omit it to use the default, {field.default}",
                 )

@@ -55,7 +55,7 @@ def is_symbolic(value: Any) -> bool:
 def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
     """The sizes of a tensor, at their upper bounds."""
     bounds = [upper_bound(program, size) for size in val.shape]
-    assert None not in bounds, "check_bounds has let it through"
+    assert None not in bounds, "check_bounds missed an unbounded dimension"
     return tuple(bound for bound in bounds if bound is not None)
 
 
@@ -82,10 +82,10 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
     return [
         Diagnostic(
             "DC210",
-            f"input {node.name} is a number that is dynamic",
+            f"input {node.name} is a dynamic number",
             node=node.name,
-            expected="numbers that are the same in every call, and tensors",
-            help=f"pass a tensor of 0 dims, and call {node.name}.item() where its number is wanted",
+            expected="numbers that are the same in every call, or tensors",
+            help=f"pass a 0-d tensor and call {node.name}.item() where its value is used",
         )
         for node in numbers
     ] + [
@@ -94,8 +94,8 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
             f"dimension {symbol} of {node.name} has no upper bound",
             location=node.meta.get("source"),
             node=node.name,
-            expected="a bound that memory can be planned for",
-            help="give it one where it is declared: torch.export.Dim(name, max=...)",
+            expected="an upper bound, to plan memory by",
+            help="declare it with a bound: torch.export.Dim(name, max=...)",
         )
         for symbol, node in found.items()
     ]

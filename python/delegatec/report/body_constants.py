@@ -64,7 +64,7 @@ def lift_constants(program: EdgeProgram, graph: schema.Graph) -> dict[int, Const
             _take(found.graph, constants, needed)
         free: Any = call.inputs[-1].arg
         if free.type != "as_tensors":
-            raise ValueError(f"control flow whose operands are not tensors only ({call.name})")
+            raise ValueError(f"control flow with operands other than tensors ({call.name})")
         free.value.extend(schema.TensorArgument(own[key].name) for key in needed)
     return own
 

@@ -96,9 +96,9 @@ def graph_json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
             [
                 Diagnostic(
                     "DC422",
-                    f"method {program.method} cannot be written to an ETRecord: {str(error).splitlines()[0]}",
-                    expected="what ExecuTorch's serialisation of exported programs (schema 5.4) can hold",
-                    help="the debug map as JSON has no such limit",
+                    f"cannot write method {program.method} to an ETRecord: {str(error).splitlines()[0]}",
+                    expected="a program that ExecuTorch's exported-program schema 5.4 can represent",
+                    help="use the debug map (--debug) instead",
                 )
             ]
         ) from error
@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, _Union):
         if value.type in ADDED_KINDS:
-            raise _NotInSchemaError(f"a value of the kind {value.type}")
+            raise _NotInSchemaError(f"a value of kind {value.type}")
         return {str(value.type): _plain(value.value)}
     if isinstance(value, schema.RangeConstraint):
         low, high = value.min_val, value.max_val

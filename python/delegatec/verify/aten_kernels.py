@@ -103,7 +103,7 @@ def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:
     for tensor in inputs:
         other_start, other_end = byte_range(tensor)
         if start < other_end and other_start < end:
-            _fail("DC506", "the memory of its output overlaps that of an input")
+            _fail("DC506", "an output overlaps an input in memory")
 
 
 def _convert(value: Any, real_type: Any) -> Any:

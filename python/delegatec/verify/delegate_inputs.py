@@ -68,7 +68,7 @@ def run_delegate(
             continue
         if count + len(outputs) == len(arguments):
             return count, outputs
-        told = f"the delegate gives {len(outputs)} outputs; the program expects {len(arguments) - count}"
+        told = f"the delegate returns {len(outputs)} outputs; the program expects {len(arguments) - count}"
         first = first or DelegatecError([Diagnostic(code="DC505", message=told)])
     assert first is not None, "the range is empty"
     raise first

@@ -61,5 +61,5 @@ def test_the_number_that_fits_is_taken() -> None:
 def test_what_does_not_fit_is_the_delegates_first_error() -> None:
     with pytest.raises(ValueError, match="not enough values"):
         run_delegate(_two_to_one, range(1), torch.tensor, range(1, 2))
-    with pytest.raises(DelegatecError, match="gives 2 outputs; the program expects 1"):
+    with pytest.raises(DelegatecError, match="returns 2 outputs; the program expects 1"):
         run_delegate(lambda _: [torch.tensor(0)] * 2, range(2), torch.tensor, range(1, 2))

@@ -116,7 +116,7 @@ class Interpreter:
             DelegatecError: DC504 for inputs that do not fit, DC505 and DC506 for an instruction that fails.
         """
         if len(inputs) != len(self._method.inputs):
-            _fail("DC504", f"the method takes {len(self._method.inputs)} inputs, not {len(inputs)}")
+            _fail("DC504", f"the method takes {len(self._method.inputs)} inputs, got {len(inputs)}")
         for position, (index, value) in enumerate(zip(self._method.inputs, inputs, strict=True)):
             self._set_input(position, index, value)
         instructions = self._method.chains[0].instructions
@@ -124,7 +124,7 @@ class Interpreter:
         while position < len(instructions):
             steps += 1
             if steps > _MAX_STEPS:
-                _fail("DC505", f"the program did not end after {_MAX_STEPS} instructions")
+                _fail("DC505", f"the program did not finish within {_MAX_STEPS} instructions")
             jump = self._step(position, instructions[position])
             position = position + 1 if jump is None else jump
         outputs = [self.read(index) for index in self._method.outputs]
@@ -149,12 +149,12 @@ class Interpreter:
             return [value]
         if isinstance(value, TensorList):
             return [slot for item in value.items if item is not None for slot in self.slots(item)]
-        _fail("DC505", f"value {index} is no tensor")
+        _fail("DC505", f"value {index} is not a tensor")
 
     def set_scalar(self, index: int, value: bool | int | float) -> None:
         """Sets a value that is a number."""
         if isinstance(self._values[index], (TensorSlot, IntList, DoubleList, BoolList, TensorList, str)):
-            _fail("DC505", f"value {index} is no number")
+            _fail("DC505", f"value {index} is not a number")
         self._values[index] = value
 
     def _load(self, value: Value) -> Any:
@@ -172,13 +172,15 @@ class Interpreter:
         slot = self._values[index]
         if not isinstance(slot, TensorSlot):
             if value != slot:
-                _fail("DC504", f"input {position} is {value!r}; the program was compiled for {slot!r}")
+                _fail("DC504", f"input {position} is {value!r}; the program is specialized for {slot!r}")
             return
         if not isinstance(value, torch.Tensor) or value.dtype != slot.dtype:
             found = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
-            _fail("DC504", f"input {position} is of {found}; the program takes {slot.dtype}")
+            _fail("DC504", f"input {position} has type {found}; the program takes {slot.dtype}")
         if slot.spec.dynamism is Dynamism.STATIC and tuple(value.shape) != slot.spec.sizes:
-            _fail("DC504", f"input {position} is {list(value.shape)}; it takes {list(slot.spec.sizes)}")
+            _fail(
+                "DC504", f"input {position} has shape {list(value.shape)}; expected {list(slot.spec.sizes)}"
+            )
         try:
             if slot.spec.allocation is None and slot.spec.data is None:
                 slot.bind(value)
@@ -240,7 +242,7 @@ def _kernel(name: str, problems: list[Diagnostic]) -> Callable[[Interpreter, Seq
         return prim
     overload = find_aten(name) if name.startswith("aten::") else None
     if overload is None:
-        problems.append(Diagnostic(code="DC501", message=f"this host has no kernel {name!r}"))
+        problems.append(Diagnostic(code="DC501", message=f"kernel {name!r} is not available on this host"))
         return lambda _machine, _args: None
     return lambda machine, args: call_aten(overload, machine, args)
 
@@ -254,7 +256,7 @@ def _executor(
     specs = [CompileSpec(spec.key, spec.value) for spec in delegate.compile_specs]
     try:
         if backends is None:
-            _fail("DC501", f"the program has a delegate for {delegate.id!r} and no backend to run it")
+            _fail("DC501", f"no backend to run the delegate for {delegate.id!r}")
         return make_reference(backends.by_id(delegate.id).reference, delegate.blob, specs, named_data)
     except DelegatecError as error:
         problems += error.diagnostics

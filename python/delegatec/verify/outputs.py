@@ -50,8 +50,8 @@ def vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
     return [
         Diagnostic(
             code="DC508",
-            message=f"method {method!r}, output {output}: zeros would be within atol = {atol:g} of eager",
-            help="lower the tolerance, or give the model weights and example inputs that matter",
+            message=f"method {method!r}, output {output}: zeros would pass with atol = {atol:g}",
+            help="lower the tolerance, or give the model realistic weights and example inputs",
         )
         for (method, output), calls in by_output.items()
         if all(call.comparison is not None and call.comparison.vacuous for call in calls)

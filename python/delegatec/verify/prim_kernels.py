@@ -59,7 +59,7 @@ def _copy_index(machine: Machine, args: Sequence[int]) -> None:
     target, source = machine.slots(args[0])[0], machine.read(args[1])
     index = machine.read(args[2])
     if target.sizes[1:] != tuple(source.shape):
-        raise ValueError(f"a row of {list(source.shape)} for a tensor of {list(target.sizes)}")
+        raise ValueError(f"a row of shape {list(source.shape)} for a tensor of shape {list(target.sizes)}")
     target.resize((index + 1, *source.shape))
     target.read()[index].copy_(source)
 

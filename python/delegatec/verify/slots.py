@@ -54,7 +54,7 @@ class TensorSlot:
         """
         if self._view is None:
             if self._memory is None:
-                _fail("a tensor is read that nothing has written")
+                _fail("read of an uninitialized tensor")
             self._view = _view(self._memory, self._offset, self.sizes, self.spec.dim_order, self.dtype)
         return self._view
 
@@ -71,9 +71,9 @@ class TensorSlot:
             return
         spec = self.spec
         if len(sizes) != len(spec.sizes) or spec.dynamism is Dynamism.STATIC:
-            _fail(f"a static tensor of shape {list(spec.sizes)} would get the shape {list(sizes)}")
+            _fail(f"a static tensor of shape {list(spec.sizes)} cannot be resized to {list(sizes)}")
         if spec.dynamism is Dynamism.BOUND and any(s > b for s, b in zip(sizes, spec.sizes, strict=True)):
-            _fail(f"a tensor of at most {list(spec.sizes)} would get the shape {list(sizes)}")
+            _fail(f"a tensor of at most {list(spec.sizes)} cannot be resized to {list(sizes)}")
         self.sizes = sizes
         self._view = None
         if spec.dynamism is Dynamism.UNBOUND:
@@ -82,7 +82,7 @@ class TensorSlot:
     def write(self, value: torch.Tensor) -> None:
         """Copies a tensor in, with its shape; the dtype must be right already."""
         if value.dtype != self.dtype:
-            _fail(f"a tensor of {self.dtype} would be written as {value.dtype}")
+            _fail(f"cannot write {value.dtype} to a tensor of {self.dtype}")
         self.resize(tuple(value.shape))
         if self._memory is None:
             # a bounded shape may grow with the next call

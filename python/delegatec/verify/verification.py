@@ -121,7 +121,7 @@ def verify_program(
     present = {method.name for method in program.methods}
     missing = [name for name in (*exported, *constants) if name not in present]
     if missing:
-        _mismatch(f"the program lacks the method {missing[0]!r} of the model")
+        _mismatch(f"the program lacks method {missing[0]!r} of the model")
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
     shared: dict[int, bytearray] = {}
@@ -211,7 +211,7 @@ def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
         return list(values)
     tensors = [v for v in values if isinstance(v[1] if isinstance(v, tuple) else v, torch.Tensor)]
     if len(tensors) != count:
-        _mismatch(f"{what}: the program has {count}, the model {len(values)}")
+        _mismatch(f"{what}: the program has {count}; the model has {len(values)}")
     return tensors
 
 
@@ -232,5 +232,5 @@ def _own_buffers(module: torch.nn.Module, known: dict[str, torch.Tensor]) -> tor
 
 
 def _mismatch(message: str) -> NoReturn:
-    help = "were both built from the same model?"
+    help = "build the program and the .pt2 from the same model"
     raise DelegatecError([Diagnostic(code="DC507", message=message, help=help)])

@@ -189,8 +189,8 @@ REFUSED: Final[dict[str, tuple[Callable[..., Any], torch.Tensor, str, str]]] = {
         "DC202",
         "aten.linalg_svdvals.default is decomposed",
     ),
-    "input": (lambda x: x.real, torch.complex(X, X), "DC202", "an input, has dtype complex64"),
-    "output": (lambda x: torch.fft.fft(x), X, "DC202", "an output, has dtype complex64"),
+    "input": (lambda x: x.real, torch.complex(X, X), "DC202", "input args_0 has complex dtype complex64"),
+    "output": (lambda x: torch.fft.fft(x), X, "DC202", "output _fft_r2c_default has complex dtype complex64"),
     "long": (lambda x: torch.fft.rfft(x).abs(), torch.ones(LONGEST + 2), "DC205", f"{LONGEST + 2} elements"),
 }
 

@@ -128,11 +128,11 @@ def known_length(values: Values, node: Node, count: Any) -> int:
     raise RefusedError(
         Diagnostic(
             "DC205",
-            f"{written(node, values.origins)} is a Fourier transform of {what}",
+            f"{written(node, values.origins)} is a Fourier transform over {what}",
             location=node.meta.get("source"),
             node=node.name,
-            expected=f"a known number of elements, of at most {LONGEST}: a product with a constant matrix",
-            help="transform shorter pieces, as torch.stft does, or outside of the model",
+            expected=f"a static length of at most {LONGEST} elements",
+            help="split the transform, as torch.stft does, or compute it outside the model",
         )
     )
 

@@ -150,20 +150,20 @@ def _at_boundary(node: Node) -> Diagnostic:
     )
     return Diagnostic(
         "DC202",
-        f"{name}, an {what}, has dtype {str(kind).removeprefix('torch.')}",
+        f"{what} {name} has complex dtype {str(kind).removeprefix('torch.')}",
         location=node.meta.get("source") or complex_values[0].meta.get("source"),
         node=node.name,
-        expected="complex numbers inside of a model only",
-        help="pass real and imaginary parts: torch.view_as_real outside, torch.view_as_complex inside of it",
+        expected="complex numbers only inside the model",
+        help="pass torch.view_as_real of it, and call torch.view_as_complex inside the model",
     )
 
 
 def _unknown(values: Values, node: Node) -> Diagnostic:
     return Diagnostic(
         "DC202",
-        f"{written(node, values.origins)} has no form on the real and imaginary parts of complex numbers",
+        f"{written(node, values.origins)} is not supported on complex numbers",
         location=node.meta.get("source"),
         node=node.name,
-        expected="arithmetic, products of matrices, Fourier transforms, and what moves elements",
-        help="write it with real tensors, or with exp, log and angle of complex ones",
+        expected="arithmetic, matrix products, Fourier transforms, or data movement",
+        help="rewrite it with real tensors, or with exp, log and angle of complex ones",
     )

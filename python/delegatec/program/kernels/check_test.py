@@ -45,7 +45,7 @@ def test_all_at_once_each_with_its_line() -> None:
     [
         (lambda x: torch.mode(x), "one_hot"),
         (lambda x: torch.frexp(x), "log2"),
-        (lambda x: torch.linalg.svd(x), "outside of the model"),
+        (lambda x: torch.linalg.svd(x), "computed outside the model"),
     ],
 )
 def test_the_closest_form_is_named(function: Any, expected: str) -> None:

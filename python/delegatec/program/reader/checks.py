@@ -32,9 +32,9 @@ def check_program(program: Program) -> None:
     """
     messages: list[str] = []
     if not program.methods:
-        messages.append("the program has no method")
+        messages.append("the program has no methods")
     names = [method.name for method in program.methods]
-    messages += sorted({f"two methods are named {name!r}" for name in names if names.count(name) > 1})
+    messages += sorted({f"duplicate method {name!r}" for name in names if names.count(name) > 1})
     for method in program.methods:
         for message in _problems(method):
             messages.append(f"method {method.name!r}: {message}")
@@ -42,7 +42,7 @@ def check_program(program: Program) -> None:
                 break
     if messages:
         raise DelegatecError(
-            Diagnostic(code="DC353", message=message, help="the file is damaged, or its writer is wrong")
+            Diagnostic(code="DC353", message=message, help="the file is damaged, or its writer is faulty")
             for message in messages[:_MAX_PROBLEMS]
         )
 
@@ -58,7 +58,7 @@ def _problems(method: Method) -> Iterator[str]:
             items = [item for item in value.items if item is not None]
             yield from _wrong_items(f"list {index}", items, method, Tensor)
     if not method.chains:
-        yield "it has no chain of instructions"
+        yield "no chain of instructions"
     for chain in method.chains:
         for index, instruction in enumerate(chain.instructions):
             for problem in _instruction(instruction, method, len(chain.instructions)):
@@ -86,12 +86,12 @@ def _instruction(instruction: Instruction, method: Method, length: int) -> Itera
 def _outside(what: str, indices: Iterable[int], count: int, of: str) -> Iterator[str]:
     for index in indices:
         if not 0 <= index < count:
-            yield f"{what} {index} is none of the {count} {of}"
+            yield f"{what} {index} is out of range: the method has {count} {of}"
 
 
 def _wrong_items(what: str, items: Iterable[int], method: Method, expected: type) -> Iterator[str]:
     for item in items:
         if not 0 <= item < len(method.values):
-            yield f"{what}: item {item} is none of the {len(method.values)} values"
+            yield f"{what}: item {item} is out of range: the method has {len(method.values)} values"
         elif type(method.values[item]) is not expected:
-            yield f"{what}: item {item} is no {expected.__name__}"
+            yield f"{what}: item {item} is not of type {expected.__name__}"

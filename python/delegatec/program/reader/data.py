@@ -27,10 +27,10 @@ class Offsets:
             table: the tensor, for messages.
         """
         if index >= len(self.offsets):
-            table.fail(f"data {index} of {len(self.offsets)} does not exist")
+            table.fail(f"data {index} is out of range: there are {len(self.offsets)} entries")
         start = self.offsets[index]
         if start + nbytes > len(self.segment):
-            table.fail(f"its {nbytes} bytes from {start} on exceed a segment of {len(self.segment)} bytes")
+            table.fail(f"{nbytes} bytes at offset {start} exceed a segment of {len(self.segment)} bytes")
         return self.segment[start : start + nbytes]
 
 
@@ -70,7 +70,7 @@ class Data:
     def segment(self, index: int, table: Table, use: str) -> memoryview:
         """Bytes of a segment, which is noted as being in use."""
         if index >= len(self.segments):
-            table.fail(f"segment {index} of {len(self.segments)} does not exist")
+            table.fail(f"segment {index} is out of range: there are {len(self.segments)}")
         if use not in self.uses[index]:
             self.uses[index] = f"{self.uses[index]}, {use}" if self.uses[index] else use
         return self.segments[index]
@@ -80,16 +80,16 @@ class Data:
         if self._constants is not None and self._constants.offsets:
             return self._constants.read(index, nbytes, table)
         if index >= len(self._inline_constants):
-            table.fail(f"constant {index} of {len(self._inline_constants)} does not exist")
+            table.fail(f"constant {index} is out of range: there are {len(self._inline_constants)}")
         storage = self._inline_constants[index]
         if nbytes > len(storage):
-            table.fail(f"it needs {nbytes} bytes; constant {index} has {len(storage)}")
+            table.fail(f"the tensor needs {nbytes} bytes; constant {index} has {len(storage)}")
         return storage[:nbytes]
 
     def initial_state(self, group: int, index: int, nbytes: int, table: Table) -> memoryview:
         """Initial bytes of a mutable tensor, from one of the groups of mutable data."""
         if group >= len(self._mutable):
-            table.fail(f"mutable data segment {group} of {len(self._mutable)} does not exist")
+            table.fail(f"segment {group} of mutable data is out of range: there are {len(self._mutable)}")
         return self._mutable[group].read(index, nbytes, table)
 
     def blob(self, reference: Table) -> tuple[memoryview, int | None]:
@@ -101,7 +101,7 @@ class Data:
         if location != DataLocation.INLINE:
             reference.fail(f"unknown location {location}")
         if index >= len(self._inline_blobs):
-            reference.fail(f"inline data {index} of {len(self._inline_blobs)} does not exist")
+            reference.fail(f"inline data {index} is out of range: there are {len(self._inline_blobs)}")
         return self._inline_blobs[index], None
 
     def _read_offsets(self, table: Table, use: str) -> Offsets:

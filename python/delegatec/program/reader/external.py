@@ -40,15 +40,15 @@ def with_external_data(method: Method, entries: Mapping[str, NamedData]) -> Meth
 def _problem(tensor: Tensor, entry: NamedData | None) -> Diagnostic | None:
     key = tensor.external_key
     if entry is None or entry.shape is None:
-        found = "lacks" if entry is None else "has no tensor"
-        message = f"the data file {found} {key!r}, which the program reads"
-        return Diagnostic("DC360", message, help="give the .ptd that was made of the same .pt2")
+        found = "lacks" if entry is None else "has no tensor for"
+        message = f"the data file {found} {key!r}, which the program loads"
+        return Diagnostic("DC360", message, help="pass the .ptd written from the same .pt2")
     shape = entry.shape
     if (shape.kind, shape.sizes, shape.dim_order) == (tensor.kind, tensor.sizes, tensor.dim_order):
         return None
     return Diagnostic(
         "DC360",
         f"{key!r} is {shape.kind.name}{list(shape.sizes)} in the data file",
-        expected=f"{tensor.kind.name}{list(tensor.sizes)}, as the program has it",
-        help="give the .ptd that was made of the same .pt2",
+        expected=f"{tensor.kind.name}{list(tensor.sizes)}, as in the program",
+        help="pass the .ptd written from the same .pt2",
     )

@@ -78,7 +78,7 @@ def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
     root = Table.root(schema.FlatTensor, layout.flatbuffer, "DC352")
     version = root.scalar("Version")
     if version != _VERSION:
-        fail("DC354", f"the file has version {version} of the format; this reader knows {_VERSION}")
+        fail("DC354", f"unsupported format version {version}: this reader supports {_VERSION}")
     segments = [
         (layout.segment_base + table.scalar("Offset"), slice_segment(layout, table))
         for table in root.children("Segments")
@@ -87,15 +87,15 @@ def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
     for table in root.children("NamedData"):
         key, index = table.text("Key"), table.scalar("SegmentIndex")
         if key in entries:
-            fail("DC353", f"two entries are named {key!r}", "the file is damaged, or its writer is wrong")
+            fail("DC353", f"duplicate entry {key!r}", "the file is damaged, or its writer is faulty")
         if index >= len(segments):
-            table.fail(f"segment {index} of {len(segments)} does not exist")
+            table.fail(f"segment {index} is out of range: there are {len(segments)}")
         offset, data = segments[index]
         tensor = table.child("TensorLayout")
         shape = None if tensor is None else read_shape(tensor)
         if shape is not None:
             if shape.nbytes > len(data):
-                table.fail(f"its {shape.nbytes} bytes exceed a segment of {len(data)} bytes")
+                table.fail(f"{shape.nbytes} bytes exceed a segment of {len(data)} bytes")
             data = data[: shape.nbytes]
         entries[key] = NamedData(index, offset, data, shape)
     return FlatTensors(len(view), entries)
@@ -104,19 +104,21 @@ def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
 def _read_layout(file: memoryview) -> Layout:
     size = len(file)
     if size < _HEADER_OFFSET or file[4:8] != IDENTIFIER:
-        fail("DC350", f"not a .ptd data file: bytes 4 to 8 are {bytes(file[4:8])!r}, not {IDENTIFIER!r}")
+        fail("DC350", f"not a .ptd data file: bytes 4 to 8 are {bytes(file[4:8])!r}; expected {IDENTIFIER!r}")
     if size < _HEADER_OFFSET + _HEADER.size:
-        fail("DC351", f"the file ends at byte {size}, inside of its header")
+        fail("DC351", f"the file ends at byte {size}, inside its header")
     magic, length, start, flatbuffer, base, data_size = _HEADER.unpack_from(file, _HEADER_OFFSET)
     if magic != _MAGIC or length < _HEADER.size:
-        fail("DC352", f"the header is {magic!r} of {length} bytes, not {_MAGIC!r} of {_HEADER.size} or more")
+        fail(
+            "DC352", f"invalid header {magic!r} of {length} bytes: expected {_MAGIC!r}, {_HEADER.size} bytes"
+        )
     end = start + flatbuffer
     if end > size or base > size or base + data_size > size:
         fail(
             "DC351",
-            f"the file is {size} bytes long; its header promises {max(end, base + data_size)}",
-            "it was cut off",
+            f"the file has {size} bytes; its header specifies {max(end, base + data_size)}",
+            "the file is truncated",
         )
     if data_size and base < end:
-        fail("DC352", f"the segments begin at byte {base}, inside of the FlatBuffer of {end} bytes")
+        fail("DC352", f"the segments start at byte {base}, inside the FlatBuffer of {end} bytes")
     return Layout(flatbuffer=file[:end], segments=file[base : base + data_size], segment_base=base)

@@ -44,27 +44,27 @@ def read_layout(file: memoryview) -> Layout:
     """
     size = len(file)
     if size < 8 or file[4:8] != IDENTIFIER:
-        fail("DC350", f"not a .pte program: bytes 4 to 8 are {bytes(file[4:8])!r}, not {IDENTIFIER!r}")
+        fail("DC350", f"not a .pte program: bytes 4 to 8 are {bytes(file[4:8])!r}; expected {IDENTIFIER!r}")
     if file[_HEADER_OFFSET:][: len(_MAGIC)] != _MAGIC:
         return Layout(flatbuffer=file, segments=file[size:], segment_base=size)
     if size < _HEADER_OFFSET + _HEADER.size:
-        fail("DC351", f"the file ends at byte {size}, inside of its extended header")
+        fail("DC351", f"the file ends at byte {size}, inside its extended header")
     _, length, program_size, base = _HEADER.unpack_from(file, _HEADER_OFFSET)
     if length < _HEADER.size:
-        fail("DC352", f"the extended header claims {length} bytes; it has at least {_HEADER.size}")
+        fail("DC352", f"invalid extended header of {length} bytes: expected at least {_HEADER.size}")
     data_size = size - base
     if length >= _HEADER.size + _SEGMENT_DATA_SIZE.size:
         end = _HEADER_OFFSET + _HEADER.size + _SEGMENT_DATA_SIZE.size
         if size < end:
-            fail("DC351", f"the file ends at byte {size}, inside of its extended header")
+            fail("DC351", f"the file ends at byte {size}, inside its extended header")
         (data_size,) = _SEGMENT_DATA_SIZE.unpack_from(file, _HEADER_OFFSET + _HEADER.size)
     if base == 0:  # no segments
         base, data_size = program_size, 0
     if program_size > size or base > size or base + data_size > size:
         promised = max(program_size, base + max(0, data_size))
-        fail("DC351", f"the file is {size} bytes long; its header promises {promised}", "it was cut off")
+        fail("DC351", f"the file has {size} bytes; its header specifies {promised}", "the file is truncated")
     if base < program_size:
-        fail("DC352", f"the segments begin at byte {base}, inside of the FlatBuffer of {program_size} bytes")
+        fail("DC352", f"the segments start at byte {base}, inside the FlatBuffer of {program_size} bytes")
     return Layout(flatbuffer=file[:program_size], segments=file[base : base + data_size], segment_base=base)
 
 
@@ -72,5 +72,5 @@ def slice_segment(layout: Layout, table: Table) -> memoryview:
     """The bytes that a DataSegment names."""
     offset, size = table.scalar("Offset"), table.scalar("Size")
     if offset + size > len(layout.segments):
-        table.fail(f"bytes {offset} to {offset + size} exceed the {len(layout.segments)} bytes of segments")
+        table.fail(f"bytes {offset} to {offset + size} exceed the segments of {len(layout.segments)} bytes")
     return layout.segments[offset : offset + size]

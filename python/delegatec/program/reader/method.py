@@ -40,7 +40,7 @@ def read_method(plan: Table, data: Data) -> Method:
     """
     arena_bytes: tuple[int, ...] = plan.array("NonConstBufferSizes")
     if any(not 0 <= size <= _MAX_ARENA for size in arena_bytes):
-        plan.fail(f"arenas of {arena_bytes} bytes")
+        plan.fail(f"invalid arena sizes: {arena_bytes}")
     trees = plan.child("ContainerMetaType")
     return Method(
         name=plan.text("Name"),
@@ -68,7 +68,7 @@ def _operator(table: Table) -> str:
 def _delegate(table: Table, data: Data) -> Delegate:
     processed = table.child("Processed")
     if processed is None:
-        table.fail("it has no data")
+        table.fail("missing data")
     blob, segment = data.blob(processed)
     specs = table.children("CompileSpecs")
     return Delegate(
@@ -82,7 +82,7 @@ def _delegate(table: Table, data: Data) -> Delegate:
 def _instruction(table: Table) -> Instruction:
     tag, call = table.union("InstrArgs", _MEMBERS)
     if call is None:
-        table.fail("the instruction is missing")
+        table.fail("missing instruction")
     return _READERS[tag](call)
 
 

@@ -47,7 +47,7 @@ def parse_program(file: bytes | memoryview) -> Program:
     root = Table.root(schema.Program, layout.flatbuffer, "DC352")
     version = root.scalar("Version")
     if version != _VERSION:
-        fail("DC354", f"the program has version {version} of the format; this reader knows {_VERSION}")
+        fail("DC354", f"unsupported format version {version}: this reader supports {_VERSION}")
     data = Data(layout, root)
     methods = tuple(read_method(plan, data) for plan in root.children("ExecutionPlan"))
     program = Program(

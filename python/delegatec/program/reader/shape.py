@@ -35,9 +35,9 @@ def read_shape(table: Table) -> Shape:
     sizes: tuple[int, ...] = table.array("Sizes")
     dim_order: tuple[int, ...] = table.array("DimOrder") or tuple(range(len(sizes)))
     if any(size < 0 for size in sizes):
-        table.fail(f"sizes {sizes} are negative")
+        table.fail(f"negative sizes: {sizes}")
     if sorted(dim_order) != list(range(len(sizes))):
-        table.fail(f"dim_order {dim_order} is no permutation of {len(sizes)} dimensions")
+        table.fail(f"dim_order {dim_order} is not a permutation of {len(sizes)} dimensions")
     shape = Shape(kind, sizes, dim_order)
     if shape.nbytes > _MAX_BYTES:
         table.fail(f"sizes {sizes} overflow")

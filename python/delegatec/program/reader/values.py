@@ -54,7 +54,7 @@ def read_value(evalue: Table, data: Data, arena_bytes: tuple[int, ...]) -> Value
     if tag in (0, schema.KernelTypes.Null):  # the runtime accepts None without a table
         return None
     if table is None:
-        evalue.fail("the value is missing")
+        evalue.fail("missing value")
     if tag == schema.KernelTypes.Tensor:
         return _tensor(table, data, arena_bytes)
     return _READERS[tag](table)
@@ -78,7 +78,7 @@ _READERS: dict[int, Callable[[Table], Value]] = {
 def _tensor(table: Table, data: Data, arena_bytes: tuple[int, ...]) -> Tensor:
     shape = read_shape(table)
     if table.scalar("StorageOffset") != 0:
-        table.fail(f"storage_offset {table.scalar('StorageOffset')} is not supported")
+        table.fail(f"unsupported storage_offset {table.scalar('StorageOffset')}")
     dynamism = table.scalar("ShapeDynamism")
     if dynamism not in {member.value for member in Dynamism}:
         table.fail(f"unknown shape_dynamism {dynamism}")
@@ -114,7 +114,7 @@ def _allocation(tensor: Table, nbytes: int, arena_bytes: tuple[int, ...]) -> All
     arena = table.scalar("MemoryId")
     offset = table.scalar("MemoryOffsetHigh") << 32 | table.scalar("MemoryOffsetLow")
     if not 1 <= arena < len(arena_bytes):
-        table.fail(f"memory_id {arena} does not exist; there are {max(0, len(arena_bytes) - 1)} arenas")
+        table.fail(f"memory_id {arena} is out of range: there are {max(0, len(arena_bytes) - 1)} arenas")
     if offset + nbytes > arena_bytes[arena]:
         table.fail(f"bytes {offset} to {offset + nbytes} exceed an arena of {arena_bytes[arena]} bytes")
     return Allocation(arena=arena, offset=offset)
