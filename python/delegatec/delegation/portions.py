@@ -23,6 +23,7 @@ from delegatec.delegation.report import DelegateSummary, operator_counts
 from delegatec.delegation.splice import rename_outputs, reorder, schedule, splice
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.verifier import verify
 
@@ -123,7 +124,7 @@ def _edited(
         for each in backend.passes(compile_specs):
             each(program)
             verify(program)
-        return PartitionView.of_program(program)
+        return PartitionView.of_program(program, view)
 
 
 def _compile(
@@ -137,9 +138,10 @@ def _compile(
     """One delegate for each group, or the problems of all groups."""
     modules: list[LoweredModule] = []
     problems: list[Diagnostic] = []
+    facts = Facts(program.fixed_constants())
     for group in groups:
         try:
-            view = PartitionView(program, group, mutated)
+            view = PartitionView(program, group, mutated, facts)
             modules.append(lower_view(view, backend, compile_specs, input_specs))
         except DelegatecError as error:
             problems += error.diagnostics

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
 
 
@@ -20,6 +21,7 @@ class PartitionView:
         nodes: the nodes, in topological order.
         mutated: names of the placeholders that the program writes to, where the caller knows them, as one who
             makes many views does.
+        facts: of the program, which many views share; by default those that follow from the view's constants.
 
     Attributes:
         program: as given.
@@ -30,10 +32,15 @@ class PartitionView:
             use. A buffer that the program writes to is an input.
         outputs: nodes of the partition whose value is used outside, in order. A node with several values is
             not among them: its `getitem` nodes are.
+        facts: what is known of the values of the program.
     """
 
     def __init__(
-        self, program: EdgeProgram, nodes: Sequence[Node], mutated: Collection[str] | None = None
+        self,
+        program: EdgeProgram,
+        nodes: Sequence[Node],
+        mutated: Collection[str] | None = None,
+        facts: Facts | None = None,
     ) -> None:
         self.program = program
         self.nodes = tuple(nodes)
@@ -52,15 +59,23 @@ class PartitionView:
                     inputs[source] = None
         self.inputs = tuple(inputs)
         self.outputs = tuple(node for node in nodes if any(user not in members for user in node.users))
+        self.facts = facts or Facts({node.name: tensor for node, tensor in self.constants.items()})
 
     @classmethod
-    def of_program(cls, program: EdgeProgram) -> PartitionView:
+    def of_program(cls, program: EdgeProgram, outer: PartitionView) -> PartitionView:
         """View a whole program that was extracted from a partition.
 
         Its inputs and outputs are those of the program, in its order, whether or not they are read; an output
         may be an input, or be there twice.
+
+        Args:
+            program: the program.
+            outer: the partition, whose facts say what is known of the inputs.
         """
-        view = cls(program, [node for node in program.graph.nodes if node.op == "call_function"], ())
+        inputs = dict(zip(program.user_inputs(), outer.inputs, strict=True))
+        facts = Facts(program.constants, lambda node: outer.facts.of(inputs[node]))
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        view = cls(program, nodes, (), facts)
         results: Any = program.output_node().args[0]
         view.inputs, view.outputs = tuple(program.user_inputs()), tuple(results)
         return view

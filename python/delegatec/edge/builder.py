@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
@@ -33,6 +35,11 @@ class Builder:
         self._sizes = SizeNodes(program)
         self._anchor: Node | None = None
         self._values: dict[Any, Any] = {}
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the values of the program."""
+        return Facts(self.program.fixed_constants())
 
     def at(self, anchor: Node) -> Builder:
         """Makes `anchor` the node in front of which the next nodes are created."""

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.analysis.finite import never_minus_infinity
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.decompositions.batched_matmul import batched_matmul
@@ -58,7 +57,7 @@ def _mask(
     if dtype(mask) is torch.bool:
         return _where(b, mask, scores), _any_in_row(b, mask, dtype(scores))
     masked = b.call(aten.add.Tensor, scores, mask)
-    if never_minus_infinity(b.program, mask):
+    if b.facts.of(mask).low > -math.inf:
         return masked, None
     allowed = b.call(aten.ne.Scalar, mask, -math.inf)
     return _where(b, allowed, masked), _any_in_row(b, allowed, dtype(scores))

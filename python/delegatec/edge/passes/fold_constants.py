@@ -14,8 +14,6 @@ from torch.fx.node import map_arg
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 
-aten = torch.ops.aten
-
 # A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one
 # only if it takes the place of constants that are larger still.
 _SMALL: Final = 64 * 1024
@@ -23,11 +21,6 @@ _SMALL: Final = 64 * 1024
 # Quantised weights are small on purpose: what makes floating point of more of them than this is not folded.
 _FEW: Final = 64
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
-
-# They move elements at no cost, or at less than a copy of the constant would.
-_MOVEMENT: Final = frozenset(
-    {aten.view.default, aten.permute.default, aten.unsqueeze.default, aten.squeeze.dims, aten.expand.default}
-)
 
 
 def fold_constants(program: EdgeProgram) -> bool:
@@ -77,7 +70,7 @@ def _is_worth(program: EdgeProgram, node: Node) -> bool:
     freed = sum(
         program.constants[operand.name].nbytes for operand in node.all_input_nodes if len(operand.users) == 1
     )
-    return node.target not in _MOVEMENT and size < freed
+    return bool(size < freed)
 
 
 def _dequantizes(node: Node) -> bool:

@@ -22,7 +22,6 @@ from delegatec.backends.common.constants import (
 )
 from delegatec.backends.common.problems import beyond_float16, name_of
 from delegatec.backends.mps.building.draft import Draft, Operation
-from delegatec.backends.mps.building.ranges import Ranges
 from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
@@ -46,7 +45,7 @@ class GraphBuilder:
             rounding to float16.
         current: the node that is lowered, which operations stand for; None if there is none.
         settings: as given.
-        ranges: what is known of values of the program.
+        facts: what is known of values of the program.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -54,7 +53,7 @@ class GraphBuilder:
         self._problems: list[tuple[int | None, Diagnostic]] = []
         self.unrounded: dict[Node, int] = {}
         self.current: Node | None = None
-        self.ranges = Ranges(view.constants)
+        self.facts = view.facts
         self.settings = settings
         self._saturates = settings.overflow is Overflow.SATURATE
         self._view = view

@@ -26,7 +26,6 @@ from delegatec.backends.mps.building.folding import sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.elementwise.bounds import spread_of
 from delegatec.backends.mps.operators.elementwise.elementary import expm1
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
@@ -145,11 +144,10 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
 def _never_underflows(b: GraphBuilder, node: Node) -> bool:
     """Whether no element of the softmax, in float32, is too small to have a precise logarithm."""
     source, shape = bind(node)["self"], shape_of(node)
-    spread = spread_of(source)
-    if spread is None or dtype_of(source) != torch.float32:
+    if dtype_of(source) != torch.float32:
         return False
     size = shape[positive(bind(node)["dim"], len(shape))] if shape else 1
-    return spread + math.log(size) < _SMALLEST_LOGARITHM
+    return b.facts.of(source).spread + math.log(size) < _SMALLEST_LOGARITHM
 
 
 _SOFTMAX_RULES: Final = (

@@ -20,6 +20,7 @@ from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.building.values import constant, operand, positions
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
+from delegatec.edge.analysis.interval import Interval
 
 INDICES: Final = frozenset({torch.int32, torch.int64})
 """dtypes of indices."""
@@ -51,14 +52,16 @@ def moved(
     dtype = operands[0].dtype
     if dtype == torch.bool:
         return move(*(each.to(torch.int8) for each in operands)).to(torch.bool)
-    ranges = [b.ranges.of(value) for value in values]
-    small = all(r is not None and r[0] >= -EXACT_FLOAT32 and r[1] <= EXACT_FLOAT32 for r in ranges)
-    if small or dtype not in _PARTS:
+    if dtype not in _PARTS or all(_is_exact(b.facts.of(value)) for value in values):
         return move(*operands)
     first, *others = (move(*(each & mask for each in operands)) for mask in _PARTS[dtype])
     for other in others:
         first = first + other
     return first
+
+
+def _is_exact(values: Interval) -> bool:
+    return values.low >= -EXACT_FLOAT32 and values.high <= EXACT_FLOAT32
 
 
 def index_of(b: GraphBuilder, node: Node, size: int) -> Expression:
@@ -70,8 +73,7 @@ def index_of(b: GraphBuilder, node: Node, size: int) -> Expression:
         size: of what it indexes.
     """
     index = ranked(operand(b, node, torch.int32))
-    low, _ = b.ranges.of(node)
-    if low >= 0:
+    if b.facts.of(node).low >= 0:
         return index
     wrapped = b.once(
         ("wrapped", index.id, size), lambda: index.compare(Operation.Lt, 0).where(index + size, index).id

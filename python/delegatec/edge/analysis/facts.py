@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the values of a program before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.analysis.interval import UNKNOWN, Interval, held, of_constant, of_dtype, of_number
+from delegatec.edge.analysis.rules import Rule, operands_and_rule
+
+
+class Facts:
+    """Intervals of the values of a program's nodes, found on demand and remembered.
+
+    What is remembered stays true while edits of the program keep the value of each node, as passes do; an
+    analysis of the edited program may find more.
+
+    Args:
+        constants: name of a placeholder -> its tensor, see `EdgeProgram.fixed_constants`.
+        outer: what is known of a placeholder that is no constant, or None. For a program that was made of a
+            part of another one: what is known there of the node that the placeholder stands for.
+    """
+
+    def __init__(
+        self,
+        constants: Mapping[str, torch.Tensor],
+        outer: Callable[[Node], Interval | None] = lambda _: None,
+    ) -> None:
+        self._constants = constants
+        self._outer = outer
+        self._known: dict[Node, Interval] = {}
+
+    def of(self, value: Any) -> Interval:
+        """The interval of a node's values, or of a number."""
+        if not isinstance(value, Node):
+            return of_number(value)
+        # Chains of operators are longer than Python's calls may be deep.
+        pending: list[Node] = [value]
+        opened: dict[Node, tuple[list[Any], Rule | None]] = {}
+        while pending:
+            node = pending[-1]
+            if node in self._known or node in opened:
+                pending.pop()
+                if node not in self._known:
+                    self._known[node] = self._found(node, *opened.pop(node))
+            else:
+                opened[node] = operands, _ = operands_and_rule(node)
+                pending += [each for each in operands if isinstance(each, Node) and each not in self._known]
+        return self._known[value]
+
+    def _found(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
+        """The interval of a node whose operands are known."""
+        val = node.meta.get("val")
+        if not isinstance(val, torch.Tensor):
+            return UNKNOWN
+        if rule is not None:
+            return held(rule(node, *(self._operand(each, val.dtype) for each in operands)), val.dtype)
+        if node.op != "placeholder":
+            return of_dtype(val.dtype)
+        constant = self._constants.get(node.name)
+        return of_constant(constant) if constant is not None else self._outer(node) or of_dtype(val.dtype)
+
+    def _operand(self, operand: Any, dtype: torch.dtype) -> Interval | None:
+        """What is known of an operand; a number is rounded to the dtype of what is computed with it."""
+        if operand is None:
+            return None
+        if isinstance(operand, Node):
+            return self._known[operand]
+        return held(of_number(operand), dtype) if dtype.is_floating_point else of_number(operand)

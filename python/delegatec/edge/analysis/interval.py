@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between which numbers the elements of a value are, and whether they are whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import torch
+
+
+class Interval(NamedTuple):
+    """What is known of the elements of a value that are numbers; of NaN it says nothing.
+
+    Attributes:
+        low: none is smaller; minus infinity if one may be that.
+        high: none is larger.
+        is_whole: whether all that are finite are integers.
+    """
+
+    low: float
+    high: float
+    is_whole: bool
+
+    @property
+    def spread(self) -> float:
+        """The largest distance between two elements."""
+        return self.high - self.low
+
+
+UNKNOWN: Final = Interval(-math.inf, math.inf, False)
+
+_INTEGERS: Final = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+FORMATS: Final = {
+    torch.bfloat16: (8, -133),
+    torch.float16: (11, -24),
+    torch.float32: (24, -149),
+    torch.float64: (53, -1074),
+}
+"""Floating point dtype -> bits of its significand, and exponent of its smallest number."""
+
+
+def of_dtype(dtype: torch.dtype) -> Interval:
+    """What holds for every value of a dtype."""
+    if dtype == torch.bool:
+        return Interval(0, 1, True)
+    if dtype.is_floating_point or dtype.is_complex:
+        return UNKNOWN
+    limits = torch.iinfo(dtype)
+    return Interval(limits.min, limits.max, True)
+
+
+def of_number(number: float) -> Interval:
+    """That number alone."""
+    if isinstance(number, complex) or math.isnan(number):
+        return UNKNOWN
+    return Interval(number, number, float(number).is_integer())
+
+
+def of_constant(tensor: torch.Tensor) -> Interval:
+    """The smallest and the largest element; one pass over them."""
+    if tensor.numel() == 0:
+        return of_number(0)
+    if tensor.dtype not in (torch.bool, *_INTEGERS, *FORMATS):
+        return of_dtype(tensor.dtype)
+    low, high = (end.item() for end in tensor.aminmax())
+    return union(of_number(low), of_number(high))._replace(is_whole=tensor.dtype not in FORMATS)
+
+
+def union(*intervals: Interval) -> Interval:
+    """What holds for elements of any of them."""
+    lows, highs, whole = zip(*intervals, strict=True)
+    return Interval(min(lows), max(highs), all(whole))
+
+
+def held(interval: Interval, dtype: torch.dtype) -> Interval:
+    """What is left of exact results when a dtype holds them.
+
+    An integer that does not fit wraps around; a floating point number is rounded, up to infinity. Conversion
+    to an integer drops the fraction; torch leaves open what becomes of NaN and of numbers that do not fit.
+    """
+    low, high, is_whole = interval
+    widest = of_dtype(dtype)
+    if math.isnan(low) or math.isnan(high) or dtype.is_complex:
+        return widest
+    if dtype.is_floating_point:
+        return Interval(_rounded(low, dtype, -math.inf), _rounded(high, dtype, math.inf), is_whole)
+    if low < widest.low or high > widest.high:
+        return widest
+    return Interval(math.trunc(low), math.trunc(high), True)
+
+
+def _rounded(bound: float, dtype: torch.dtype, outwards: float) -> float:
+    """The nearest number of a floating point dtype that is not on the inner side of a bound.
+
+    Args:
+        bound: a number, or infinity.
+        dtype: what rounds it.
+        outwards: infinity, or minus infinity for a lower bound.
+    """
+    number = float(bound)
+    if number != bound and (number < bound) == (outwards > 0):
+        number = math.nextafter(number, outwards)
+    if dtype == torch.float64 or math.isinf(number):
+        return number
+    if dtype not in FORMATS:
+        return outwards
+    largest = torch.finfo(dtype).max
+    if abs(number) > largest:
+        return outwards if (number > 0) == (outwards > 0) else math.copysign(largest, number)
+    bits, smallest = FORMATS[dtype]
+    unit = 2.0 ** max(math.frexp(number)[1] - bits, smallest)
+    return (math.ceil if outwards > 0 else math.floor)(number / unit) * unit
