@@ -11,6 +11,7 @@ from delegatec.delegation import (
     Backend,
     BackendRegistry,
     CompileSpec,
+    OptionValue,
     Partitioner,
     PartitionRules,
     RuledPartitioner,
@@ -35,7 +36,7 @@ class ChosenBackend:
     """
 
     backend: Backend
-    options: dict[str, str]
+    options: dict[str, OptionValue]
     compile_specs: tuple[CompileSpec, ...]
 
     def partitioner(self, rules: PartitionRules) -> Partitioner:
@@ -57,7 +58,7 @@ class Choice:
 
     of_method: dict[str, tuple[ChosenBackend, ...]]
     registry: BackendRegistry
-    options: dict[str, str]
+    options: dict[str, OptionValue]
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ class Choice:
 def choose_backends(
     methods: Iterable[str],
     backends: str | Sequence[str],
-    options: Mapping[str, str],
+    options: Mapping[str, object],
     method_backends: Mapping[str, str | Sequence[str]],
     registry: BackendRegistry | None,
 ) -> Choice:
@@ -147,10 +148,10 @@ def _misplaced(backends: Sequence[str]) -> Diagnostic:
 
 
 def _options_of(
-    selectors: Sequence[str], options: Mapping[str, str]
-) -> tuple[dict[str, dict[str, str]], list[Diagnostic]]:
+    selectors: Sequence[str], options: Mapping[str, object]
+) -> tuple[dict[str, dict[str, object]], list[Diagnostic]]:
     """Selector -> its options, and what is wrong with the names of options."""
-    given: dict[str, dict[str, str]] = {selector: {} for selector in selectors}
+    given: dict[str, dict[str, object]] = {selector: {} for selector in selectors}
     problems = []
     for key, value in options.items():
         owner = max((s for s in selectors if key.startswith(f"{s}.")), key=len, default=None)
@@ -174,7 +175,7 @@ def _options_of(
     return given, problems
 
 
-def _choose(backend: Backend, options: Mapping[str, str]) -> ChosenBackend:
+def _choose(backend: Backend, options: Mapping[str, object]) -> ChosenBackend:
     settings = resolve_options(backend.name, backend.options, options)
     with blamed_on(backend, f"backend {backend.name}: compile_specs()"):
         return ChosenBackend(backend, settings, tuple(backend.compile_specs(settings)))

@@ -14,7 +14,14 @@ from torch.export import ExportedProgram
 
 from delegatec.choice import PORTABLE as PORTABLE
 from delegatec.choice import choose_backends
-from delegatec.delegation import BackendRegistry, DelegationReport, Partitioner, PartitionRules, to_backend
+from delegatec.delegation import (
+    BackendRegistry,
+    DelegationReport,
+    OptionValue,
+    Partitioner,
+    PartitionRules,
+    to_backend,
+)
 from delegatec.delegation.checks import ask
 from delegatec.delegation.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -56,13 +63,13 @@ class Lowered:
     records: dict[str, GraphRecord]
     backend: str
     backends: dict[str, tuple[str, ...]]
-    options: dict[str, str]
+    options: dict[str, OptionValue]
 
 
 def lower(
     methods: Mapping[str, ExportedProgram],
     backend: str | Sequence[str] = PORTABLE,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str | Sequence[str]] | None = None,
     *,
     method_backends: Mapping[str, str | Sequence[str]] | None = None,
     rules: PartitionRules | None = None,
@@ -80,7 +87,8 @@ def lower(
         methods: method name -> exported program; they are taken over, and must not be used afterwards.
         backend: name of a backend, "module:attribute" of one's own, or "portable" for none; or several, in
             order of priority: each is offered what those before it left.
-        options: of the backend, by name; "BACKEND.NAME" if there are several.
+        options: of the backend, by name, as strings or, for an option that is a list, lists of strings;
+            "BACKEND.NAME" if there are several backends.
         method_backends: method name -> backends, as `backend` has them, for methods that have others.
         rules: what of all that the backends take may be delegated.
         require_full_delegation: whether an operator that all backends leave is an error.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch.export import ExportedProgram
 import delegatec
 from delegatec.backends import builtin_backends
 from delegatec.backends.mps import MPS
-from delegatec.delegation import PartitionRules, call_delegate
+from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, call_delegate
 from delegatec.delegation.testing import EagerBackend, TakeAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
@@ -25,7 +26,7 @@ from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.report.build import build_manifest
 from delegatec.report.html import render_html
-from delegatec.report.manifest import Manifest
+from delegatec.report.manifest import Manifest, to_json
 from delegatec.report.reasons import format_reasons
 from delegatec.verify.interpreter import Interpreter
 
@@ -121,6 +122,17 @@ def test_several_backends_in_order_of_priority(tmp_path: Path) -> None:
     assert manifest.methods[0].backends == ("sums", "mps")
     html = render_html(manifest)
     assert '<span class="tag">MPSBackend</span>' in html and '<span class="tag">EagerBackend</span>' in html
+
+
+def test_options_that_are_lists_reach_the_manifest_and_the_report(tmp_path: Path) -> None:
+    backend = EagerBackend()
+    backend.options = {"system": OptionSpec((), "", "any"), "flags": OptionSpec((), (), "several")}
+    options = {"system": "a=b, c", "flags": ["--x=1", "--y"]}
+    lowered = lower({"forward": exported()}, "eager", options, registry=BackendRegistry([backend]))
+    assert lowered.options == {"system": "a=b, c", "flags": ("--x=1", "--y")}
+    manifest = manifest_of(lowered, tmp_path / "p.pte")
+    assert json.loads(to_json(manifest))["options"] == {"flags": ["--x=1", "--y"], "system": "a=b, c"}
+    assert "flags --x=1 --y · system a=b, c<" in render_html(manifest)
 
 
 def test_rules_reach_the_backend_and_the_reasons(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from delegatec.cli import export as export_verb
         (("export", "--entree=x"), "--entry"),
         (("lower", "--program=a.pt2", "--pte=a.pte", "--pt=x"), "--pt=x"),
         (("lower", "--program=a.pt2", "--pte=a.pte", "--option=fp16"), "NAME=VALUE"),
-        (("lower", "--program=good.pt2", "--pte=a.pte", "--option=a=1", "--option=a=2"), "twice"),
         (("lower", "--program=a.pt2", "--pte=a.pte", "--method-backend=mps"), "METHOD=BACKEND"),
         (("lower", "--program=a.pt2", "--pte=a.pte", "--minimum-nodes=x"), "--minimum-nodes"),
         (("@missing.params",), "missing.params"),

@@ -59,6 +59,11 @@ CASES = {
             Problem("DC402", 0, ("'precison'", "'precision'")),
         ],
     ),
+    "option of one value": Case(
+        "good",
+        ("--backend=mps", "--option=precision=fp16", "--option=precision=fp32"),
+        [Problem("DC402", 0, ("'precision'", "one string", "fp16"))],
+    ),
     "rules": Case(
         "good",
         ("--backend=mps", "--block-operator=aten.linaer", "--allow-module=encoder", "--minimum-nodes=0"),

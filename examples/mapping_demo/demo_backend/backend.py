@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch._ops import OpOverload
 
@@ -31,7 +31,7 @@ class DemoBackend:
         "tan": OptionSpec(("split", "leave"), "split", "leave keeps each tangent on the portable kernels"),
     }
 
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         """What of the options the program stores, and `partitioner` and `preprocess` get."""
         return [CompileSpec("tan", resolve_options(self.name, self.options, options)["tan"].encode())]
 

@@ -78,15 +78,13 @@ def method_backends_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
     return backends
 
 
-def options_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """Option -> value."""
-    options: dict[str, str] = {}
+def options_of(arguments: argparse.Namespace) -> dict[str, str | list[str]]:
+    """Option -> its value, or its values if it is given several times."""
+    options: dict[str, list[str]] = {}
     for text in arguments.option:
         name, value = _pair("--option", text, "NAME=VALUE")
-        if name in options:
-            raise CommandLineError(f"--option {name}: given twice")
-        options[name] = value
-    return options
+        options.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in options.items()}
 
 
 def rules_of(arguments: argparse.Namespace) -> PartitionRules:

@@ -4,6 +4,7 @@
 from delegatec.delegation.backend import Backend as Backend
 from delegatec.delegation.backend import NamedData as NamedData
 from delegatec.delegation.backend import OptionSpec as OptionSpec
+from delegatec.delegation.backend import OptionValue as OptionValue
 from delegatec.delegation.backend import PreprocessResult as PreprocessResult
 from delegatec.delegation.backend import ReferenceExecutor as ReferenceExecutor
 from delegatec.delegation.blob_graph import BlobGraph as BlobGraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch._ops import OpOverload
@@ -21,19 +21,28 @@ ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 """Runs a blob on the host: its inputs in order to its outputs in order."""
 
 
+OptionValue = str | tuple[str, ...]
+"""What an option is set to: a string; for an option that is a list, a tuple of strings."""
+
+
 @dataclass(frozen=True)
 class OptionSpec:
     """An option that a user may set for a backend.
 
     Attributes:
-        values: what it can be set to; empty if any string is allowed.
-        default: what it is if not set.
+        values: the strings that are allowed; empty if any string is.
+        default: its value if it is not set. A tuple makes it a list of strings, each one allowed.
         doc: one sentence for the user.
     """
 
     values: tuple[str, ...]
-    default: str
+    default: OptionValue
     doc: str
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes any number of strings."""
+        return not isinstance(self.default, str)
 
 
 @dataclass(frozen=True)
@@ -124,11 +133,11 @@ class Backend(Protocol):
         """Name of each option -> what it may be."""
         ...
 
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         """The settings for a user's options.
 
         Args:
-            options: name -> value, for some of `self.options`; the others take their default.
+            options: name -> `OptionValue`, for some of `self.options`; the others take their default.
 
         Raises:
             DelegatecError: DC402, naming every unknown option and every value that is not allowed.

@@ -4,47 +4,69 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from delegatec.delegation.backend import OptionSpec
+from delegatec.delegation.backend import OptionSpec, OptionValue
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
 def resolve_options(
-    name: str, declared: Mapping[str, OptionSpec], given: Mapping[str, str]
-) -> dict[str, str]:
-    """Value of every declared option.
+    name: str, declared: Mapping[str, OptionSpec], given: Mapping[str, object]
+) -> dict[str, Any]:
+    """Value of every declared option, as `OptionValue`.
 
     Args:
         name: the backend's name, for messages.
         declared: the backend's options.
-        given: what the user set.
+        given: what the user set: a string, or a list or tuple of strings. For an option that is a list, one
+            string is a list of one, and empty strings are left out.
 
     Raises:
         DelegatecError: DC402, once for each unknown option and each value that is not allowed.
     """
-    problems = []
-    for key, value in sorted(given.items()):
-        spec = declared.get(key)
-        if spec is None:
-            near = difflib.get_close_matches(key, declared, n=1)
-            problems.append(
-                Diagnostic(
-                    code="DC402",
-                    message=f"backend {name} has no option {key!r}",
-                    expected=", ".join(sorted(declared)) or "no options",
-                    help=f"did you mean {near[0]!r}?" if near else "",
-                )
-            )
-        elif spec.values and value not in spec.values:
-            problems.append(
-                Diagnostic(
-                    code="DC402",
-                    message=f"option {key!r} of backend {name} cannot be {value!r}",
-                    expected=" or ".join(spec.values),
-                    help=spec.doc,
-                )
-            )
+    problems = [
+        problem for key, value in sorted(given.items()) for problem in _problems(name, declared, key, value)
+    ]
     if problems:
         raise DelegatecError(problems)
-    return {key: given.get(key, spec.default) for key, spec in declared.items()}
+    return {key: _value(spec, given.get(key, spec.default)) for key, spec in declared.items()}
+
+
+def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: object) -> Iterator[Diagnostic]:
+    spec = declared.get(key)
+    if spec is None:
+        yield Diagnostic(
+            "DC402",
+            f"backend {name} has no option {key!r}",
+            expected=", ".join(sorted(declared)) or "no options",
+            help=_did_you_mean(key, declared),
+        )
+        return
+    kind = "strings" if spec.is_list else "one string"
+    takes = " or ".join(spec.values) or kind
+    if not (isinstance(value, str) or (spec.is_list and _is_strings(value))):
+        message = f"option {key!r} of backend {name} takes {kind}, not {value!r}"
+        yield Diagnostic("DC402", message, expected=takes, help=spec.doc)
+        return
+    found = _value(spec, value)
+    for string in (found,) if isinstance(found, str) else found:
+        if spec.values and string not in spec.values:
+            message = f"option {key!r} of backend {name} cannot be {string!r}"
+            near = _did_you_mean(string, spec.values)
+            yield Diagnostic("DC402", message, expected=takes, help=" ".join(filter(None, (near, spec.doc))))
+
+
+def _is_strings(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(string, str) for string in value)
+
+
+def _value(spec: OptionSpec, given: Any) -> OptionValue:
+    if not spec.is_list:
+        return str(given)
+    return tuple(string for string in ([given] if isinstance(given, str) else given) if string)
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else ""

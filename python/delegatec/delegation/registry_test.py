@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from delegatec.delegation import BackendRegistry, OptionSpec, resolve_options
+from delegatec.delegation import BackendRegistry
 from delegatec.delegation.testing import EagerBackend
 from delegatec.diagnostics import DelegatecError
 
@@ -105,13 +105,3 @@ def test_a_plugin_with_the_name_of_another(plugin: types.ModuleType) -> None:
     with pytest.raises(DelegatecError, match="named 'eager' is registered already") as error:
         registry.resolve("a_plugin:backend")
     assert code_of(error) == "DC403"
-
-
-def test_options_are_checked_all_at_once() -> None:
-    declared = {"precision": OptionSpec(("fp32", "fp16"), "fp32", "how"), "tag": OptionSpec((), "", "free")}
-    assert resolve_options("b", declared, {"tag": "x"}) == {"precision": "fp32", "tag": "x"}
-    with pytest.raises(DelegatecError) as error:
-        resolve_options("b", declared, {"precison": "fp16", "precision": "int4"})
-    second, first = error.value.diagnostics
-    assert (first.code, first.help) == ("DC402", "did you mean 'precision'?")
-    assert (second.code, second.expected) == ("DC402", "fp32 or fp16")

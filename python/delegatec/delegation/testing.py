@@ -65,7 +65,7 @@ class EagerBackend:
         self.views: list[PartitionView] = []
         self._programs: list[Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]] = []
 
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         return list(SPECS)
 
     def preserved_operators(self) -> frozenset[OpOverload]:

@@ -11,7 +11,13 @@ from pathlib import Path
 from torch.fx import Node
 from torch.utils._pytree import treespec_loads
 
-from delegatec.delegation import DelegateSummary, DelegationReport, RejectionSummary, call_delegate
+from delegatec.delegation import (
+    DelegateSummary,
+    DelegationReport,
+    OptionValue,
+    RejectionSummary,
+    call_delegate,
+)
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
@@ -43,7 +49,7 @@ def build_manifest(
     compiler: str,
     label: str,
     backend: str,
-    options: Mapping[str, str],
+    options: Mapping[str, OptionValue],
     method_backends: Mapping[str, Sequence[str]],
     programs: Mapping[str, EdgeProgram],
     reports: Mapping[str, DelegationReport],

@@ -271,7 +271,7 @@ class Manifest:
     compiler: str
     label: str
     backend: str
-    options: dict[str, str]
+    options: dict[str, str | tuple[str, ...]]
     methods: tuple[MethodInfo, ...]
     constant_methods: tuple[ConstantMethod, ...]
     weights: tuple[Weight, ...]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch._ops import OpOverload
 
@@ -36,7 +36,7 @@ class MpsBackend:
     name: Final = "mps"
     options: Final[Mapping[str, OptionSpec]] = OPTIONS
 
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
+    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         """See `Backend.compile_specs`."""
         return specs_for(resolve_options(self.name, self.options, options))
 
