@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations of a graph in the making its outputs are computed from."""
+"""Which operations the outputs of a graph are computed from, and until when values are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 _OperationT = TypeVar("_OperationT")
@@ -30,3 +30,20 @@ def live(
             kept.append(operation)
             values.update(operands(operation))
     return kept[::-1], values
+
+
+def last_uses(operations: Sequence[Iterable[int]], outputs: Collection[int]) -> list[list[int]]:
+    """For each operation the ids that no later one has, and that are no output: to be freed after it.
+
+    Args:
+        operations: ids of the operands and results of each, in the order in which they run. Ids below zero
+            stand for no value.
+        outputs: ids that are needed to the end.
+    """
+    needed = set(outputs)
+    found: list[list[int]] = []
+    for operation in reversed(operations):
+        ids = {id for id in operation if id >= 0} - needed
+        needed |= ids
+        found.append(sorted(ids))
+    return found[::-1]

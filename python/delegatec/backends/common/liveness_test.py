@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from delegatec.backends.common.liveness import live
+from delegatec.backends.common.liveness import last_uses, live
 
 Operation = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -26,3 +26,8 @@ def test_one_live_result_of_several_is_enough() -> None:
 
 def test_a_reader_that_is_dead_itself_keeps_nothing_alive() -> None:
     check([((0,), (1,)), ((1,), (2,)), ((0,), (3,))], [3], [2], {0, 3})
+
+
+def test_values_are_freed_after_their_last_use() -> None:
+    assert last_uses([(0, -1, 2), (2, 1, 3), (0, 4)], [3]) == [[], [1, 2], [0, 4]]
+    assert last_uses([], [0]) == []

@@ -14,7 +14,7 @@ from torch.export.graph_signature import TensorArgument
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
-from delegatec.backends.mps.reference.sensitivity import rests_on
+from delegatec.backends.mps.reference.sensitivity import depends_on
 from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
 from delegatec.delegation.call_delegate import call_delegate
 from delegatec.edge import to_edge
@@ -95,7 +95,7 @@ def run_case(
         atol: absolute tolerance, likewise.
         preserve: composites that reach the partitioner whole.
         reference: gives the expected results in place of the function, on the same inputs.
-        unspecified: behaviours of MPSGraph that the result may rest on, by their names in `Unspecified`.
+        unspecified: behaviours of MPSGraph that the result may depend on, by their names in `Unspecified`.
 
     Returns:
         What was compiled, for further checks.
@@ -195,21 +195,22 @@ def _awkward(tensor: torch.Tensor) -> torch.Tensor:
 def check_specified(
     compiled: Compiled, args: tuple[torch.Tensor, ...], allowed: Collection[str] = ()
 ) -> None:
-    """Checks that what a single delegate gives does not rest on what MPSGraph leaves unspecified.
+    """Checks that what a single delegate gives does not depend on what MPSGraph leaves unspecified.
 
     Args:
         compiled: from `run_case`.
         args: inputs of the program.
-        allowed: behaviours that it does rest on.
+        allowed: behaviours that it does depend on.
     """
     (call,) = (node for node in compiled.program.graph.nodes if node.target is call_delegate)
     users = [node for node in compiled.program.placeholders() if node.name not in compiled.program.constants]
     given = dict(zip(users, args, strict=True))
     blob = read_blob(memoryview(compiled.blobs()[0]))
     inputs = [given[node] for node in call.args[1:]]
-    assert rests_on(blob, inputs) == list(allowed)
+    assert depends_on(blob, inputs) == list(allowed)
     if any(tensor.dtype == torch.float32 for tensor in inputs):
-        assert set(rests_on(blob, [_awkward(tensor) for tensor in inputs])) <= {*allowed, *_AT_AWKWARD_VALUES}
+        found = depends_on(blob, [_awkward(tensor) for tensor in inputs])
+        assert set(found) <= {*allowed, *_AT_AWKWARD_VALUES}
     run = MpsReferenceExecutor(blob)
     run(inputs)
     assert run.mismatches() == []

@@ -11,6 +11,7 @@ from typing import Final
 import torch
 from delegatec_schemas.mps_graph import DataType, GraphType, ValueT
 
+from delegatec.backends.common.liveness import last_uses
 from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.blob import Blob
 from delegatec.backends.mps.operands import OPERATION_NAMES, value_ids
@@ -143,7 +144,7 @@ class MpsReferenceExecutor:
             if graph.mpsValues[id].datatype == DataType.INT4:
                 run.set_int4(id, unpack_int4(self._blob, id))
             else:
-                run[id] = self._constant(id)
+                run[id] = constant_tensor(self._blob, id)
         for node, last in zip(graph.mpsNodes, self._last_uses, strict=True):
             name = OPERATION_NAMES[node.mpsnodeUnionType]
             if name not in SEMANTICS:
@@ -157,17 +158,8 @@ class MpsReferenceExecutor:
 
     @cached_property
     def _last_uses(self) -> list[list[int]]:
-        """For each operation the ids that are in no later one, and are no output."""
-        seen = set(self._blob.graph.outputIds)
-        found: list[list[int]] = []
-        for node in reversed(self._blob.graph.mpsNodes):
-            ids = {id for id in value_ids(node.mpsnodeUnion) if id >= 0} - seen
-            seen |= ids
-            found.append(sorted(ids))
-        return found[::-1]
-
-    def _constant(self, id: int) -> torch.Tensor:
-        return constant_tensor(self._blob, id)
+        operations = [value_ids(node.mpsnodeUnion) for node in self._blob.graph.mpsNodes]
+        return last_uses(operations, self._blob.graph.outputIds)
 
 
 def _check_declared(tensor: torch.Tensor, value: ValueT, what: str) -> None:

@@ -20,7 +20,9 @@ from delegatec_schemas.mps_graph import (
     ViewT,
 )
 
+from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.reference.cases.synthetic import executor, make_blob
+from delegatec.backends.mps.reference.constants import constant_tensor
 from delegatec.diagnostics import DelegatecError
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -124,16 +126,16 @@ def test_a_scalar_is_of_shape_1_and_declared_as_none() -> None:
 def test_constants_are_views_of_the_blob() -> None:
     blob = make_blob([("Add", ScaledBinaryT(0, 5, 10, 1.0))], [X], {10: X}, {5: X})
     start = np.frombuffer(blob, np.uint8).ctypes.data
-    constant = executor(blob)._constant(5)
+    constant = constant_tensor(read_blob(memoryview(blob)), 5)
     assert start <= constant.data_ptr() < start + len(blob)
     assert constant.equal(X)
 
 
 def test_constants_need_not_be_aligned() -> None:
     constants = {5: torch.ones(3, dtype=torch.int8), 6: X}
-    run = executor(make_blob([("Mul", BinaryT(0, 6, 10))], [X], {10: X}, constants))
-    assert run([X])[0].tolist() == [1.0, 4.0, 9.0]
-    assert run._constant(6).data_ptr() % 4 == 0
+    blob = make_blob([("Mul", BinaryT(0, 6, 10))], [X], {10: X}, constants)
+    assert executor(blob)([X])[0].tolist() == [1.0, 4.0, 9.0]
+    assert constant_tensor(read_blob(memoryview(blob)), 6).data_ptr() % 4 == 0
 
 
 def test_a_constant_beside_its_type_is_not_where_the_runtime_looks() -> None:

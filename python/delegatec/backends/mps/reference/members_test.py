@@ -14,7 +14,7 @@ from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.backends.mps.reference.cases import elementwise, layers, movement, pooling
 from delegatec.backends.mps.reference.cases.synthetic import Case, blob_of, executor, halved, make_blob
 from delegatec.backends.mps.reference.executor import SEMANTICS
-from delegatec.backends.mps.reference.unspecified import variants
+from delegatec.backends.mps.reference.unspecified import Unspecified
 from delegatec.diagnostics import DelegatecError
 
 UNKNOWN: Final = frozenset({"Min", "Max", "Atan2"})
@@ -88,9 +88,9 @@ def _by_default(name: str, index: int) -> tuple[bytes, list[torch.Tensor]]:
     return blob, executor(blob)(CASES[name][index].inputs)
 
 
-@pytest.mark.parametrize("variant", variants())
+@pytest.mark.parametrize("variant", Unspecified.variants())
 def test_cases_rest_on_nothing_unspecified_but_those_that_show_it(variant: str) -> None:
-    changed, behaviour = variants()[variant], variant.split("=")[0]
+    changed, behaviour = Unspecified.variants()[variant], variant.split("=")[0]
     for name, cases in CASES.items():
         for index, case in enumerate(cases if name not in SHOWN.get(behaviour, ()) else ()):
             blob, usual = _by_default(name, index)

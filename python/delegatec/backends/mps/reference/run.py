@@ -11,6 +11,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 
 from delegatec.backends.common.nodes import short_name
+from delegatec.backends.common.reference.values import Values
 from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -32,8 +33,8 @@ def refuse(message: str) -> NoReturn:
     )
 
 
-class Run:
-    """Values by id.
+class Run(Values):
+    """Values by id, and what operations share.
 
     Args:
         values: how many ids there are.
@@ -49,31 +50,21 @@ class Run:
         max_elements: int = MAX_ELEMENTS,
         read: Collection[int] | None = None,
     ) -> None:
-        self._read = read
-        self._values: list[torch.Tensor | None] = [None] * values
+        super().__init__(values, refuse, read)
         self._nibbles: dict[int, torch.Tensor] = {}
         self._max_elements = max_elements
         self.unspecified = unspecified
-        self.types: list[tuple[torch.dtype, list[int]] | None] = [None] * values
-        """Dtype and shape of what each id was given last."""
-
-    def __contains__(self, id: int) -> bool:
-        return self.is_id(id) and self._values[id] is not None
 
     def __getitem__(self, id: int) -> torch.Tensor:
         if id in self._nibbles:
             refuse(f"value {id} is of type int4, which only DequantizePerChannelGroup reads")
-        value = self._values[id] if self.is_id(id) else None
-        if value is None:
-            refuse(f"value {id} is read before anything gives it one")
-        return value
+        return super().__getitem__(id)
 
     def __setitem__(self, id: int, value: torch.Tensor) -> None:
         self._check_id(id)
         self.check_size(value.shape, f"value {id}")
         self._nibbles.pop(id, None)
-        self._values[id] = value
-        self.types[id] = (value.dtype, list(value.shape))
+        super().__setitem__(id, value)
 
     def check_size(self, shape: Sequence[int], what: str) -> None:
         """Refuses tensors that MPSGraph does not have, before one is made."""
@@ -97,20 +88,10 @@ class Run:
         self.check_size(result, what)
         return torch.Size(result)
 
-    def is_id(self, id: int) -> bool:
-        """Whether the graph has a value of an id, made yet or not."""
-        return 0 <= id < len(self._values)
-
-    def is_read(self, id: int) -> bool:
-        """Whether something reads a value."""
-        return self._read is None or id in self._read
-
     def clear(self, id: int) -> None:
-        """Leaves an id without a value: the runtime's nil."""
-        self._check_id(id)
+        """Leaves an id without a value."""
+        super().clear(id)
         self._nibbles.pop(id, None)
-        self._values[id] = None
-        self.types[id] = None
 
     def set_int4(self, id: int, value: torch.Tensor) -> None:
         """Gives an id a value of the type int4, whose elements are in an int8 tensor."""
@@ -123,11 +104,6 @@ class Run:
         if id not in self._nibbles:
             refuse(f"value {id} is not of type int4")
         return self._nibbles[id]
-
-    def forget(self, ids: Iterable[int]) -> None:
-        """Frees values that are not read any more."""
-        for id in ids:
-            self._values[id] = None
 
     def scalar(self, value: float, dtype: torch.dtype) -> float:
         """What a float becomes as a constant of MPSGraph (`constantWithScalar`)."""
@@ -176,10 +152,6 @@ class Run:
             return torch.where(fits, inside, wrapped).to(dtype)
         beyond = torch.where(whole >= high, limits.max, torch.where(whole < low, limits.min, 0))
         return torch.where(fits, inside, beyond).to(dtype)
-
-    def _check_id(self, id: int) -> None:
-        if not self.is_id(id):
-            refuse(f"a result has the id {id}, and there are {len(self._values)} values")
 
 
 Semantics = Callable[[Run, Any, NodeT], None]

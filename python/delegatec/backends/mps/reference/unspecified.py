@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MPSGraph does where neither Apple's documentation nor the runtime's source says it.
-
-A blob is right only if its results are the same for every choice. A run takes one choice for each behaviour;
-`variants()` lists the runs that a test compares, and `STRICT` stops wherever a result would depend on one.
-"""
+"""What MPSGraph does where neither Apple's documentation nor the runtime's source says it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
 
-import torch
-
-from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.backends.common.reference.unspecified import UnspecifiedBehaviour
 
 
 @dataclass(frozen=True)
-class Unspecified:
-    """Choices. The first of each is the default: what is documented for like operations, or was measured.
+class Unspecified(UnspecifiedBehaviour):
+    """Choices for MPSGraph.
 
     Attributes:
         halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides; away
@@ -43,6 +36,8 @@ class Unspecified:
         outputs: whether an output may be an input, a constant, or another output.
     """
 
+    runtime: ClassVar = "MPSGraph"
+
     halves: Literal["away", "even", "refuse"] = "away"
     nan: Literal["other", "nan", "refuse"] = "other"
     ties: Literal["first", "last", "refuse"] = "first"
@@ -61,43 +56,6 @@ class Unspecified:
     scales: Literal["convert", "refuse"] = "convert"
     outputs: Literal["copy", "refuse"] = "copy"
 
-    def settle(self, behaviour: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
-        """The choice for a behaviour that may occur in an operation.
-
-        Args:
-            behaviour: an attribute.
-            occurs: says whether it does, for the message; is asked only where the choice is to refuse.
-            what: how a message names what would occur.
-
-        Raises:
-            DelegatecError: DC440 if it occurs and the choice is to refuse.
-        """
-        choice: str = getattr(self, behaviour)
-        if choice == "refuse":
-            found = occurs()
-            if bool(found.any()) if isinstance(found, torch.Tensor) else found:
-                raise DelegatecError(
-                    [Diagnostic(code="DC440", message=f"what MPSGraph does is not specified for {what}")]
-                )
-        return choice
-
-
-def choices_of(behaviour: str) -> tuple[str, ...]:
-    """What there is to choose from, "refuse" included; the default comes first."""
-    return get_args(get_type_hints(Unspecified)[behaviour])
-
 
 DEFAULT: Final = Unspecified()
-_REFUSALS: Final[dict[str, Any]] = {field.name: "refuse" for field in fields(Unspecified)}
-STRICT: Final = Unspecified(**_REFUSALS)
-
-
-def variants() -> dict[str, Unspecified]:
-    """One run for each choice that is not the default: "halves=even" -> the choices of that run."""
-    found: dict[str, Unspecified] = {}
-    for field in fields(Unspecified):
-        for choice in choices_of(field.name):
-            if choice not in ("refuse", field.default):
-                change: dict[str, Any] = {field.name: choice}
-                found[f"{field.name}={choice}"] = Unspecified(**change)
-    return found
+STRICT: Final = Unspecified.strict()

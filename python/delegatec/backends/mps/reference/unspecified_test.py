@@ -26,7 +26,7 @@ from delegatec_schemas.mps_graph import (
 )
 
 from delegatec.backends.mps.reference.cases.synthetic import executor, make_blob
-from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified, variants
+from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified
 from delegatec.diagnostics import DelegatecError
 
 nan = math.nan
@@ -176,7 +176,7 @@ def test_every_behaviour_is_shown_with_every_choice() -> None:
     named = {f"{name}={choice}" for name, (*_, results, _) in SHOWN.items() for choice in results}
     assert set(SHOWN) == {field.name for field in fields(Unspecified)}
     defaults = {f"{field.name}={field.default}" for field in fields(Unspecified)}
-    assert named == (set(variants()) | defaults) - {"reads=refuse", "writes=refuse"}
+    assert named == (set(Unspecified.variants()) | defaults) - {"reads=refuse", "writes=refuse"}
 
 
 @pytest.mark.parametrize(
