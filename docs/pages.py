@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from delegatec.backends.mps.operators.docs import render_markdown
 from delegatec.diagnostics import CODES
-from delegatec.edge.decompositions import FUNCTIONS, RULES
+from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.out_variants import kernel_name, out_variant
 from delegatec.edge.refused import REFUSED
 from delegatec.program.symbolic import PRIMITIVES

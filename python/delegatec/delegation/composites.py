@@ -22,7 +22,7 @@ from delegatec.delegation.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.view import PartitionView
 from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.convert import SIMPLIFY
-from delegatec.edge.decompose import decompose
+from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Node
 from torch.fx.node import map_arg
 
@@ -35,6 +36,8 @@ class Builder:
         self._sizes = SizeNodes(program)
         self._anchor: Node | None = None
         self._values: dict[Any, Any] = {}
+        self._empty: dict[Any, torch.Tensor] = {}
+        self._constants: dict[Any, Node] = {}
 
     @cached_property
     def facts(self) -> Facts:
@@ -98,9 +101,33 @@ class Builder:
         return self._values[key]
 
     def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-        """A fake tensor of these sizes."""
-        with self.fake_mode:
-            return torch.empty(sizes, dtype=dtype)
+        """A fake tensor of these sizes; calls of one dtype and static shape share it."""
+        key = (dtype, *sizes) if all(isinstance(size, int) for size in sizes) else None
+        if key not in self._empty:
+            with self.fake_mode:
+                value = torch.empty(sizes, dtype=dtype)
+            if key is None:
+                return value
+            self._empty[key] = value
+        return self._empty[key]
+
+    def constant(self, tensor: torch.Tensor) -> Node:
+        """Add a small constant to the program; equal ones are one placeholder.
+
+        It is in front of all other placeholders, so that the user's inputs keep their order.
+        """
+        content = tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        key = (tensor.dtype, tuple(tensor.shape), content)
+        if key not in self._constants:
+            graph = self.program.graph
+            with graph.inserting_before(next(iter(graph.nodes))):
+                node = graph.placeholder("c_table")
+            node.meta["val"] = self.empty(tensor.shape, tensor.dtype)
+            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), node.name)
+            self.program.input_specs.insert(0, spec)
+            self.program.constants[node.name] = tensor.contiguous()
+            self._constants[key] = node
+        return self._constants[key]
 
     def dense(self, val: Any) -> Any:
         """The same value with row-major strides."""

@@ -15,9 +15,9 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
-from delegatec.edge.decompose import decompose
 from delegatec.edge.functionalize import functionalize
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
+from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions

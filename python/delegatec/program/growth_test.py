@@ -11,7 +11,7 @@ import torch
 
 from delegatec.delegation.testing import lines_run
 from delegatec.edge.convert import SIMPLIFY
-from delegatec.edge.decompose import decompose
+from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.synthetic import Synthetic

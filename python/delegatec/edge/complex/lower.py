@@ -19,10 +19,11 @@ from delegatec.edge.complex import arithmetic, fourier, spectrogram
 from delegatec.edge.complex.pair import Pair, filled, real_dtype
 from delegatec.edge.complex.structure import PARTWISE, partwise
 from delegatec.edge.complex.values import RefusedError, Values, is_complex
-from delegatec.edge.decompose import computed, no_new_guards, replace
 from delegatec.edge.handles import Origin, written
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.normal_form import computed, no_new_guards
+from delegatec.edge.legalize.templates import Templates
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.templates import Templates
 
 RULES: Final = {**arithmetic.RULES, **fourier.RULES, **spectrogram.RULES}
 

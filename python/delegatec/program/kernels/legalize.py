@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompose import replace
+from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.kernels.limits import COMPUTED_IN
@@ -31,26 +33,38 @@ def legalize(program: EdgeProgram) -> None:
         program: edited in place, with the bodies of its control flow.
     """
     for each in program.walk():
-        _legalize(each)
+        Legalizer(Builder(each), _Kernels()).run()
 
 
-def _legalize(program: EdgeProgram) -> None:
-    builder = Builder(program)
-    # calls that a rewrite has made of the operator that it rewrote
-    done: set[Node] = set()
-    node = program.graph._root.next
-    while node.op != "root":
-        following = node.next
-        if node.op == "call_function" and node not in done and _has_rules(node.target):
-            before = node.prev
-            target = node.target
-            results = _rewritten(builder.at(node), node)
-            if results is not None:
-                done.update(item for item in _between(before, node) if item.target is target)
-                # the call, and what takes the elements of its result, go
-                replace(node, results)
-                following = before.next
-        node = following
+class _Kernels:
+    """The runtime's kernels."""
+
+    closes: Final = False
+
+    def __init__(self) -> None:
+        # calls that a rewrite has made of the operator that it rewrote: their kernel takes them
+        self._done: set[Node] = set()
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """See `Target.refusal`. Whether a rewrite applies, the rewrite knows."""
+        return None if node in self._done or not _has_rules(node.target) else _REWRITTEN
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """See `Target.rules`."""
+        return (self._rewrite,)
+
+    def _rewrite(self, builder: Builder, node: Node) -> Any:
+        before = node.prev
+        results = _rewritten(builder, node)
+        made = before.next
+        while made is not node:
+            if made.target is node.target:
+                self._done.add(made)
+            made = made.next
+        return results
+
+
+_REWRITTEN: Final = Refusal("operator", "may be one that its kernel refuses or gets wrong")
 
 
 def _has_rules(target: Any) -> bool:
@@ -115,11 +129,3 @@ def _narrowed(b: Builder, node: Node, val: torch.Tensor) -> Node:
 def _dtype(node: Node) -> Any:
     """The dtype of a tensor; None for a number."""
     return getattr(node.meta.get("val"), "dtype", None)
-
-
-def _between(before: Node, after: Node) -> list[Node]:
-    made, node = [], before.next
-    while node is not after:
-        made.append(node)
-        node = node.next
-    return made

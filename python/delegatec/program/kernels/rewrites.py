@@ -16,8 +16,8 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import RULES
-from delegatec.edge.decompositions.rule import Rule, RuleTable, merge
+from delegatec.edge.legalize.rule import Rule, RuleTable, merge
+from delegatec.edge.legalize.rules import RULES
 
 aten = torch.ops.aten
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that are quantised by channel, or by groups of columns.
 
-All other quantisation reaches the delegate as arithmetic (`edge/decompositions/quantized.py`): int8 constants
+All other quantisation reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`): int8 constants
 that are converted, shifted and scaled in the graph, and activations that are scaled, rounded and clamped.
 """
 

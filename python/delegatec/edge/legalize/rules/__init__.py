@@ -3,7 +3,10 @@
 
 from typing import Final
 
-from delegatec.edge.decompositions import (
+from delegatec.edge.legalize.rule import Function as Function
+from delegatec.edge.legalize.rule import FunctionTable, RuleTable, merge
+from delegatec.edge.legalize.rule import Rule as Rule
+from delegatec.edge.legalize.rules import (
     arithmetic,
     attention,
     convolution,
@@ -25,9 +28,6 @@ from delegatec.edge.decompositions import (
     sorting,
     special,
 )
-from delegatec.edge.decompositions.rule import Function as Function
-from delegatec.edge.decompositions.rule import FunctionTable, RuleTable, merge
-from delegatec.edge.decompositions.rule import Rule as Rule
 
 RULES: Final[RuleTable] = merge(
     attention.RULES,

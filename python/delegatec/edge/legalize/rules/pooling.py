@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions.rule import RuleTable
+from delegatec.edge.legalize.rule import RuleTable
 
 aten = torch.ops.aten
 

@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.rule import Function, FunctionTable
+from delegatec.edge.legalize.rule import Function, FunctionTable
 
 aten = torch.ops.aten
 

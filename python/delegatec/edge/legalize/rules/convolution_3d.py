@@ -11,8 +11,8 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions.dynamic import padded
-from delegatec.edge.decompositions.rule import Function, RuleTable
+from delegatec.edge.legalize.rule import Function, RuleTable
+from delegatec.edge.legalize.rules.dynamic import padded
 
 aten = torch.ops.aten
 

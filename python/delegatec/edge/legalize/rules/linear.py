@@ -10,8 +10,8 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions.batched_matmul import batched_matmul
-from delegatec.edge.decompositions.rule import RuleTable
+from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rules.batched_matmul import batched_matmul
 
 aten = torch.ops.aten
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
 
 aten = torch.ops.aten
 

@@ -15,7 +15,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
 
 quantized = torch.ops.quantized_decomposed
 

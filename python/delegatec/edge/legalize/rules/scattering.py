@@ -14,8 +14,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.dynamic import at_most
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.legalize.rules.dynamic import at_most
 from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.dynamic import padded
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.legalize.rules.dynamic import padded
 
 aten = torch.ops.aten
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -27,12 +27,16 @@ from torch.fx.experimental.symbolic_shapes import (
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import FUNCTIONS, RULES, Rule
+from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.rule import Refusal, Rule
+from delegatec.edge.legalize.rules import FUNCTIONS, RULES
+from delegatec.edge.legalize.templates import Templates, is_traced
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import COMPUTED, UnknownSizeError
-from delegatec.edge.templates import Templates, is_traced
 
 aten = torch.ops.aten
+
+_NOT_NORMAL: Final = Refusal("operator", "is not of the normal form")
 
 
 def decompose(
@@ -50,31 +54,41 @@ def decompose(
         kept: nodes to leave alone.
     """
     builder = Builder(program)
-    templates = Templates()
     with no_new_guards(builder):
-        node = program.graph._root.next
-        while node.op != "root":
-            following = node.next
-            if _is_candidate(node, preserve) and node not in kept:
-                before = node.prev
-                if _apply(builder.at(node), node, templates):
-                    # what was just made may itself have a decomposition
-                    following = before.next
-            elif _is_other_number(node):
-                _recompute(builder.at(node), node)
-            node = following
+        Legalizer(builder, _NormalForm(preserve, kept)).run()
 
 
-def replace(node: Node, results: Node | Sequence[Node]) -> None:
-    """Puts `results` in the place of `node`: one node, or one for each element that `getitem` takes of it."""
-    if isinstance(results, Node):
-        node.replace_all_uses_with(results)
-    else:
-        for user in list(node.users):
-            assert user.target is operator.getitem, f"{user} takes the whole tuple of {node}"
-            user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
-            user.graph.erase_node(user)
-    node.graph.erase_node(node)
+class _NormalForm:
+    """What the edge program may have; see `decompose`."""
+
+    closes: Final = False
+
+    def __init__(self, preserve: Collection[OpOverload], kept: Collection[Node]) -> None:
+        self._preserve = preserve
+        self._kept = kept
+        self._templates = Templates()
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """See `Target.refusal`. Whether a rule applies, the rule knows."""
+        if _is_other_number(node):
+            return _NOT_NORMAL
+        target = node.target
+        if not isinstance(target, OpOverload) or node in self._kept:
+            return None
+        if target in self._preserve and not _is_linear_of_vector(node):
+            return None
+        return _NOT_NORMAL if target in RULES or is_traced(target) or _is_empty(node) else None
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """See `Target.rules`."""
+        if not isinstance(node.target, OpOverload):
+            return (_recompute,)
+        if _is_empty(node):
+            return (_nothing,)
+        return (self._compute,)
+
+    def _compute(self, builder: Builder, node: Node) -> Any:
+        return computed(builder, node, self._templates, RULES)
 
 
 @contextmanager
@@ -89,12 +103,6 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
         return
     with shape_env.error_on_new_guards(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         yield
-
-
-def _is_candidate(node: Node, preserve: Collection[OpOverload]) -> bool:
-    if node.op != "call_function" or not isinstance(node.target, OpOverload):
-        return False
-    return node.target not in preserve or _is_linear_of_vector(node)
 
 
 def _is_linear_of_vector(node: Node) -> bool:
@@ -113,26 +121,16 @@ def _is_other_number(node: Node) -> bool:
     )
 
 
-def _recompute(builder: Builder, node: Node) -> None:
+def _recompute(builder: Builder, node: Node) -> Any:
     try:
-        number = builder.number(node.meta["val"])
+        return builder.number(node.meta["val"])
     except UnknownSizeError as error:
         raise DelegatecError([_unknown_size(node, error)]) from None
-    node.replace_all_uses_with(number)
-    node.graph.erase_node(node)
 
 
-def _apply(builder: Builder, node: Node, templates: Templates) -> bool:
-    assert isinstance(node.target, OpOverload)
-    if _is_empty(node):
-        # many kernels refuse to compute nothing
-        replace(node, builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node)))
-        return True
-    results = computed(builder, node, templates, RULES)
-    if results is None:
-        return False
-    replace(node, results)
-    return True
+def _nothing(builder: Builder, node: Node) -> Node:
+    """Many kernels refuse to compute nothing."""
+    return builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node))
 
 
 def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:

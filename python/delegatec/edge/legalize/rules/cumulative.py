@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.dynamic import largest, padded
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.legalize.rules.dynamic import largest, padded
 
 aten = torch.ops.aten
 

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions import FUNCTIONS, RULES, Function
+from delegatec.edge.legalize.rules import FUNCTIONS, RULES, Function
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.signature import call_signature
 

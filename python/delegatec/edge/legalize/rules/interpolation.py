@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions.rule import FunctionTable, Rule, RuleTable
+from delegatec.edge.legalize.rule import FunctionTable, Rule, RuleTable
 
 aten = torch.ops.aten
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from delegatec.edge.decompositions.rule import Function, FunctionTable
+from delegatec.edge.legalize.rule import Function, FunctionTable
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from delegatec.edge.arguments import broadcast
-from delegatec.edge.decompositions.rule import FunctionTable
+from delegatec.edge.legalize.rule import FunctionTable
 
 aten = torch.ops.aten
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from delegatec.edge.decompositions import FUNCTIONS, quantized
 from delegatec.edge.interpret import interpret
+from delegatec.edge.legalize.rules import FUNCTIONS, quantized
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.testing import assert_computes, call_program, called
 

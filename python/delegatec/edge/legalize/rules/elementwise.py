@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype
 from delegatec.edge.builder import Builder
-from delegatec.edge.decompositions.rule import Rule, RuleTable
+from delegatec.edge.legalize.rule import Rule, RuleTable
 
 aten = torch.ops.aten
 

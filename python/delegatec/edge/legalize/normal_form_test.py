@@ -18,8 +18,8 @@ from delegatec.edge.out_variants import out_variant
 from delegatec.edge.testing import assert_computes, called, edge, export
 
 aten = torch.ops.aten
-module: Any = importlib.import_module("delegatec.edge.decompose")
-templates: Any = importlib.import_module("delegatec.edge.templates")
+module: Any = importlib.import_module("delegatec.edge.legalize.normal_form")
+templates: Any = importlib.import_module("delegatec.edge.legalize.templates")
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
 ROWS = Dim("rows", min=2, max=8)
 

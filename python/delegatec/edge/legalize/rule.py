@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torch._ops import OpOverload
@@ -18,10 +19,26 @@ from delegatec.edge.builder import Builder
 Function = Callable[..., Any]
 FunctionTable = Mapping[OpOverload, Function]
 
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a call is not legal, or a rule not applicable.
+
+    Attributes:
+        rule: stable short id of what it breaks, such as "dtype".
+        message: what is wrong, with the offending value.
+        help: what would make it legal; empty if nothing would.
+    """
+
+    rule: str
+    message: str
+    help: str = ""
+
+
 # A rule computes what a node computes with other nodes, made by the builder in front of it. It returns the
-# node that takes the place (one for each result of an operator with several), a function that does it, or
-# None where it does not apply.
-Rule = Callable[[Builder, Node], Node | Sequence[Node] | Function | None]
+# node that takes the place (one for each result of an operator with several, None for one that is not read),
+# a refusal that says why it does not apply, or None where it just does not.
+Rule = Callable[[Builder, Node], Any]
 RuleTable = Mapping[OpOverload, Rule]
 
 _Decomposition = TypeVar("_Decomposition", Rule, Function)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-from delegatec.edge.decompositions import RULES
-from delegatec.edge.decompositions.rule import merge
+from delegatec.edge.legalize.rule import merge
+from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.testing import assert_computes, call_program, called
 
 aten = torch.ops.aten

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies rules until every call of a program is legal for a target."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.target import Refusal, Target
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.signature import call_signature
+
+
+class Legalizer:
+    """Makes the calls of one program legal.
+
+    Where the target `closes`, a rule is taken only if all that it makes is legal or can be made so. Otherwise
+    what it made is erased, and the next rule is tried.
+
+    Args:
+        builder: of the program; its constants and inferred values are shared by all calls.
+        target: what decides.
+    """
+
+    def __init__(self, builder: Builder, target: Target) -> None:
+        self._builder = builder
+        self._target = target
+        # Signatures of the calls that rules are being applied to, from the outermost on.
+        self._path: list[Hashable] = []
+
+    def run(self) -> list[tuple[Node, Refusal]]:
+        """Rewrite the calls that are not legal; bodies of control flow are programs of their own.
+
+        Returns:
+            The calls that stay although they are not legal, each with the reason: that of the call that no
+            rule could make legal, which may be one that a rule made of it.
+        """
+        left = []
+        for node in list(self._builder.program.graph.nodes):
+            if node.op == "call_function" and not _is_erased(node):
+                refusal = self.legalize(node)
+                if refusal is not None:
+                    left.append((node, refusal))
+        return left
+
+    def legalize(self, node: Node) -> Refusal | None:
+        """Replace one call by legal ones; give the reason, and do nothing, where that is not possible."""
+        if node.target is operator.getitem:
+            return None
+        refusal = self._target.refusal(node)
+        if refusal is None or (self._path and _signature(node) in self._path):
+            return refusal
+        for rule in self._target.rules(node):
+            before = node.prev
+            results = rule(self._builder.at(node), node)
+            if isinstance(results, Refusal):
+                refusal = results
+            elif results is not None:
+                self._path.append(_signature(node))
+                close = self._close if self._target.closes else self._go_on
+                failure = close(before, node, results)
+                self._path.pop()
+                if failure is None:
+                    return None
+                refusal = failure
+            _erase_between(before, node)
+        return refusal
+
+    def _go_on(self, before: Node, node: Node, results: Any) -> None:
+        """Replace a call, then do what can be done about the calls in its place."""
+        made = _between(before, node)
+        replace(node, results)
+        for each in made:
+            if not _is_erased(each):
+                self.legalize(each)
+
+    def _close(self, before: Node, node: Node, results: Any) -> Refusal | None:
+        """Replace a call if all calls in its place can be made legal."""
+        # It reads the results, so that what replaces one of them gets there.
+        holder = node.graph.create_node("call_function", _hold, (results,))
+        node.prepend(holder)
+        for each in _between(before, holder):
+            failure = None if _is_erased(each) else self.legalize(each)
+            if failure is not None:
+                holder.graph.erase_node(holder)
+                return failure
+        final: Any = holder.args[0]
+        holder.graph.erase_node(holder)
+        replace(node, final)
+        return None
+
+
+def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]:
+    """Make the calls of a program legal, and drop what nothing reads then; see `Legalizer.run`."""
+    left = Legalizer(Builder(program), target).run()
+    program.graph.eliminate_dead_code()
+    program.erase_unused_placeholders()
+    return left
+
+
+def replace(node: Node, results: Node | Sequence[Node | None]) -> None:
+    """Put `results` in the place of `node`: one node, or one for each element that `getitem` takes of it."""
+    if isinstance(results, Node):
+        node.replace_all_uses_with(results)
+    else:
+        for user in list(node.users):
+            assert user.target is operator.getitem, f"{user} takes the whole tuple of {node}"
+            result = results[user.args[1]]  # type: ignore[index]
+            if result is not None:
+                user.replace_all_uses_with(result)
+            user.graph.erase_node(user)
+    node.graph.erase_node(node)
+
+
+def _hold(results: Any) -> Any:
+    return results
+
+
+def _signature(node: Node) -> Hashable:
+    return call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+
+
+def _between(before: Node, after: Node) -> list[Node]:
+    made, node = [], before.next
+    while node is not after:
+        made.append(node)
+        node = node.next
+    return made
+
+
+def _erase_between(before: Node, after: Node) -> None:
+    for node in reversed(_between(before, after)):
+        node.graph.erase_node(node)
+
+
+def _is_erased(node: Node) -> bool:
+    return bool(node._erased)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets of legalization: which calls stay as they are, and the rules for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch.fx import Node
+
+from delegatec.edge.legalize.rule import Refusal, Rule
+
+
+class Target(Protocol):
+    """Decides what is legal. It reads nodes and never edits them."""
+
+    @property
+    def closes(self) -> bool:
+        """Whether a rule is undone if something that it makes cannot be made legal."""
+        ...
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """Say why a call cannot stay as it is; None if it is legal."""
+        ...
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """Give the rules for a call that is not legal, in order of preference."""
+        ...
