@@ -10,7 +10,8 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.target import Refusal, Target
+from delegatec.edge.legalize.rule import Refusal
+from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
