@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles PyTorch models to on-device delegates.
 
-Importing the package imports nothing else: what it offers is loaded on first use.
+Importing the package imports nothing else: its members are loaded on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-_HOMES = {
+_MODULES = {
     "Method": "delegatec.frontend.model",
     "Model": "delegatec.frontend.model",
     "data_path": "delegatec.frontend.data",
@@ -36,11 +36,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which backends a user asked for, in what order, with which settings, for which methods."""
+"""Selection of backends, with their options, for each method."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ChosenBackend:
     Attributes:
         backend: the backend.
         options: value of each of its options.
-        compile_specs: what it makes of them.
+        compile_specs: its encoded options.
     """
 
     backend: Backend
@@ -40,7 +40,7 @@ class ChosenBackend:
     compile_specs: tuple[CompileSpec, ...]
 
     def partitioner(self, rules: PartitionRules) -> Partitioner:
-        """Its partitioner, under the user's rules."""
+        """Returns its partitioner, under partition rules."""
         with blamed_on(self.backend, f"backend {self.backend.name}: partitioner()"):
             partitioner = self.backend.partitioner(self.compile_specs)
         return partitioner if rules == PartitionRules() else RuledPartitioner(partitioner, rules)
@@ -52,8 +52,8 @@ class Choice:
 
     Attributes:
         of_method: method name -> its backends in order of priority; none for the portable kernels.
-        registry: where they are found.
-        options: value of every option; named "BACKEND.OPTION" if there are several backends.
+        registry: the registry that they come from.
+        options: values of all options; named "BACKEND.OPTION" if there are several backends.
     """
 
     of_method: dict[str, tuple[ChosenBackend, ...]]
@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """Names of all backends, in order, or "portable"."""
+        """Names of all backends in order, or "portable"."""
         backends = [name for names in self.names.values() for name in names]
         return ", ".join(dict.fromkeys(backends)) or PORTABLE
 
@@ -82,20 +82,19 @@ def choose_backends(
     method_backends: Mapping[str, str | Sequence[str]],
     registry: BackendRegistry | None,
 ) -> Choice:
-    """Finds the backends that a user asked for.
+    """Resolves the requested backends and options.
 
     Args:
         methods: names of the model's methods.
-        backends: a backend, as `BackendRegistry.resolve` takes it, or several in order of priority, or
-            "portable" for none.
-        options: option -> value; with several backends "BACKEND.OPTION", the backend as it was asked for.
-        method_backends: method -> backends, for those that have others.
-        registry: where to look; the built-in ones by default.
+        backends: a backend, as in `BackendRegistry.resolve`, or several in order of priority, or "portable".
+        options: option -> value; with several backends "BACKEND.OPTION", with the backend as requested.
+        method_backends: method -> backends, for methods with other backends.
+        registry: the backends to choose from; the built-in ones by default.
 
     Raises:
-        DelegatecError: DC401 to DC403 for backends and options that there are not; DC413 for a method that
-            there is not; DC414 for an option of one of several backends that does not say which; DC415 for
-            what is no name of a backend.
+        DelegatecError: DC401 to DC403 for unknown backends and options; DC413 for unknown methods; DC414 for
+            options that do not name their backend if there are several; DC415 for arguments of the wrong
+            type.
     """
     names = {name: _several(method_backends.get(name, backends)) for name in methods}
     problems = unknown_methods(method_backends, names)
@@ -105,7 +104,7 @@ def choose_backends(
     problems += unclear
     if registry is None:
         if selectors:
-            from delegatec.backends import builtin_backends  # The portable way needs none of them.
+            from delegatec.backends import builtin_backends  # Portable programs need none of them.
 
             registry = builtin_backends()
         else:
@@ -150,7 +149,7 @@ def _misplaced(backends: Sequence[str]) -> Diagnostic:
 def _options_of(
     selectors: Sequence[str], options: Mapping[str, object]
 ) -> tuple[dict[str, dict[str, object]], list[Diagnostic]]:
-    """Selector -> its options, and what is wrong with the names of options."""
+    """Returns selector -> its options, and problems with the names of options."""
     given: dict[str, dict[str, object]] = {selector: {} for selector in selectors}
     problems = []
     for key, value in options.items():

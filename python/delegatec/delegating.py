@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec.to_backend`: `delegation.to_backend` with the built-in backends where no others are given."""
+"""`delegatec.to_backend`: `delegation.to_backend` with the built-in backends by default."""
 
 from __future__ import annotations
 
@@ -51,11 +51,10 @@ def to_backend(*args: Any, registry: BackendRegistry | None = None) -> Any:
     Args:
         *args: a backend's id, a program and compile specs; or a program and partitioners; or the programs of
             several methods and partitioners.
-        registry: where backends are found by their id; those that come with the compiler by default.
+        registry: finds backends by their id; the built-in ones by default.
 
     Returns:
-        The lowered program; or the program that was given, with what became of its nodes; or that for each
-        method.
+        The lowered program; or the given program with a report on its nodes; or that for each method.
 
     Raises:
         DelegatecError: all problems of all methods.

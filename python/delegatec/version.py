@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler's own version, as manifests name it."""
+"""The version of the compiler, as recorded in manifests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments that say what goes to which backend."""
+"""Command-line arguments that control delegation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares them."""
+    """Declares the arguments."""
     group = parser.add_argument_group("delegation")
     group.add_argument(
         "--backend",
@@ -65,12 +65,12 @@ def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def backends_of(arguments: argparse.Namespace) -> list[str]:
-    """The backends of all methods that have no others, in order of priority."""
+    """Returns the backends given by `--backend`, in order of priority."""
     return arguments.backend or ["portable"]
 
 
 def method_backends_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """Method -> its backends, in order of priority."""
+    """Returns method -> its backends, in order of priority."""
     backends: dict[str, list[str]] = {}
     for text in arguments.method_backend:
         method, backend = _pair("--method-backend", text, "METHOD=BACKEND")
@@ -79,7 +79,7 @@ def method_backends_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, str | list[str]]:
-    """Option -> its value, or its values if it is given several times."""
+    """Returns option -> its value, or its values if given several times."""
     options: dict[str, list[str]] = {}
     for text in arguments.option:
         name, value = _pair("--option", text, "NAME=VALUE")
@@ -88,7 +88,7 @@ def options_of(arguments: argparse.Namespace) -> dict[str, str | list[str]]:
 
 
 def rules_of(arguments: argparse.Namespace) -> PartitionRules:
-    """The user's rules for what may be delegated."""
+    """Returns the partition rules."""
     from delegatec.delegation import PartitionRules
 
     return PartitionRules(
@@ -103,7 +103,7 @@ def rules_of(arguments: argparse.Namespace) -> PartitionRules:
 
 
 def selectors(backends: Sequence[str], method_backends: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every backend that is asked for, once; "portable" is none."""
+    """Returns the names of all requested backends, without duplicates and "portable"."""
     named = [*backends, *(backend for several in method_backends.values() for backend in several)]
     return [backend for backend in dict.fromkeys(named) if backend != "portable"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the libraries that the compiler finds are those that it was written for."""
+"""Check of the libraries that the compiler runs with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TORCH: Final = "2.13"
 
 
 def check_environment() -> None:
-    """Refuses another torch: the compiler uses parts of torch.export that change from one to the next.
+    """Rejects unsupported versions of torch: the compiler uses unstable parts of torch.export.
 
     Raises:
         DelegatecError: DC003.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verb raises when its command line is wrong."""
+"""Errors of the command line."""
 
 from __future__ import annotations
 
 
 class CommandLineError(Exception):
-    """The command line is wrong: exit code 2."""
+    """Invalid command line: exit code 2."""

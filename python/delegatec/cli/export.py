@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec export`: a model's entry function to a canonical `.pt2`."""
+"""`delegatec export`: exports a model to a canonical `.pt2`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.cli.errors import CommandLineError
 
 OUTPUTS = ("program", "signature")
 
-# What torch.manual_seed takes.
+# The range of torch.manual_seed.
 _SEEDS: Final = (-(2**63), 2**64 - 1)
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exports the model."""
-    # A progress bar has no place in a build's output, which is shown when the action has ended.
+    # A build shows output only after the action has ended, which makes progress bars useless.
     os.environ.setdefault("TQDM_DISABLE", "1")
     if not all(arguments.entry.partition(":")):
         raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec inspect`: what is in a `.pte`, a `.ptd`, a `.pt2`, or the blob of a delegate."""
+"""`delegatec inspect`: prints the contents of a `.pte`, `.ptd` or `.pt2`, or of a delegate's blob."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# How many bytes tell what a file is.
+# Number of bytes that identify a file.
 _HEAD: Final = 16
 _ZIP: Final = b"PK\x03\x04"
-# at byte 4, as of every FlatBuffer with an identifier
+# at byte 4 of a FlatBuffer with an identifier
 _PROGRAM: Final = b"ET12"
 _DATA_FILE: Final = b"FT01"
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what is in the file."""
+    """Prints the contents of the file."""
     with open(arguments.file, "rb") as file:
         head = file.read(_HEAD)
     if head[4:8] == _PROGRAM:
@@ -107,7 +107,7 @@ def _lines(path: str) -> str:
 
 
 def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
-    """What a function makes of a debug map; another file is a CommandLineError."""
+    """Applies a function to a debug map; raises CommandLineError for any other file."""
     try:
         return read(json.loads(Path(path).read_text()))
     except (KeyError, TypeError, ValueError) as error:
@@ -117,7 +117,7 @@ def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
 
 
 def _backends(arguments: argparse.Namespace) -> BackendRegistry:
-    """The backends that come with the compiler, and those of `--backend`."""
+    """Returns the registry of built-in backends and those of `--backend`."""
     from delegatec.backends import builtin_backends
 
     registry = builtin_backends()
@@ -128,7 +128,7 @@ def _backends(arguments: argparse.Namespace) -> BackendRegistry:
 
 
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
-    """The text of each delegate's blob, under the name of its method and its backend."""
+    """Returns the text of each delegate's blob, headed by its method and backend."""
     from delegatec.program.reader import read_program
     from delegatec.report.blob_labels import blob_labels
 
@@ -145,7 +145,7 @@ def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
 
 
 def _blob_text(backend: Backend, blob: memoryview, labels: BlobLabels | None = None) -> str:
-    """What is in a blob; empty if the backend cannot say, DC407 if it is not its own."""
+    """Returns the contents of a blob; empty if the backend cannot describe it. DC407 if it is damaged."""
     from delegatec.delegation import format_blob_graph
 
     if (graph := getattr(backend, "graph", None)) is not None:
@@ -168,7 +168,7 @@ def _exported(path: str, format_: str) -> str:
 
 
 def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
-    """Asks each backend that can describe blobs; one that it does not know is a DelegatecError."""
+    """Finds a backend that can describe a blob; raises DelegatecError if there is none."""
     content = memoryview(Path(path).read_bytes())
     for backend in backends:
         try:

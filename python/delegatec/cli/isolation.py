@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sets the child that answers a worker's request apart from the rest of the machine.
+"""Isolation of the worker's child processes from the rest of the machine.
 
-Bazel starts a sandboxed action without a network, but a sandboxed worker with one: in 4.2.3 only files are
-kept from it. A request must not succeed in a worker and fail in a sandbox.
+Bazel blocks the network for sandboxed actions but not for sandboxed workers: 4.2.3 isolates only their files.
+A request must not succeed in a worker and fail in a sandbox.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 def die_with(parent: int) -> None:
-    """Ends this process when its parent ends: Bazel kills a worker whose build was interrupted.
+    """Ends this process when its parent ends: Bazel kills the worker of an interrupted build.
 
     Args:
-        parent: id of the parent; if that has ended already, so does this process, at once.
+        parent: process id of the parent; if it has already ended, this process exits at once.
     """
     if not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was killed before the call
+    if os.getppid() != parent:  # killed before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def leave_network() -> bool:
-    """Moves this process, which must have one thread, into a network namespace without any interface.
+    """Moves this single-threaded process into a network namespace without interfaces.
 
     Returns:
-        Whether it did: the host may forbid it, as some containers do.
+        Whether it succeeded: some hosts, such as containers, forbid it.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -47,7 +47,7 @@ def leave_network() -> bool:
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
         return False
-    # in its own user namespace a process is nobody until it says who it is
+    # A process in a new user namespace has no user until it maps one.
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")

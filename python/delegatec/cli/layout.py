@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a program's layout on the command line."""
+"""Command-line arguments that control a program's layout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from delegatec.program.options import ProgramOptions
 
-# Flag -> what it does. The names and the defaults are those of ProgramOptions, which checks the values.
+# Flag -> its help. Names and defaults are those of ProgramOptions, which checks the values.
 _ALIGNMENTS: Final = {
     "segment_alignment": "alignment of the file's segments in bytes (default: 128)",
     "constant_alignment": "alignment of constants within their segment in bytes (default: 16)",
@@ -38,10 +38,10 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
-    """The options that were given; the others have their defaults.
+    """Returns the layout options; those not given have their defaults.
 
     Raises:
-        DelegatecError: DC310, an option cannot have its value.
+        DelegatecError: DC310 for an invalid value.
     """
     from delegatec.program.options import ProgramOptions
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec lower`: a `.pt2` to a `.pte` program."""
+"""`delegatec lower`: lowers a `.pt2` to a `.pte` program."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.report.debug_map import debug_map_json
     from delegatec.report.etrecord import write_etrecord
 
-    torch.set_num_threads(1)  # Folded constants must not depend on how many threads summed them.
+    torch.set_num_threads(1)  # Folded constants must not depend on the number of threads that summed them.
     sys.path[:0] = arguments.import_path
     backends, method_backends = backends_of(arguments), method_backends_of(arguments)
     options, rules = options_of(arguments), rules_of(arguments)
     registry = None
     if asked := selectors(backends, method_backends):
-        # First, as a backend of one's own may register operators that the program calls.
+        # First, since a plug-in may register operators that the program calls.
         registry = builtin_backends()
         for selector in asked:
             registry.resolve(selector)
@@ -114,7 +114,7 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
 
 
 def _ir(lowered: Lowered) -> str:
-    """Each method as an edge program and, where there are delegates, as the program that calls them."""
+    """Returns each method as an edge program and, if it has delegates, as the program that calls them."""
     from delegatec.edge import print_program
 
     parts = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of `python -m delegatec`, and how each way of failing ends.
+"""The verbs of `python -m delegatec`, and their exit codes.
 
-Exit codes: 0 done; 1 the input is wrong (diagnostics on stderr, no output file left); 2 the command line is
-wrong; 70 the compiler is wrong.
+Exit codes: 0 success; 1 invalid input (diagnostics on stderr, no output files); 2 invalid command line; 70 a
+bug in the compiler.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final, NoReturn
 from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic, render
 
-# Verb -> what it is for. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
-# and OUTPUTS, the names of the arguments that name files to write.
+# Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
+# and OUTPUTS, the names of the arguments for output files.
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs one verb, or the worker.
 
     Args:
-        argv: what follows the program's name; `@FILE` and `--flagfile=FILE` stand for a file's lines.
+        argv: the arguments; `@FILE` and `--flagfile=FILE` are replaced with the file's lines.
 
     Returns:
         The exit code.
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_verb(argv: Sequence[str]) -> int:
-    """Runs one verb and reports its failure on stderr."""
+    """Runs one verb, and reports failures on stderr."""
     label = ""
     outputs: list[str] = []
     try:
@@ -92,7 +92,7 @@ def run_verb(argv: Sequence[str]) -> int:
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-    """Puts the lines of parameter files in the place of `@FILE` and `--flagfile=FILE`."""
+    """Expands `@FILE` and `--flagfile=FILE` to the lines of the file."""
     expanded: list[str] = []
     for argument in argv:
         path = argument[1:] if argument.startswith("@") else argument.removeprefix("--flagfile=")

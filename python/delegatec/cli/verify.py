@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec verify`: a `.pte` on this host against its `.pt2` in eager."""
+"""`delegatec verify`: compares a `.pte` on this host with its `.pt2` in eager mode."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the program, prints a table of the outputs, and fails if one is off."""
+    """Runs the program, prints a table of the outputs, and fails if any output is wrong."""
     check_environment()
     from delegatec.backends import builtin_backends
     from delegatec.diagnostics import DelegatecError
@@ -63,16 +63,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tolerance(text: str) -> float:
-    """A tolerance on the command line."""
+    """Parses a tolerance."""
     value = float(text)
-    # Nothing differs by more than NaN, or than infinity: a test with one could not fail.
+    # Nothing differs by more than NaN or infinity: a test with either could not fail.
     if not (math.isfinite(value) and value >= 0):
         raise argparse.ArgumentTypeError(f"{text}: expected a finite number of at least 0")
     return value
 
 
 def count(text: str) -> int:
-    """A number of things on the command line."""
+    """Parses a count."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text}: expected an integer of at least 0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec weights`: the weights of a `.pt2` as a `.ptd`, for programs that have them outside."""
+"""`delegatec weights`: writes the weights of a `.pt2` to a `.ptd`, for programs with external weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the weights, from where the archive is mapped."""
+    """Writes the weights from the mapped archive."""
     check_environment()
     from delegatec.frontend import archive
     from delegatec.frontend.files import replacing

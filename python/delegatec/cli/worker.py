@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A persistent Bazel worker: imports torch once, and answers each request in a child made by `fork`.
+"""A persistent Bazel worker: imports torch once, and forks a child for each request.
 
-A child starts from the same state whatever ran before it, so that a request has the bytes that a cold process
-gives; user code cannot reach the worker or the next request. One request runs at a time (singleplex).
+Every child starts from the same state, so that a request gives the same bytes as a cold process; user code
+cannot affect the worker or the next request. Requests run one at a time (singleplex).
 """
 
 from __future__ import annotations
@@ -33,48 +33,48 @@ _EXIT_CRASH = 70
 
 
 def serve(run: Run, warm_up: Callable[[], None]) -> int:
-    """Answers requests from stdin until it ends.
+    """Serves requests from stdin until it ends.
 
     Args:
-        run: runs one command line; prints, and returns an exit code.
-        warm_up: loads what every request needs; called once, before the first fork.
+        run: runs one command line; may print, and returns an exit code.
+        warm_up: imports what every request needs; called once, before the first fork.
 
     Returns:
-        The exit code: 0 at the end of the requests, 1 when stdin holds something else.
+        Exit code: 0 at the end of the requests, 1 for invalid input.
     """
     requests = os.fdopen(os.dup(0), "rb")
     responses = os.fdopen(os.dup(1), "wb")
-    # From here on nothing but `responses` reaches Bazel: a stray print would be taken for a response.
+    # Only `responses` writes to Bazel from here on: a stray print would corrupt the protocol.
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
     warm_up()
     gc.collect()
-    gc.freeze()  # A collection in a child would touch, and so copy, every page of these objects.
+    gc.freeze()  # A collection in a child would touch, and so copy, all pages of these objects.
     try:
         while (request := read_request(requests)) is not None:
-            # Requests are answered one by one: one that is cancelled is done by the time that this is read.
+            # Requests run one at a time: a cancelled request has finished when its cancellation is read.
             if not request.cancel:
                 write_response(responses, _answer(run, request, (requests, responses)))
     except ProtocolError as error:
         print(f"delegatec worker: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        pass  # Bazel is gone, and so is whoever would read the exit code.
+        pass  # Bazel is gone, and nobody reads the exit code.
     return 0
 
 
 def warm_up() -> None:
-    """Imports torch and takes a small model through the compiler: much of torch is imported on first use.
+    """Imports torch and compiles a small model: much of torch is imported on first use.
 
-    No thread is started: a fork has none but the one that called it.
+    Starts no threads: a forked child would lack them.
     """
     import torch
 
     torch.set_num_threads(1)
     import delegatec.report.build
-    import delegatec.report.html  # noqa: F401 - its templates' library is loaded with it
+    import delegatec.report.html  # noqa: F401 - loads its template library
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.frontend.export import export
@@ -126,9 +126,9 @@ def _run_child(
             os.close(stream.fileno())
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-        importlib.invalidate_caches()  # The request brought files that were not there at the start.
+        importlib.invalidate_caches()  # The request may bring files that did not exist at the start.
         code = run(request.arguments)
-    except BaseException:  # noqa: BLE001 - whatever it is, the parent reports it
+    except BaseException:  # noqa: BLE001 - reported by the parent
         traceback.print_exc()
     finally:
         sys.stdout.flush()

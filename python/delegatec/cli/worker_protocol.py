@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel's worker protocol in its protobuf form, read and written without a protobuf library.
+"""Bazel's worker protocol in its protobuf form, without a protobuf library.
 
-Field numbers are those of Bazel's src/main/protobuf/worker_protocol.proto; each message follows its length
-as a varint. Fields that are not known are skipped, as protobuf demands.
+Field numbers are those of Bazel's src/main/protobuf/worker_protocol.proto; each message follows its length as
+a varint. Unknown fields are skipped, as protobuf requires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIXED32: Final = 5
 
 
 class ProtocolError(Exception):
-    """The bytes are not a request."""
+    """The bytes are not a valid request."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class WorkRequest:
     """One request.
 
     Attributes:
-        arguments: the action's arguments; Bazel has replaced parameter files by their lines.
-        request_id: 0 for a singleplex worker; goes back with the response.
-        cancel: the request of this id is no longer wanted.
+        arguments: the action's arguments; Bazel has expanded parameter files.
+        request_id: 0 for a singleplex worker; returned with the response.
+        cancel: cancels the request with this id.
     """
 
     arguments: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class WorkRequest:
 
 @dataclass(frozen=True)
 class WorkResponse:
-    """The answer to one request: exit code of the action, and what Bazel shows of it."""
+    """The response to a request: the action's exit code, and its output."""
 
     exit_code: int
     output: str
@@ -53,13 +53,13 @@ class WorkResponse:
 
 
 def read_request(file: BinaryIO) -> WorkRequest | None:
-    """The next request, or None at the end of the stream.
+    """Reads the next request; returns None at the end of the stream.
 
     Args:
         file: a blocking stream; short reads are continued.
 
     Raises:
-        ProtocolError: the stream ends within a request, or holds something else.
+        ProtocolError: the stream ends within a request, or is invalid.
     """
     size = _read_length(file)
     if size is None:

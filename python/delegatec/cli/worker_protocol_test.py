@@ -63,7 +63,7 @@ def test_requests_are_read_whatever_the_pipe_gives(arguments: list[str], number:
         b"\x05\x0a",  # ends within a request
         b"\x80",  # ends within a length
         b"\xff" * 11,  # a length without an end
-        framed(b"\x0a\x05ab"),  # a string behind its message
+        framed(b"\x0a\x05ab"),  # a string that extends past its message
         framed(b"\x18"),  # a key without a value
         framed(b"\x0b"),  # a wire type that proto3 does not have
     ],

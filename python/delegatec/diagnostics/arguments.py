@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the compiler's own functions that are something else than what these take."""
+"""Type checks of arguments of the public functions."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from delegatec.diagnostics.diagnostic import DelegatecError, Diagnostic
 
 
 def wrong_argument(function: str, argument: str, value: Any, expected: str, help: str = "") -> DelegatecError:
-    """DC415 for a value of the wrong type.
+    """Returns DC415 for an argument of the wrong type.
 
     Args:
-        function: as the user calls it, such as "delegatec.lower".
-        argument: its name.
-        value: what was given.
-        expected: what it takes.
-        help: what to write instead.
+        function: name of the function as the user calls it, such as "delegatec.lower".
+        argument: name of the argument.
+        value: the value passed.
+        expected: the expected type, in words.
+        help: what to do instead.
     """
     message = f"{argument} of {function} has type {type(value).__name__}"
     return DelegatecError([Diagnostic("DC415", message, expected=expected, help=help)])
 
 
 def check_types(function: str, arguments: Mapping[str, tuple[Any, type | tuple[type, ...], str]]) -> None:
-    """DC415 for every argument that is of another type than it should; None passes for all of them.
+    """Raises DC415 for every argument of the wrong type; None is always accepted.
 
     Args:
-        function: as the user calls it.
-        arguments: name -> value, the types that it may have, and these in words.
+        function: name of the function as the user calls it.
+        arguments: name -> the value, the accepted types, and these in words.
     """
     problems = [
         diagnostic

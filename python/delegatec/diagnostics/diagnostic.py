@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler says of a user's input: one problem, where it is, what was expected, what to do."""
+"""Diagnostics: problems of user input, with location, expectation and help."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from delegatec.diagnostics.codes import CODES
 
 @dataclass(frozen=True, order=True)
 class SourceLocation:
-    """A frame of the user's code.
+    """A stack frame of user code.
 
     Attributes:
-        file: workspace-relative path, or a path below `site-packages/` for a library's model code.
+        file: workspace-relative path, or a path below `site-packages/` for model code in a library.
         line: 1-based line number.
         function: name of the enclosing function, such as "forward".
-        text: the line itself, stripped; empty where it is not known.
-        via: "file:line" of the library code below that frame in which the operator was called; empty where
-            the frame itself calls it.
+        text: the source line, stripped; empty if unknown.
+        via: "file:line" of the library code below this frame that calls the operator; empty if the frame
+            calls it.
     """
 
     file: str
@@ -34,15 +34,15 @@ class SourceLocation:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem of one input.
+    """A problem in the user's input.
 
     Attributes:
         code: a stable code, a key of `CODES`.
         message: what is wrong, in one sentence, with the offending value.
-        location: the user's line, where there is one.
-        node: name of the graph node, where there is one.
-        expected: what would have been right.
-        help: what to do about it.
+        location: the user's line, if known.
+        node: name of the graph node, if any.
+        expected: what would be valid.
+        help: what to do.
     """
 
     code: str
@@ -57,7 +57,7 @@ class Diagnostic:
 
 
 class DelegatecError(Exception):
-    """Carries every problem found in one input, in the order in which they should be read."""
+    """An error with all problems found in one input, in reading order."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -66,11 +66,11 @@ class DelegatecError(Exception):
 
 
 def render(diagnostics: Iterable[Diagnostic], label: str = "") -> str:
-    """The text a user sees, one block a diagnostic.
+    """Returns the text shown to the user, one block per diagnostic.
 
     Args:
-        diagnostics: what to show; equal ones are shown once.
-        label: the Bazel label, or the file, that the problems belong to.
+        diagnostics: the diagnostics; duplicates are shown once.
+        label: the Bazel label or file that they belong to.
     """
     return "\n".join(_block(d, label) for d in dict.fromkeys(diagnostics))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds back what libraries log of work whose outcome we report ourselves."""
+"""Suppression of log messages from libraries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_logs(level: int = logging.WARNING) -> Iterator[None]:
-    """Lets nothing be logged up to a level, as long as the body runs.
+    """Disables logging up to a level while the body runs.
 
     Args:
-        level: as of `logging.disable`.
+        level: a level as for `logging.disable`.
     """
     disabled = logging.root.manager.disable
     logging.disable(max(level, disabled))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that is mapped into memory, and can be read beside the mapping."""
+"""Memory-mapped files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 
 
 class MappedFile:
-    """A read-only mapping of a file, and the open file itself.
+    """A read-only mapping of a file, with the open file itself.
 
-    Whoever copies bytes of the mapping to another file does it for a third less processor time by reading
-    them from the file into a small buffer: no page has to be mapped. Both give the same bytes as long as
-    nobody writes to the file, as with any mapping of it.
+    Copying bytes to another file is a third cheaper by reading the file into a small buffer than from the
+    mapping: no page has to be mapped. As with any mapping, both give the same bytes unless someone writes to
+    the file.
 
     Args:
-        file: open for reading, of at least one byte. It may be closed afterwards: this has a descriptor of
-            its own, which is closed when this object goes. Views of the mapping keep that alive, without it.
+        file: open for reading, not empty. The caller may close it: this object duplicates the descriptor, and
+            closes it when it is collected. Views keep the mapping alive.
 
     Attributes:
-        view: the file's bytes.
+        view: the bytes of the file.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -34,13 +34,13 @@ class MappedFile:
         weakref.finalize(self, os.close, self._descriptor)
 
     def find(self, data: bytes | memoryview) -> int | None:
-        """Where in the file some bytes of memory lie.
+        """Finds the offset in the file of bytes in memory.
 
         Args:
-            data: contiguous bytes, by any way a view of the mapping or not.
+            data: contiguous bytes.
 
         Returns:
-            The offset of the first one in the file; None if they are not in the mapping, or are none.
+            The offset of the first byte; None if the bytes are empty or outside the mapping.
         """
         if not data:
             return None
@@ -48,14 +48,14 @@ class MappedFile:
         return offset if 0 <= offset <= len(self.view) - len(data) else None
 
     def read_into(self, buffer: memoryview, offset: int) -> None:
-        """Fills a buffer with the file's bytes, without use of the mapping.
+        """Fills a buffer from the file, without touching the mapping.
 
         Args:
             buffer: writable, contiguous bytes.
-            offset: of the first byte in the file.
+            offset: offset of the first byte in the file.
 
         Raises:
-            OSError: the file cannot be read, or has become shorter.
+            OSError: the file cannot be read, or was truncated.
         """
         done = 0
         while done < len(buffer):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frontend: a user's Python function to a canonical `.pt2`. The only package that runs user code."""
+"""The frontend: exports user code to a canonical `.pt2`. The only package that runs user code."""

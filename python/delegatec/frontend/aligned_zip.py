@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A zip file whose members are stored, aligned and free of everything that is not content.
+"""Zip files of stored, aligned members without metadata.
 
-Alignment lets a reader map a member instead of reading it. It is made, as torch makes it, by padding the
-member's "extra" field (PKWARE APPNOTE 4.5: 16-bit id, 16-bit size, data).
+Alignment lets a reader map a member instead of reading it. As in torch, members are aligned by padding their
+"extra" field (PKWARE APPNOTE 4.5: 16-bit id, 16-bit size, data).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ZIP64_EXTRA_BYTES: Final = 20
 
 
 class AlignedZipWriter:
-    """Writes members one after the other; the bytes depend on their names and contents only."""
+    """Writes members one after another; the bytes depend only on their names and contents."""
 
     def __init__(self, file: IO[bytes], root: str) -> None:
         """Starts an archive.
 
         Args:
             file: a seekable binary file, at position 0.
-            root: the folder that all members lie in.
+            root: the directory that contains all members.
         """
         self._file = file
         self._root = root
@@ -45,18 +45,18 @@ class AlignedZipWriter:
         self._zip.close()
 
     def write(self, name: str, chunks: Iterable[bytes | memoryview], size: int) -> None:
-        """Appends one member.
+        """Appends a member.
 
         Args:
-            name: path below the root folder.
-            chunks: the content, in pieces that are written as they come.
-            size: sum of the pieces' bytes.
+            name: path below the root directory.
+            chunks: the content, in pieces that are written in order.
+            size: total number of bytes.
         """
         info = zipfile.ZipInfo(f"{self._root}/{name}", _EPOCH)
         info.create_system = 3
         info.external_attr = 0o644 << 16
         info.file_size = size
-        # zipfile itself puts the zip64 extra field before ours, by this very condition.
+        # zipfile itself puts the zip64 extra field before ours, under the same condition.
         zip64 = size * 1.05 > zipfile.ZIP64_LIMIT
         header = _LOCAL_HEADER.size + len(info.filename.encode()) + (_ZIP64_EXTRA_BYTES if zip64 else 0)
         padding = -(self._file.tell() + header + 4) % ALIGNMENT
@@ -78,7 +78,7 @@ class MappedZip:
 
         Raises:
             OSError: the file cannot be opened.
-            zipfile.BadZipFile: it is not a zip file, or its folders differ from ours.
+            zipfile.BadZipFile: it is not a zip file, or not one with a single root directory.
         """
         with open(path, "rb") as file:
             with zipfile.ZipFile(file) as archive:
@@ -90,15 +90,15 @@ class MappedZip:
         self._infos = {info.filename.partition("/")[2]: info for info in infos}
 
     def names(self) -> list[str]:
-        """The members' paths below the root folder, in the order of the archive."""
+        """Returns the members' paths below the root directory, in the order of the archive."""
         return list(self._infos)
 
     def view(self, name: str) -> memoryview:
-        """The bytes of one member, mapped, not read.
+        """Returns the bytes of a member, mapped, not read.
 
         Raises:
             KeyError: there is no such member.
-            zipfile.BadZipFile: the member is compressed, or its header lies.
+            zipfile.BadZipFile: the member is compressed, or its header is wrong.
         """
         info = self._infos[name]
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:

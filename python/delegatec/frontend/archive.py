@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The canonical `.pt2`: what `torch.export.load` reads, with bytes that depend on the model only.
+"""The canonical `.pt2`: an archive for `torch.export.load` with bytes that depend only on the model.
 
-Each run of weight memory is one stored, 64-byte aligned member, whatever names or methods share it, so that
-a reader maps it. Nothing is unpickled but the example inputs, whose format torch gives; they are read with
-`weights_only`, that is, with an allow-list of types.
+Each run of weight memory is one stored, 64-byte aligned member that a reader can map, shared by all its names
+and methods. Only the example inputs are unpickled, as torch's format requires; `weights_only` restricts their
+types.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from delegatec.frontend.operators import not_storable, unregistered_operators
 from delegatec.frontend.schema_json import from_json
 from delegatec.frontend.storages import Region, regions
 
-# torch.export.load wants the name "model" for the program of an archive that has but one.
+# torch.export.load expects the name "model" for the program of an archive with a single one.
 _FORWARD: Final = "forward"
 _FORWARD_MEMBER: Final = "model"
 # The version of torch's zip container, as torch.export.pt2_archive.PT2ArchiveWriter sets it.
 _CONTAINER_VERSION: Final = b"6\n"
 
-# torch.export.load hands on what is in this folder without reading it.
+# torch.export.load returns the contents of this directory without reading them.
 _CONSTANT_METHODS: Final = f"{layout.EXTRA_DIR}constant_methods.json"
-# Stands where others have a method's name, and can be none.
+# In the place of a method's name; not a valid one.
 _CONSTANT_METHOD_TENSORS: Final = "constant-methods"
 
 TensorKey = tuple[str, str]
@@ -65,10 +65,10 @@ class LoadedModel:
     """A model from an archive.
 
     Attributes:
-        methods: method name -> its program. Parameters, buffers and constants are read-only mappings of
-            the file: writing to one ends the process. Example inputs are in `ExportedProgram.example_inputs`.
-        file: the archive, which the memory of weights is mapped from.
-        constant_methods: method name -> what it returns at every call.
+        methods: method name -> its program. Parameters, buffers and constants are read-only mappings of the
+            file: writing to one kills the process. Example inputs are in `ExportedProgram.example_inputs`.
+        file: the archive, which the weights are mapped from.
+        constant_methods: method name -> the value that it returns.
     """
 
     methods: dict[str, ExportedProgram]
@@ -79,15 +79,15 @@ class LoadedModel:
 def save(
     methods: Mapping[str, ExportedProgram], path: str, constant_methods: Mapping[str, Any] | None = None
 ) -> None:
-    """Writes the programs of a model; there is a file at `path` only when all went well.
+    """Writes the programs of a model; creates `path` only on success.
 
     Args:
         methods: method name -> program, on CPU, with plain pytrees (`plain_trees`).
-        path: where the `.pt2` goes.
-        constant_methods: method name -> what it returns, as of `Model`.
+        path: the `.pt2` to write.
+        constant_methods: method name -> the value that it returns, as in `Model`.
 
     Raises:
-        DelegatecError: DC119, a node that torch's format cannot hold.
+        DelegatecError: DC119, a node that torch cannot serialize.
     """
     with replacing(path) as file, AlignedZipWriter(file, layout.ARCHIVE_ROOT_NAME) as archive:
         _write(archive, layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE.encode())
@@ -119,7 +119,7 @@ def save(
 
 
 def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name, where conjugated and negated views, which share the memory of others, are computed."""
+    """Returns values by name, with conjugated and negated views, which share memory, materialized."""
     return {
         name: value.resolve_conj().resolve_neg() if isinstance(value, torch.Tensor) else value
         for name, value in values.items()
@@ -127,15 +127,15 @@ def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load(path: str) -> LoadedModel:
-    """Reads an archive, its weights mapped rather than read.
+    """Reads an archive, mapping its weights.
 
     Args:
-        path: a `.pt2`, from `save`.
+        path: a `.pt2` written by `save`.
 
     Raises:
         OSError: the file cannot be opened.
-        DelegatecError: DC120, it is no archive, is damaged, or is from another version of torch; DC121, it
-            calls operators that nothing has registered in this process.
+        DelegatecError: DC120, it is not an archive, is damaged, or is from another version of torch; DC121,
+            it calls operators that are not registered in this process.
     """
     try:
         archive = MappedZip(path)
@@ -210,16 +210,16 @@ def _mapped(view: memoryview, dtype: torch.dtype) -> torch.Tensor:
     if not view.nbytes:
         return torch.empty(0, dtype=dtype)
     with warnings.catch_warnings():
-        # torch warns that a tensor on read-only memory must not be written; nothing here writes one.
+        # torch warns against writes to a tensor on read-only memory; nothing here writes to one.
         warnings.simplefilter("ignore", UserWarning)
         return torch.frombuffer(view, dtype=dtype)
 
 
 def _serialized(program: ExportedProgram) -> schema.ExportedProgram:
-    """What torch's ExportedProgramSerializer gives, without the copies it makes to test canonicalization."""
+    """Serializes a program like torch, without its copies that test canonicalization."""
     serializer = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
     try:
-        with quiet_logs():  # torch warns of calls of control flow without further operands
+        with quiet_logs():  # torch warns of control flow without extra operands
             graph_module = serializer.serialize(program.graph_module)
     except SerializeError as error:
         raise DelegatecError([not_storable(program, error)]) from error

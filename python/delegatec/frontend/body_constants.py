@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that user code makes in bodies of control flow, as constants of the exported program.
+"""Lifting of tensors that user code creates in bodies of control flow to constants of the exported program.
 
-torch.export leaves them in the graph of the body as attributes, which its own format cannot hold. They become
-constants of the program, as those that are made outside of bodies are, and operands of the calls on the way.
+torch.export leaves them as attributes of the body's graph, which its own format cannot store. Like constants
+created outside bodies, they become constants of the program, and operands of the enclosing calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from delegatec.edge.control_flow import FORMS
 
 
 def lift_body_constants(program: ExportedProgram) -> None:
-    """Makes tensors in the graphs that a program calls constants of the program, in place."""
+    """Lifts tensors in the bodies of a program's calls to constants of the program, in place."""
     graph_module = program.graph_module
     for call in _calls(graph_module):
         _lift(graph_module, call)
@@ -44,14 +44,14 @@ def _calls(module: GraphModule) -> list[Node]:
 
 
 def _tensors(module: GraphModule) -> Iterator[Node]:
-    """The nodes of a graph that name a tensor of its module."""
+    """Returns the nodes of a graph that refer to a tensor of its module."""
     for node in module.graph.find_nodes(op="get_attr"):
         if isinstance(getattr(module, node.target), torch.Tensor):
             yield node
 
 
 def _lift(owner: GraphModule, call: Node) -> None:
-    """Makes the tensors in the bodies of a call tensors of their owner, which it hands to the call."""
+    """Lifts the tensors in the bodies of a call to its owner, which passes them to the call."""
     form = FORMS[call.target]
     bodies = [getattr(owner, str(attribute.target)) for attribute in map(call.args.__getitem__, form.bodies)]  # type: ignore[union-attr]
     for body in bodies:
@@ -59,14 +59,14 @@ def _lift(owner: GraphModule, call: Node) -> None:
             _lift(body, inner)
     for number, body in enumerate(bodies):
         for attribute in list(_tensors(body)):
-            _hand_down(owner, call, bodies, number, attribute)
+            _pass_to_bodies(owner, call, bodies, number, attribute)
         body.recompile()
 
 
-def _hand_down(
+def _pass_to_bodies(
     owner: GraphModule, call: Node, bodies: list[GraphModule], number: int, attribute: Node
 ) -> None:
-    """Makes one tensor of a body an operand of the call; its other bodies ignore it."""
+    """Passes a tensor of one body as an operand of the call; the other bodies ignore it."""
     target = str(attribute.target)
     name = next(n for i in count() if not hasattr(owner, n := f"_tensor_constant{i}"))
     setattr(owner, name, getattr(bodies[number], target))
@@ -89,7 +89,7 @@ def _hand_down(
 
 
 def _placeholder(module: GraphModule, position: int, name: str, like: Node) -> Node:
-    """A new input of a graph at a position among its inputs, for a tensor like that of a node."""
+    """Adds a placeholder to a graph at a position among its inputs, for a tensor like a node's."""
     inputs = module.graph.find_nodes(op="placeholder")
     behind = inputs[position:] or [node for node in module.graph.nodes if node.op != "placeholder"]
     with module.graph.inserting_before(behind[0]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints into modules, with every tensor that does not fit named at once."""
+"""Loading of checkpoints into modules, with a diagnostic for every mismatched tensor."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from delegatec.frontend.data import data_path
 
 
 def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
-    """Puts the tensors of a checkpoint into a module, in place of those that it has.
+    """Loads the tensors of a checkpoint into a module.
 
     Args:
-        module: the module; names, shapes and dtypes of its parameters and buffers must be the file's.
-        name: a data file (`data_path`): `.safetensors`, or a state dict that `torch.save` wrote, which is
-            read with `weights_only`, so that no code of the file runs.
+        module: the module; names, shapes and dtypes of its parameters and buffers must match the file.
+        name: a data file (`data_path`): `.safetensors`, or a state dict written by `torch.save`, which is
+            read with `weights_only`, so that the file cannot run code.
 
     Returns:
         The module.
 
     Raises:
         DelegatecError: DC115, no such data file; DC116, the file cannot be read; DC117, one diagnostic for
-            each tensor that is missing, unexpected, or of another shape or dtype.
+            each tensor that is missing, unknown, or of another shape or dtype.
     """
     where = session.caller()
     tensors = _read(data_path(name), name, where)
@@ -37,7 +37,7 @@ def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
         raise DelegatecError(problems)
     groups = _aliases(expected)
     module.load_state_dict(dict(tensors), assign=True, strict=False)
-    # Tied parameters stay tied: files often hold them once, and `assign` gives each name a tensor of its own.
+    # Tied parameters stay tied: files often store them once, and `assign` gives each name its own tensor.
     for names in groups:
         held = [key for key in names if key in tensors]
         for key in names:
@@ -52,9 +52,9 @@ def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, to
             from safetensors.torch import load_file
 
             return load_file(path)
-        mapped = zipfile.is_zipfile(path)  # What torch.save writes today; it once wrote a bare pickle.
+        mapped = zipfile.is_zipfile(path)  # torch.save's current format; older versions wrote a bare pickle.
         content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except Exception as error:  # safetensors, zipfile, pickle and torch each have their own
+    except Exception as error:  # safetensors, zipfile, pickle and torch each raise their own
         raise _unreadable(name, _reason(error), where) from error
     if not isinstance(content, Mapping) or not all(
         isinstance(value, torch.Tensor) for value in content.values()
@@ -104,7 +104,7 @@ def _misfits(
 
 
 def _aliases(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
-    """The names of each tensor that has several."""
+    """Returns the names of each tensor that has several."""
     names: dict[tuple[Any, ...], list[str]] = {}
     for name, tensor in tensors.items():
         if tensor.numel():

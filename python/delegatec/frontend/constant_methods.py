@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant methods as JSON, beside their tensors."""
+"""Constant methods as JSON with separate tensors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Final
 
 import torch
 
-# Every value is an object of one entry: what it is, and its content. Floats are in hexadecimal, so that they
-# come back bit by bit, infinities and NaN too.
+# Every value is an object with one entry: its kind, and its content. Floats are in hexadecimal, to be exact,
+# also for infinities and NaN.
 _PLAIN: Final = {bool: "bool", int: "int", str: "str"}
 
 
 def encode(methods: Mapping[str, Any]) -> tuple[str, dict[str, torch.Tensor]]:
-    """Constant methods as text and tensors.
+    """Encodes constant methods as text and tensors.
 
     Args:
         methods: name -> value, checked by `check_constant_methods`.
 
     Returns:
-        JSON, and the tensors under the names by which it refers to them.
+        JSON, and the tensors by the names that it refers to.
     """
     tensors: dict[str, torch.Tensor] = {}
     content = {name: _encode(value, name, tensors) for name, value in methods.items()}
@@ -29,7 +29,7 @@ def encode(methods: Mapping[str, Any]) -> tuple[str, dict[str, torch.Tensor]]:
 
 
 def decode(text: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """What `encode` was given.
+    """Decodes the result of `encode`.
 
     Raises:
         ValueError, KeyError, TypeError: the text is damaged.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data files of a model, such as checkpoints: found by the name that the build declares them by."""
+"""Data files of a model, such as checkpoints."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from delegatec.frontend import session
 def data_path(name: str) -> str:
     """Finds a file of the `data` attribute of the `exported_program` target (`--data` on the command line).
 
-    Where no export runs, such as in a training script or a test, the file is looked for beside the file that
-    calls, and below the working directory.
+    Outside an export, such as in a training script or a test, the file is searched for next to the calling
+    file, and below the working directory.
 
     Args:
-        name: path from the folder of the model's source ("foo.safetensors"), or from the workspace's root
-            ("models/foo.safetensors"); of a file, or of what is in a folder, that is declared.
+        name: path of a declared file, or of a file in a declared directory, relative to the directory of the
+            model's source ("foo.safetensors"), or to the workspace root ("models/foo.safetensors").
 
     Returns:
-        A path that can be opened.
+        The path of the file.
 
     Raises:
         DelegatecError: DC115, the file is not declared, or does not exist.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Model to exported programs, and from a user's source file to a canonical `.pt2`."""
+"""Export of models to exported programs, and of source files to canonical `.pt2` archives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from delegatec.frontend.state import adopt_state
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
-# What is kept of a node: the rest names objects of this process, or is never read.
+# The node metadata that is kept: the rest refers to objects of this process, or is never read.
 _KEPT_METADATA = frozenset({"val", "stack_trace", "nn_module_stack", "custom", "unbacked_bindings"})
 
 
@@ -39,9 +39,9 @@ class ExportRequest:
     Attributes:
         entry: "module:function"; the module is the stem or dotted path of one of the sources.
         sources: the target's own source files.
-        import_paths: folders that the user's modules are imported from.
+        import_paths: directories that the user's modules are imported from.
         data: the declared data files.
-        seed: of the generators of torch, numpy and random.
+        seed: seed of torch, numpy and random.
         program: path of the `.pt2` to write.
         signature: path of the JSON to write; "" for none.
     """
@@ -56,10 +56,10 @@ class ExportRequest:
 
 
 def export_model(request: ExportRequest) -> None:
-    """Runs a user's entry function and writes its program; nothing is written when anything is wrong.
+    """Runs a user's entry function and writes its program; writes nothing on errors.
 
     Raises:
-        DelegatecError: DC1xx, every problem of the model that can be known at once.
+        DelegatecError: DC1xx, all problems of the model that can be found at once.
     """
     module, _, function = request.entry.rpartition(":")
     source = choose_source(request.sources, module)
@@ -80,14 +80,14 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
 
     Args:
         model: its module is put into eval mode, and its parameters are frozen.
-        workspace: names source files; the working directory by default.
+        workspace: resolves names of source files; the working directory by default.
 
     Returns:
-        Method name -> program. Node metadata has workspace-relative stack traces, pytrees are plain, and
-        example inputs are copies.
+        Method name -> program. Stack traces are relative to the workspace, pytrees are plain, and example
+        inputs are copies.
 
     Raises:
-        DelegatecError: DC415 for what is no model; DC110 to DC114, DC118, DC119, DC123, of all methods
+        DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123, of all methods
             together.
     """
     if not isinstance(model, Model):
@@ -123,7 +123,7 @@ def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace
     assert root.fqn == "" and root.signature is not None
     root.signature.in_spec = plain_spec(root.signature.in_spec)
     root.signature.out_spec = plain_spec(root.signature.out_spec)
-    # torch.export lists a module call graph for modules whose signature was to be kept; here there are none.
+    # torch.export lists the call graph of modules with preserved signatures; there are none.
     program._module_call_graph = [root]
     program._example_inputs = plain_example(method.example_inputs, dict(method.example_kwargs or {}))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output files that are whole, or not there."""
+"""Atomic writing of output files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """A binary file that takes the place of `path` when the block ends well, and vanishes otherwise.
+    """Yields a binary file that replaces `path` on success, and is deleted otherwise.
 
     Raises:
-        OSError: it names `path`, and no file that the caller has not heard of.
+        OSError: names `path`, not the temporary file.
     """
     temporary = f"{path}.partial"
     try:

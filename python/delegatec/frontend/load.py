@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's source file to a Model: imports it, calls its entry, and says what went wrong at which line."""
+"""Loading of models: imports the user's source file and calls its entry."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     Args:
         session: the running export (`session.running`).
         entry: name of the function in the session's source that returns the Model.
-        seed: of the generators of torch, numpy and random, before the import and before the call.
+        seed: seed of torch, numpy and random, before the import and before the call.
 
     Raises:
-        DelegatecError: DC101 to DC107, DC115, or what `Model` and `load_checkpoint` raise.
+        DelegatecError: DC101 to DC107, DC115, or errors of `Model` and `load_checkpoint`.
     """
     _seed(seed)
     module = _import(session)
@@ -52,14 +52,14 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
 
 
 def choose_source(sources: Sequence[str], module: str) -> str:
-    """The source that an entry such as "foo:build" names.
+    """Returns the source that an entry such as "foo:build" refers to.
 
     Args:
         sources: the declared source files.
-        module: the part before the colon: stem, or dotted path, of one of them.
+        module: the part before the colon: the stem, or dotted path, of a source.
 
     Raises:
-        DelegatecError: DC101, there is none or more than one.
+        DelegatecError: DC101, no source or several sources match.
     """
     tail = module.replace(".", "/") + ".py"
     matches = [path for path in sources if f"/{path}".endswith(f"/{tail}")]
@@ -177,7 +177,7 @@ def _definition(session: Session, function: Any) -> SourceLocation | None:
 
 
 def _seed(seed: int) -> None:
-    # Sums depend on how many threads share them, and so would weights that the entry computes.
+    # Sums, and so weights that the entry computes, depend on the number of threads.
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     numpy.random.seed(seed % 2**32)

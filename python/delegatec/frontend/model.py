@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's entry function returns: a module and how it is called."""
+"""Models: the result of a user's entry function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.frontend import session
 
-# What torch.export stores and some kernel of the runtime takes; complex and quantized tensors have none.
+# Dtypes that torch.export can store and kernels of the runtime support; complex and quantized are not among
+# them.
 INPUT_DTYPES = (
     torch.float32,
     torch.float16,
@@ -27,7 +28,7 @@ INPUT_DTYPES = (
     torch.uint8,
     torch.bool,
 )
-# The name that a .pt2 stores `forward` under.
+# The name under which a .pt2 stores `forward`.
 _RESERVED = "model"
 _SCALARS = (int, float, bool, str, type(None))
 
@@ -39,10 +40,10 @@ class Method:
     Attributes:
         function: name of the module's attribute that is called, such as "encode".
         example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples,
-            lists and dicts of these. Shapes are those of the program, but where `dynamic_shapes` says
-            otherwise; values matter only to verification. Numbers, strings and None become part of it.
+            lists and dicts of these. Shapes are fixed unless `dynamic_shapes` says otherwise; values matter
+            only to verification. Numbers, strings and None are specialized.
         example_kwargs: keyword arguments of the same kinds.
-        dynamic_shapes: as of `torch.export.export`. Each dynamic dimension needs a bound:
+        dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
             `torch.export.Dim("batch", max=16)`.
     """
 
@@ -54,25 +55,25 @@ class Method:
 
 @dataclass(frozen=True)
 class Model:
-    """A module and how it is called.
+    """A module and its example inputs.
 
-    The frontend puts the module into eval mode, exports it without gradients, and takes it over: it is not
-    to be trained on.
+    The frontend puts the module into eval mode, exports it without gradients, and takes ownership: do not
+    train it afterwards.
 
     Attributes:
         module: the module, on CPU.
-        example_inputs: positional arguments of `forward`, as of `Method`; None to export only `methods`.
+        example_inputs: positional arguments of `forward`, as in `Method`; None to export only `methods`.
         example_kwargs: keyword arguments of `forward`.
-        dynamic_shapes: dynamic dimensions of `forward`, as of `Method`.
-        methods: further methods of the program by name. All share their weights.
-        constant_methods: further methods by name, without inputs, that return a value: an int, a float, a
+        dynamic_shapes: dynamic dimensions of `forward`, as in `Method`.
+        methods: additional methods of the program by name. All share their weights.
+        constant_methods: additional methods by name, without inputs, that return a value: an int, a float, a
             bool, a string, a tensor, or a tuple or list of these, such as `{"get_max_seq_len": 128}`.
-        strict: whether torch.export traces Python bytecode (True) or runs the module (False, the
-            default: faster, and takes more modules).
-        location: where the user's code made this object; None outside of user code.
+        strict: whether torch.export traces Python bytecode (True) or runs the module (False, the default:
+            faster, and supports more modules).
+        location: where user code created this object; None outside user code.
 
     Raises:
-        DelegatecError: DC108, DC109 and DC122, one diagnostic for each argument that is wrong.
+        DelegatecError: DC108, DC109 and DC122, one diagnostic for each invalid argument.
     """
 
     module: torch.nn.Module
@@ -91,7 +92,7 @@ class Model:
             raise DelegatecError(problems)
 
     def all_methods(self) -> dict[str, Method]:
-        """Every method by name, `forward` first."""
+        """Returns all methods by name, `forward` first."""
         methods: dict[str, Method] = {}
         if self.example_inputs is not None:
             methods["forward"] = Method(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that a `.pt2` cannot hold, or that the process which reads one does not have."""
+"""Operators that a `.pt2` cannot store, or that are not registered when it is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-# A .pt2 of a quantised model calls what this registers.
+# A .pt2 of a quantized model calls the operators that this registers.
 import torch.ao.quantization.fx._decomposed
 from torch._export.serde import schema
 from torch._export.serde.serialize import SerializeError
@@ -23,11 +23,11 @@ _PREFIX = "torch.ops."
 
 
 def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
-    """Why torch cannot serialize a program.
+    """Returns why torch cannot serialize a program.
 
     Args:
         program: the program.
-        error: what torch raised; it names the node in its text only.
+        error: torch's exception, whose message names the node.
     """
     match = _FAILED_NODE.search(str(error))
     nodes = {node.name: node for node in program.graph.nodes}
@@ -51,7 +51,7 @@ def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
 
 
 def unregistered_operators(graph: schema.Graph) -> list[Diagnostic]:
-    """One diagnostic for each operator of a stored graph that torch.ops does not have."""
+    """Returns a diagnostic for each operator of a stored graph that is not registered."""
     found: dict[str, Diagnostic] = {}
     for node in _nodes(graph):
         if node.target in found or _is_registered(node.target):

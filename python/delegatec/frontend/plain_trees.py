@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pytrees of tuples, lists and dicts only: what a program without the user's classes can be called with.
+"""Pytrees of tuples, lists and dicts: calling programs without the user's classes.
 
-A `.pt2` is read where the user's libraries are not: torch.export stores the name of each container class,
-and refuses to load a name that nobody registered (such as transformers' ModelOutput).
+A `.pt2` is read without the user's libraries, but torch.export stores the names of container classes, and
+rejects unregistered ones (such as transformers' ModelOutput).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEPT = frozenset({tuple, list, dict})
 
 
 def plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
-    """The same tree with each other container as a dict, where its keys are known, or else as a tuple."""
+    """Returns a tree with other containers replaced by dicts, if their keys are known, or else by tuples."""
     if spec.is_leaf():
         return spec
     children = [plain_spec(child) for child in spec.children()]
@@ -30,7 +30,7 @@ def plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
 
 
 def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Example inputs in plain containers, each tensor with a storage of just its own elements."""
+    """Returns example inputs in plain containers, each tensor with a minimal storage of its own."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
     copies = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     plain = pytree.tree_unflatten(copies, plain_spec(spec))
@@ -40,7 +40,7 @@ def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
 def _keys(spec: pytree.TreeSpec) -> list[str] | None:
     context = spec.context
     if isinstance(context, list) and len(context) == 2 and all(isinstance(part, list) for part in context):
-        # a dataclass of torch.export.register_dataclass: names of its fields, then of those that are None
+        # a dataclass of torch.export.register_dataclass: names of its fields, then of fields that are None
         context = context[0]
     if spec.type is OrderedDict or (isinstance(context, list) and len(context) == spec.num_children):
         keys = list(context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a program for every backend: unbounded shapes, training mode, odd constants."""
+"""Backend-independent checks of exported programs: bounds, training mode, constants."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TRAINING_ARGUMENT = {
 
 
 def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]:
-    """Every problem of one program.
+    """Yields all problems of a program.
 
     Args:
         program: with canonical metadata.
-        model: what it was exported from.
+        model: the model that it was exported from.
     """
     return [
         *_unbounded(program, model),
@@ -74,7 +74,7 @@ def _training(program: ExportedProgram) -> Iterator[Diagnostic]:
         if index is None or len(node.args) <= index or node.args[index] is not True:
             continue
         if node.target is torch.ops.aten.batch_norm.default and node.args[3] is None:
-            continue  # There are no statistics to update: it normalises, as weight standardisation does.
+            continue  # No running statistics: it only normalizes, as in weight standardization.
         yield Diagnostic(
             code="DC118",
             message=f"{node.target} runs in training mode",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.export says of a module that it cannot trace, in one sentence, at the user's line."""
+"""Diagnostics for modules that torch.export cannot trace."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def refusal(
     where: SourceLocation | None,
     workspace: Workspace,
 ) -> Diagnostic:
-    """Why one method could not be exported.
+    """Returns why a method could not be exported.
 
     Args:
-        error: what torch.export raised.
+        error: the exception of torch.export.
         module: the module, in eval mode.
-        method: how it was called.
-        where: the line that made the Model.
-        workspace: where the user's files lie.
+        method: the method, and how it was called.
+        where: the line that created the Model.
+        workspace: the location of the user's files.
     """
     eager = _eager_error(module, method)
     if isinstance(eager, TorchDynamoException):
-        # torch runs control flow in eager by tracing its bodies
-        return _unfit_body(eager, preferred(workspace.frames(eager.__traceback__)) or where)
+        # in eager mode, torch runs control flow by tracing its bodies
+        return _body_error(eager, preferred(workspace.frames(eager.__traceback__)) or where)
     if eager is not None:
         return Diagnostic(
             code="DC110",
@@ -93,17 +93,17 @@ def refusal(
     )
 
 
-def _unfit_body(error: BaseException, location: SourceLocation | None) -> Diagnostic:
-    """What torch says of a body of control flow that it cannot capture, or that does not fit its call."""
+def _body_error(error: BaseException, location: SourceLocation | None) -> Diagnostic:
+    """Returns a diagnostic for a body of control flow that torch cannot capture."""
     cause = error
     while (before := cause.__cause__ or cause.__context__) is not None:
         cause = before
     lines = [line.strip() for line in _ANSI.sub("", str(cause)).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(_BOOKKEEPING)]
+    relevant = [line for line in lines if not line.startswith(_BOOKKEEPING)]
     hints = [line.removeprefix("Hint: ") for line in lines if line.startswith("Hint: Replace")]
     return Diagnostic(
         code="DC207",
-        message=f"torch cannot capture a body of control flow: {' '.join(told[:2])}",
+        message=f"torch cannot capture a body of control flow: {' '.join(relevant[:2])}",
         location=location,
         expected="bodies that take and return tensors of the same shapes and dtypes, each tensor once",
         help=hints[0] if hints else "return the same shapes and dtypes from all branches and iterations",
@@ -120,7 +120,7 @@ def _eager_error(module: torch.nn.Module, method: Method) -> Exception | None:
 
 
 def _sentence(error: BaseException) -> str:
-    """The first line of an exception, without colours and without torch's own bookkeeping."""
+    """Returns the first line of an exception, without colors and torch's internals."""
     lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines() if line.strip()]
     text = lines[0].partition(" (unhinted:")[0] if lines else ""
     if isinstance(error, (UserError, GuardOnDataDependentSymNode)):
@@ -129,8 +129,8 @@ def _sentence(error: BaseException) -> str:
 
 
 def _constraint(error: Exception) -> str:
-    """What a shape error says of the user's model: its sentences on debugging torch are left out."""
+    """Returns the part of a shape error about the user's model, without its debugging advice."""
     text = " ".join(line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines())
     sentences = [part.strip() for part in re.split(r"(?<=[.!])\s+", text) if part.strip()]
-    told = [part for part in sentences if not part.startswith(_ASIDES)]
-    return " ".join(told[:2]).rstrip(".")
+    relevant = [part for part in sentences if not part.startswith(_ASIDES)]
+    return " ".join(relevant[:2]).rstrip(".")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the running export declared, for the functions that a user's code calls."""
+"""The running export, for functions that user code calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _COMPILER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 @dataclass(frozen=True)
 class Session:
-    """One export.
+    """An export.
 
     Attributes:
-        workspace: where the user's files lie.
+        workspace: the location of the user's files.
         source: path of the model's source file.
         data: paths of the declared data files.
     """
@@ -36,13 +36,13 @@ _current: ContextVar[Session | None] = ContextVar("delegatec_session", default=N
 
 
 def current() -> Session | None:
-    """The running export; None where a user's code runs by itself, such as in a training script."""
+    """Returns the running export; None outside an export, such as in a training script."""
     return _current.get()
 
 
 @contextmanager
 def running(session: Session) -> Iterator[None]:
-    """Makes `session` the current one within the block."""
+    """Makes `session` the running export within the block."""
     token = _current.set(session)
     try:
         yield
@@ -51,7 +51,7 @@ def running(session: Session) -> Iterator[None]:
 
 
 def caller() -> SourceLocation | None:
-    """The innermost line on the stack that is not of this compiler, nor of generated code."""
+    """Returns the innermost line on the stack outside this compiler and generated code."""
     frame = calling_frame()
     if frame is None:
         return None
@@ -61,7 +61,7 @@ def caller() -> SourceLocation | None:
 
 
 def calling_frame() -> FrameType | None:
-    """The frame of `caller`."""
+    """Returns the frame of `caller`."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(("<", _COMPILER)):
         frame = frame.f_back

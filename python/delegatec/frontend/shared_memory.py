@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State that is also a part of another tensor of the module: a program has no such thing."""
+"""Check for mutable tensors that share memory with other tensors of the module."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from delegatec.frontend.model import Model
 
 
 def shared_memory_problems(programs: Mapping[str, ExportedProgram], model: Model) -> Iterator[Diagnostic]:
-    """DC123 for each tensor that a method writes to while a method reads the same memory by another name.
+    """Returns DC123 for each tensor that a method writes to, if another tensor in use shares its memory.
 
-    torch.export makes two unrelated tensors of them. One tensor under two names is no problem: torch.export
-    writes and reads it by one of them.
+    torch.export would make them independent tensors. One tensor with two names is fine: torch.export uses a
+    single name for it.
 
     Args:
-        programs: all methods of the model, state adopted.
-        model: what they were exported from.
+        programs: all methods of the model, after `adopt_state`.
+        model: the model that they were exported from.
     """
     written = written_state(programs.values())
     if not written:
@@ -41,18 +41,18 @@ def shared_memory_problems(programs: Mapping[str, ExportedProgram], model: Model
 
 
 def _used(program: ExportedProgram) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names and values of the tensors of the module that a program does anything with."""
+    """Returns names and values of the module's tensors that a program uses."""
     signature = program.graph_signature
     for node, spec in zip(program.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
         if spec.kind in CONSTANT_KINDS and spec.target is not None and node.users:
             tensor = program.state_dict.get(spec.target)
             tensor = program.constants[spec.target] if tensor is None else tensor
-            if tensor.layout is torch.strided and tensor.device.type == "cpu":  # DC119 for any other
+            if tensor.layout is torch.strided and tensor.device.type == "cpu":  # DC119 reports others
                 yield spec.target, tensor
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether the spans of memory of two tensors have a byte in common."""
+    """Whether two tensors overlap in memory."""
     if not (one.numel() and other.numel()):
         return False
     if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
@@ -62,6 +62,6 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Addresses of the first byte of a tensor, and of the first behind its last."""
+    """Returns the address of a tensor's first byte, and the address after its last."""
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program takes, gives and holds, as JSON: the `--signature` output."""
+"""Inputs, outputs and constants of a program as JSON: the `--signature` output."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ _STORED = {
 
 
 def signature_json(methods: Mapping[str, ExportedProgram]) -> str:
-    """The signature of each method.
+    """Returns the signature of each method.
 
     Returns:
         `{"methods": {name: {"inputs": [...], "outputs": [...], "parameters": [...], "buffers": [...],
         "constants": [...], "symbols": {name: {"min": int, "max": int}}}}}`. A tensor is `{"name", "dtype",
-        "shape"}`, each dimension an int or the expression of a symbol; a value that is fixed is
-        `{"name", "value"}`.
+        "shape"}`, each dimension an int or a symbolic expression; a constant is `{"name", "value"}`.
     """
     content = {"methods": {name: _method(program) for name, program in methods.items()}}
     return json.dumps(content, indent=1) + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State that a module keeps outside of its buffers."""
+"""Module state outside buffers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from delegatec.edge.state import written_operands
 
 
 def adopt_state(program: ExportedProgram) -> None:
-    """Makes buffers of the constants that a program writes to.
+    """Turns constants that a program writes to into buffers.
 
-    A tensor in a plain attribute, or in an object such as a cache of keys and values, is a constant to
-    torch.export, even where the module writes to it. What it holds has to last until the next call, as it
-    does in eager.
+    torch.export treats a tensor in a plain attribute, or in an object such as a key/value cache, as a
+    constant, even if the module writes to it. Its value must persist until the next call, as in eager mode.
     """
     roots = storage_roots(program.graph)
     written = {roots[operand].name for node in program.graph.nodes for operand in written_operands(node)}

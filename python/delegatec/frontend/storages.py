@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bytes of memory a set of tensors covers, so that each is stored once, whatever aliases it."""
+"""Memory regions of tensors, to store aliased memory once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class Region(Generic[Key]):
-    """A run of memory that overlapping tensors of one dtype share.
+    """A run of memory shared by overlapping tensors of one dtype.
 
     Attributes:
         start: offset of the first byte in the tensors' storage.
-        end: offset behind the last byte.
-        members: the tensors in it, in the order in which they were given.
+        end: offset after the last byte.
+        members: its tensors, in the given order.
     """
 
     start: int
@@ -27,11 +27,11 @@ class Region(Generic[Key]):
     members: list[tuple[Key, torch.Tensor]] = field(default_factory=list)
 
     def offset(self, tensor: torch.Tensor) -> int:
-        """The tensor's first element, in elements from the start of this region."""
+        """Returns the offset of a tensor's first element in this region, in elements."""
         return int(tensor.storage_offset()) - self.start // tensor.element_size()
 
     def bytes(self) -> memoryview:
-        """The region's content. A view of the tensors' memory where they cover it without gaps."""
+        """Returns the region's content: a view if the tensors cover it without gaps."""
         tensor = self.members[0][1]
         size = self.end - self.start
         if not size:
@@ -44,7 +44,7 @@ class Region(Generic[Key]):
         return flat.numpy().data
 
     def _gathered(self) -> torch.Tensor:
-        """A copy in which bytes that no tensor covers are zero, since what lies there is chance."""
+        """Returns a copy with zeros in the gaps, whose contents are arbitrary."""
         first = self.members[0][1]
         size = (self.end - self.start) // first.element_size()
         memory = first.as_strided((size,), (1,), self.start // first.element_size())
@@ -58,13 +58,13 @@ class Region(Generic[Key]):
 
 
 def regions(tensors: Mapping[Key, torch.Tensor]) -> list[Region[Key]]:
-    """Groups tensors by the memory they share.
+    """Groups tensors by shared memory.
 
     Args:
         tensors: CPU tensors with a storage; of any dtype and stride.
 
     Returns:
-        Regions in the order of their first member. A tensor without elements has an empty region of its own.
+        Regions in the order of their first member. An empty tensor has an empty region of its own.
     """
     order = {key: index for index, key in enumerate(tensors)}
     spans: dict[tuple[int, torch.dtype], list[tuple[int, int, Key]]] = {}
@@ -103,7 +103,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether each byte between the tensor's first and last belongs to just one element."""
+    """Whether each byte between the tensor's first and last belongs to exactly one element."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export with all of the user's frames in its stack traces, and without its noise."""
+"""torch.export with complete stack traces of user code, and without log output."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
 
     Args:
         module: in eval mode.
-        method: which method, and how it is called.
-        strict: as of `torch.export.export`.
-        workspace: tells the user's frames from others.
+        method: the method, and how it is called.
+        strict: as in `torch.export.export`.
+        workspace: identifies the user's frames.
 
     Raises:
-        Exception: whatever torch.export, or the user's code in it, raises.
+        Exception: any exception of torch.export, or of the user's code.
     """
     with torch.no_grad(), _as_forward(module, method.function), _user_frames(workspace), _quiet():
         return torch.export.export(
@@ -44,7 +44,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
 
 @contextlib.contextmanager
 def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
-    """Lets another method be `forward`, all that torch.export traces, with the same weight names."""
+    """Makes another method the `forward` that torch.export traces, with the same weight names."""
     if name == "forward":
         yield
         return
@@ -57,7 +57,7 @@ def _as_forward(module: torch.nn.Module, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _user_frames(workspace: Workspace) -> Iterator[None]:
-    """Records all of them: torch keeps frames of functions named `forward`, not the line in a helper."""
+    """Records all user frames: torch keeps only frames of functions named `forward`, not lines in helpers."""
     original = TracerBase._filter_traceback_frames
 
     def keep(tracer: Any, stack: traceback.StackSummary) -> traceback.StackSummary:
@@ -72,10 +72,10 @@ def _user_frames(workspace: Workspace) -> Iterator[None]:
 
 
 def _body_frames(workspace: Workspace) -> list[traceback.FrameSummary]:
-    """The user's frames in a body of control flow that is being traced.
+    """Returns the user's frames in the body of control flow being traced.
 
-    Bodies are traced twice: torch.compile makes graphs of them, which torch.export runs. So the user's
-    functions are not on the stack then; the nodes of those graphs have them.
+    Bodies are traced twice: torch.compile turns them into graphs, which torch.export runs. The user's
+    functions are not on the stack then; the nodes of those graphs record them.
     """
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -94,7 +94,7 @@ def _body_frames(workspace: Workspace) -> list[traceback.FrameSummary]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps back what torch logs and prints of a failure that it raises as well."""
+    """Silences torch's logs of failures that it also raises."""
     printed = io.StringIO()
     with quiet_logs(logging.ERROR):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

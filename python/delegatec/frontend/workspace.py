@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of source files that are the same on every machine, and the user's frame in a traceback."""
+"""Machine-independent names of source files, and user frames in tracebacks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Final
 from delegatec.diagnostics import SourceLocation
 
 _PACKAGES: Final = ("site-packages/", "dist-packages/")
-# Libraries whose frames say nothing of the model.
+# Libraries whose frames are irrelevant to the model.
 _MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# A delegate that is a part of the user's model: the compiler's own code, below the user's.
+# A delegate inside the user's model: frames of the compiler below the user's.
 _DELEGATES: Final = tuple(os.path.join(_COMPILER, "delegation", name) for name in ("call_", "lowered_"))
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
@@ -28,7 +28,7 @@ _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), i
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the user's files lie.
+    """The location of the user's files.
 
     Attributes:
         root: absolute path of the workspace; in a Bazel action, the working directory.
@@ -40,11 +40,11 @@ class Workspace:
 
     @staticmethod
     def at(root: str, import_paths: Iterable[str] = ()) -> Workspace:
-        """A workspace from paths that may be relative to the working directory."""
+        """Returns a workspace for paths relative to the working directory."""
         return Workspace(os.path.abspath(root), tuple(os.path.abspath(path) for path in import_paths))
 
     def relative(self, path: str) -> str:
-        """The name of a file without the place of the workspace, of a sandbox or of an installation."""
+        """Returns the name of a file relative to the workspace, sandbox or installation."""
         path = os.path.abspath(path)
         for root in (self.root, *self.import_roots):
             if path.startswith(root.rstrip(os.sep) + os.sep):
@@ -57,7 +57,7 @@ class Workspace:
         return os.path.basename(path) if os.path.isabs(path) else path
 
     def frames(self, trace: TracebackType | None) -> list[SourceLocation]:
-        """The frames of the user's and of libraries' code in a traceback, outermost first."""
+        """Returns the frames of user and library code in a traceback, outermost first."""
         frames = (
             SourceLocation(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
             for frame in traceback.extract_tb(trace)
@@ -65,14 +65,14 @@ class Workspace:
         return self._relevant(frames)
 
     def stack_trace(self, text: str) -> str:
-        """A node's stack trace as torch writes it, with relevant frames and relative names only."""
+        """Returns a node's stack trace in torch's format, with relevant frames and relative names only."""
         return "\n".join(
             f'  File "{frame.file}", line {frame.line}, in {frame.function}\n    {frame.text}'
             for frame in self._relevant(_parse(text))
         )
 
     def recorded_frames(self, text: str) -> list[traceback.FrameSummary]:
-        """The frames of a node's stack trace as torch writes it, without the machinery."""
+        """Returns the frames of a node's stack trace, without internal ones."""
         return [
             traceback.FrameSummary(frame.file, frame.line, frame.function, lookup_line=False, line=frame.text)
             for frame in _parse(text)
@@ -80,11 +80,11 @@ class Workspace:
         ]
 
     def line(self, path: str, line: int, function: str = "") -> SourceLocation:
-        """The location of a line of a file."""
+        """Returns the location of a line of a file."""
         return SourceLocation(self.relative(path), line, function, linecache.getline(path, line).strip())
 
     def user_frames(self, stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-        """The frames below the compiler's own on a stack, without the machinery."""
+        """Returns the frames on a stack below the compiler's own, without internal ones."""
         frames: list[traceback.FrameSummary] = []
         for frame in reversed(list(stack)):
             if frame.filename.startswith(_DELEGATES):
@@ -102,7 +102,7 @@ class Workspace:
 
 @lru_cache(maxsize=4096)
 def _name(workspace: Workspace, file: str) -> str | None:
-    """The relative name of a source file; None for machinery: torch, the standard library, the compiler."""
+    """Returns the relative name of a source file; None for torch, the standard library and the compiler."""
     path = os.path.abspath(file)
     installed = any(folder in path for folder in _PACKAGES)
     if (
@@ -127,7 +127,7 @@ def _parse(stack_trace: str) -> list[SourceLocation]:
 
 
 def preferred(frames: list[SourceLocation]) -> SourceLocation | None:
-    """The frame to show: the innermost of the user's own files, with the innermost of all as `via`."""
+    """Returns the frame to show: the user's innermost, with the innermost of all as `via`."""
     own = [frame for frame in frames if not frame.file.startswith(_PACKAGES)]
     if not frames or not own or own[-1] is frames[-1]:
         return frames[-1] if frames else None
