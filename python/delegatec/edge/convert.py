@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.fuse_movement import fuse_movement
 from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
-from delegatec.edge.passes.pass_manager import Pass, run_passes
+from delegatec.edge.passes.pass_manager import Pass, run_pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
@@ -121,12 +122,15 @@ def to_edge(
     program.origins = origins
     keep_state(program, state)
     normalize_bodies(program)
-    run_passes(program, _CLEAN, rounds=1)
+    for each in list(program.walk()):
+        for clean in _CLEAN:
+            clean(each)
     for each in program.walk():
         _locate(each)
         drop_strides(each)
-        lower_complex(each, origins)
-        decompose(each, preserve)
+        # It has the form that the verifier knows only from here on.
+        run_pass(each, partial(lower_complex, origins=origins))
+        run_pass(each, partial(decompose, preserve=preserve))
     run_passes(program, passes)
     for each in program.walk():
         verify(each)

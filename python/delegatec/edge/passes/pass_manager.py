@@ -1,25 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs passes over an edge program."""
+"""Runs passes over an edge program, and tells observers after each: to print programs, or to verify them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final
 
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.verifier import verify
 
-# A pass edits the program in place and says whether it changed anything.
 Pass = Callable[[EdgeProgram], bool]
+"""Edits a program in place, and says whether it changed anything."""
+
+Observer = Callable[[str, EdgeProgram, bool], None]
+"""Gets the name of a pass that has run, the program that it left behind, and whether it changed it."""
+
+# In all suites and architectures, four are enough.
+_MOST_ROUNDS: Final = 32
+
+_OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("observers_of_passes", default=())
 
 
-def run_passes(program: EdgeProgram, passes: Sequence[Pass], *, rounds: int = 4) -> None:
+@contextmanager
+def observed_passes(observer: Observer) -> Iterator[None]:
+    """A scope in which `observer` is called after each pass over any program."""
+    token = _OBSERVERS.set((*_OBSERVERS.get(), observer))
+    try:
+        yield
+    finally:
+        _OBSERVERS.reset(token)
+
+
+def run_pass(program: EdgeProgram, each: Callable[[EdgeProgram], bool | None]) -> bool:
+    """Runs one pass on a program, without its bodies.
+
+    Args:
+        program: edited in place.
+        each: the pass; one that returns None counts as having changed the program.
+
+    Returns:
+        Whether it changed anything.
+    """
+    changed = each(program) is not False
+    for observer in _OBSERVERS.get():
+        observer(pass_name(each), program, changed)
+    return changed
+
+
+def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
     """Runs `passes` in order on a program and on its bodies, again and again until none changes anything.
 
     Args:
         program: edited in place.
         passes: each leaves a valid program behind.
-        rounds: the most rounds; passes that are still not done then are left where they are.
+
+    Raises:
+        AssertionError: they do not converge; it names the passes that still change the program.
     """
-    for _ in range(rounds):
-        changed = [apply(each) for each in list(program.walk()) for apply in passes]
-        if not any(changed):
+    for _ in range(_MOST_ROUNDS):
+        parts = list(program.walk())
+        changing = [each for part in parts for each in passes if run_pass(part, each)]
+        if not changing:
             return
+    names = ", ".join(dict.fromkeys(map(pass_name, changing)))
+    raise AssertionError(f"{program.method} still changes after {_MOST_ROUNDS} rounds of passes, by {names}")
+
+
+def pass_name(each: Callable[..., Any]) -> str:
+    """Name of a pass: that of its function, or of its class."""
+    function = each.func if isinstance(each, partial) else each
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def verify_after(name: str, program: EdgeProgram, changed: bool) -> None:
+    """An observer that verifies each program that a pass has changed.
+
+    Raises:
+        AssertionError: the program is invalid; it names the pass.
+    """
+    if not changed:
+        return
+    try:
+        verify(program)
+    except (AssertionError, RuntimeError) as error:
+        raise AssertionError(f"{name} left an invalid program behind: {error}") from error

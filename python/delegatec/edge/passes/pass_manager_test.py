@@ -1,16 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes run in order until nothing changes."""
+"""Passes run in order until nothing changes, and whoever observes them is told after each."""
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 import torch
 
 from delegatec.edge.convert import SIMPLIFY
-from delegatec.edge.passes.pass_manager import run_passes
+from delegatec.edge.passes.pass_manager import observed_passes, run_pass, run_passes, verify_after
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import edge
 from delegatec.edge.verifier import verify
+
+
+def steady(_: EdgeProgram) -> bool:
+    return False
+
+
+def restless(_: EdgeProgram) -> bool:
+    return True
+
+
+def breaking(program: EdgeProgram) -> bool:
+    del program.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default)[0].meta["val"]
+    return True
 
 
 def test_runs_until_nothing_changes() -> None:
@@ -28,10 +44,34 @@ def test_runs_until_nothing_changes() -> None:
     assert ran == ["first", "second"] * 2
 
 
-def test_stops_after_so_many_rounds() -> None:
-    rounds = []
-    run_passes(edge(torch.relu, torch.ones(2)), (lambda _: not rounds.append(1),), rounds=3)  # type: ignore[func-returns-value]
-    assert len(rounds) == 3
+def test_passes_that_do_not_converge_are_named() -> None:
+    with pytest.raises(AssertionError, match="forward still changes after 32 rounds of passes, by restless$"):
+        run_passes(edge(torch.relu, torch.ones(2)), (steady, restless))
+
+
+def test_an_observer_is_told_after_each_pass() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))  # type: ignore[no-any-return]
+
+    program, told = edge(model, torch.ones(2)), []
+    with observed_passes(lambda name, part, changed: told.append((name, part.method, changed))):
+        run_pass(program, partial(restless))
+        run_passes(program, (steady,))
+    run_pass(program, restless)
+    assert told == [
+        ("restless", "forward", True),
+        ("steady", "forward", False),
+        ("steady", "forward.true_graph_0", False),
+        ("steady", "forward.false_graph_0", False),
+    ]
+
+
+def test_the_pass_that_breaks_a_program_is_named() -> None:
+    program = edge(torch.relu, torch.ones(2))
+    with observed_passes(verify_after):
+        run_pass(program, restless)
+        with pytest.raises(AssertionError, match="^breaking left an invalid program behind: relu has no val"):
+            run_pass(program, breaking)
 
 
 def test_every_pass_leaves_a_valid_program_and_has_nothing_to_do_twice() -> None:
