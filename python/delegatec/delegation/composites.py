@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Hashable, Sequence
+from functools import partial
 
 from torch._ops import OpOverload
 from torch.fx import Node
@@ -23,7 +24,7 @@ from delegatec.delegation.view import PartitionView
 from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.legalize.normal_form import decompose
-from delegatec.edge.passes.pass_manager import run_passes
+from delegatec.edge.passes.pass_manager import end_stage, run_pass, run_passes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
@@ -47,7 +48,7 @@ def decompose_for(
         composites = [node for node in part.graph.nodes if _is_composite(node, preserved)]
         kept = {node for node in composites if not trial.takes_parts(part, node)}
         if len(kept) < len(composites):
-            decompose(part, preserved, kept)
+            run_pass(part, partial(decompose, preserve=preserved, kept=kept))
             changed = True
     if changed:
         run_passes(program, SIMPLIFY)
@@ -67,9 +68,10 @@ def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> b
     foreign = set(preserved) - KERNEL_COMPOSITES
     left = [p for p in program.walk() if any(node.target in foreign for node in p.graph.nodes)]
     for part in left:
-        decompose(part, KERNEL_COMPOSITES)
+        run_pass(part, partial(decompose, preserve=KERNEL_COMPOSITES))
     if left:
         run_passes(program, SIMPLIFY)
+        end_stage("decompose_left", program)
     return bool(left)
 
 

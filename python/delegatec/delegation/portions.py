@@ -24,8 +24,8 @@ from delegatec.delegation.splice import rename_outputs, reorder, schedule, splic
 from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.verifier import verify
 
 
 def lower_portions(
@@ -121,9 +121,9 @@ def _edited(
         return view
     with blamed_on(backend, f"passes of backend {backend.id}"):
         program = extract_view(view, input_specs)
-        for each in backend.passes(compile_specs):
-            each(program)
-            verify(program)
+        with observed_passes(verify_after):
+            for each in backend.passes(compile_specs):
+                run_pass(program, each)
         return PartitionView.of_program(program, view)
 
 

@@ -17,6 +17,7 @@ from delegatec.delegation.splice import free_names
 from delegatec.delegation.whole import lower_whole
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.edge.passes.pass_manager import end_stage
 from delegatec.edge.program import EdgeProgram
 
 _NAME: Final = "to_backend"
@@ -154,6 +155,7 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
             raise DelegatecError(problems)
     for part in program.walk():
         part.erase_unused_placeholders()
+    end_stage("to_backend", program)
     left = {node for part in program.walk() for node in operator_nodes(part)}
     report.nodes_left = len(left)
     report.rejections = [summarize_rejection(id, reason) for id, reason in rejections if reason.node in left]

@@ -261,7 +261,7 @@ def test_portions_in_bodies_of_control_flow() -> None:
     names = [summary.module.name for summary in result.report.delegates]
     assert names == ["lowered_0", "lowered_1", "lowered_2", "lowered_3"]
     for part, found in zip(program.walk(), calls, strict=True):
-        verify(part, call_delegate)
+        verify(part)
         for call in found:
             assert isinstance(part.graph_module.get_submodule(call.args[0].target), LoweredModule)
         # The parameter went with the delegates, out of the owner and out of the body.

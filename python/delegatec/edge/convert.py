@@ -29,7 +29,7 @@ from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.fuse_movement import fuse_movement
 from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
-from delegatec.edge.passes.pass_manager import Pass, run_pass, run_passes
+from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
@@ -39,7 +39,6 @@ from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, note_dim_orders, refuse_strides
-from delegatec.edge.verifier import verify
 
 # What comes before operators are replaced: fewer of them, and weights where they are read.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
@@ -132,8 +131,7 @@ def to_edge(
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, partial(decompose, preserve=preserve))
     run_passes(program, passes)
-    for each in program.walk():
-        verify(each)
+    end_stage("to_edge", program)
     return program
 
 

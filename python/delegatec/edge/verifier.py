@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,17 +14,12 @@ from delegatec.edge.control_flow import bodies_of, calls, operands
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 
 
-def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None) -> None:
-    """Asserts that the graph, its metadata and its signature agree.
-
-    Args:
-        program: what to check.
-        delegate_call: the target that stands for a call of a delegate, where there may be any.
-    """
+def verify(program: EdgeProgram) -> None:
+    """Asserts that the graph, its metadata and its signature agree; bodies have a call of their own."""
     program.graph.lint()
     for node in program.graph.nodes:
         if node.op == "call_function":
-            _verify_call(node, delegate_call)
+            _verify_call(node)
         if node.op in ("placeholder", "call_function"):
             assert "val" in node.meta, f"{node.name} has no meta['val']"
     placeholders = program.placeholders()
@@ -44,7 +38,7 @@ def verify(program: EdgeProgram, delegate_call: Callable[..., Any] | None = None
             assert taken == len(operands(call)), f"{body.method} takes {taken} operands"
 
 
-def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
+def _verify_call(node: Node) -> None:
     target = node.target
     if isinstance(target, OpOverload):
         assert not target._schema.is_mutable, f"{node.name} calls {target}, which writes to its argument"
@@ -52,8 +46,7 @@ def _verify_call(node: Node, delegate_call: Callable[..., Any] | None) -> None:
         if isinstance(val, torch.Tensor):
             assert val.is_contiguous(), f"{node.name} has strides {val.stride()} for {tuple(val.shape)}"
     else:
-        known = target is delegate_call or is_callable(target)
-        assert known, f"{node.name} calls {target}, which is not an operator"
+        assert is_callable(target), f"{node.name} calls {target}, which is not an operator"
 
 
 def is_callable(target: Any) -> bool:

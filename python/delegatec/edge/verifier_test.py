@@ -98,13 +98,3 @@ def test_damage_is_found(damage: Callable[[EdgeProgram], None], message: str) ->
     damage(program)
     with pytest.raises((AssertionError, RuntimeError), match=message):
         verify(program)
-
-
-def test_calls_of_delegates_are_known_where_there_may_be_any() -> None:
-    def delegate(*_: Any) -> None: ...
-
-    program = _program()
-    _call(program).target = delegate
-    verify(program, delegate)
-    with pytest.raises(AssertionError, match="is not an operator"):
-        verify(program)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delegatec.diagnostics import DelegatecError
+from delegatec.edge.passes.pass_manager import end_stage
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.constant_methods import emit_constant_method
 from delegatec.program.constants import ConstantPool
@@ -46,6 +47,7 @@ def emit(
     """
     for program in programs.values():
         legalize(program)
+        end_stage("legalize", program)
     problems = [
         problem
         for program in programs.values()

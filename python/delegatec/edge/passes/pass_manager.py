@@ -50,6 +50,18 @@ def run_pass(program: EdgeProgram, each: Callable[[EdgeProgram], bool | None]) -
     return changed
 
 
+def end_stage(name: str, program: EdgeProgram) -> None:
+    """Verifies a program and its bodies behind a stage of lowering, and tells observers as after a pass.
+
+    Raises:
+        AssertionError: the program is invalid; it names the stage.
+    """
+    for part in program.walk():
+        verify_after(name, part, True)
+        for observer in _OBSERVERS.get():
+            observer(name, part, True)
+
+
 def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
     """Runs `passes` in order on a program and on its bodies, again and again until none changes anything.
 
