@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.common.testing import Compiled
 from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified
-from delegatec.backends.mps.testing import Compiled
 from delegatec.delegation import to_backend
 from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.composites import decompose_for, decompose_left

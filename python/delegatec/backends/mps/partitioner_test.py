@@ -10,25 +10,15 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import Call, eager
 from delegatec.backends.mps.operators.docs import render_markdown
 from delegatec.backends.mps.operators.table import TABLE
-from delegatec.backends.mps.testing import compile_module, compile_program, eager
+from delegatec.backends.mps.testing import compile_module, compile_program
 from delegatec.edge import to_edge
 
 IMAGE = torch.rand(1, 2, 6, 6)
 X = torch.rand(3, 4)
 BIG = torch.rand(1 << 20)
-
-
-class Call(torch.nn.Module):
-    """A module that is one function, with work on both sides of it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
 
 
 REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str, str]] = [

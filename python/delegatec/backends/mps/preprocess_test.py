@@ -11,9 +11,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.common.constants import FLOAT16_LEAST, FLOAT16_MAX
+from delegatec.backends.common.testing import eager
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.dtypes import FROM_FORMAT
-from delegatec.backends.mps.testing import compile_module, eager, operations
+from delegatec.backends.mps.testing import compile_module, operations
 from delegatec.delegation import CompileSpec, ComputedBytes, to_backend
 from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError

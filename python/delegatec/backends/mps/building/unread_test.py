@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.common.testing import Call, Compiled, eager
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.graph import blob_graph
-from delegatec.backends.mps.testing import Compiled, compile_module, compile_program, eager, operations
+from delegatec.backends.mps.testing import compile_module, compile_program, operations
 from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
 from delegatec.edge import to_edge
 from delegatec.edge.builder import Builder
@@ -23,15 +24,6 @@ aten = torch.ops.aten
 X = torch.rand(2, 3, generator=torch.Generator().manual_seed(0)) - 0.5
 Y = torch.rand(2, 3, generator=torch.Generator().manual_seed(1)) - 0.5
 N = torch.tensor([[1, 2, 3], [4, 5, 6]])
-
-
-class Call(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
 
 
 def needed(blob: Blob) -> set[int]:

@@ -6,19 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.mps.operators.grid import (
-    BOOL,
-    EDGES,
-    PAIRS,
-    PRECISIONS,
-    Function,
-    X,
-    Y,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
+from delegatec.backends.common.testing import BOOL, EDGES, PAIRS, Function, X, Y, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
 LARGE = 2**40 + 1
 WHOLE = torch.tensor([-7, 7, -8, 8, 0, 1, -1, 2**24 + 1, -(2**24) - 1, 2**31 - 1])

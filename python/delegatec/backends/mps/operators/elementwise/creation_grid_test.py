@@ -6,15 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.mps.operators.grid import (
-    EDGES,
-    PRECISIONS,
-    Build,
-    X,
-    rejected,
-    run_case,
-    run_node,
-)
+from delegatec.backends.common.testing import EDGES, Build, X
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case, run_node
 from delegatec.edge.builder import Builder
 
 aten = torch.ops.aten

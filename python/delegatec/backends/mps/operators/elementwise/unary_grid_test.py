@@ -9,17 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import (
-    BOOL,
-    EDGES,
-    PRECISIONS,
-    Function,
-    X,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
+from delegatec.backends.common.testing import BOOL, EDGES, Function, X, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import operations
 
 SIGNED = torch.tensor([-(2**40) - 1, -(2**24) - 1, -3, 0, 2, 2**40 + 1])

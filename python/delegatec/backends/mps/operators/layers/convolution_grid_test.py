@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats, rejected, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.testing import operations
 
 CONVOLUTIONS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import IMAGE, X, floats, run_case
-from delegatec.backends.mps.testing import compile_module, eager
+from delegatec.backends.common.testing import IMAGE, X, eager, floats
+from delegatec.backends.mps.operators.grid import run_case
+from delegatec.backends.mps.testing import compile_module
 
 aten = torch.ops.aten
 

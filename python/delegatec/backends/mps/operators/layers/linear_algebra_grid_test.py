@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import Function, floats, ints
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, Function, floats, ints, rejected, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
 WHOLE = MPS.preserved_operators()
 A, B, SQUARE = floats(3, 4), floats(4, 5, seed=1), floats(4, 4, seed=2)

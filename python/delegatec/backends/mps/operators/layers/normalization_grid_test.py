@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import IMAGE, X, floats, run_case
+from delegatec.backends.common.testing import IMAGE, X, floats
+from delegatec.backends.mps.operators.grid import run_case
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "batch_norm": (

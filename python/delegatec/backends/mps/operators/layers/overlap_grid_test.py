@@ -8,9 +8,10 @@ import random
 import pytest
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 from delegatec.backends.mps.testing import operations
 
 WHOLE = MPS.preserved_operators()

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats, ints, rejected, run_case
+from delegatec.backends.common.testing import floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
 VOLUME = floats(2, 3, 6, 7, 8)
 AMOUNTS = [

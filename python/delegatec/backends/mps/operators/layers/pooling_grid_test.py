@@ -11,16 +11,9 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import IMAGE, Function, floats, ints
 from delegatec.backends.mps.backend import MPS
-from delegatec.backends.mps.operators.grid import (
-    IMAGE,
-    PRECISIONS,
-    Function,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 
 WHOLE = MPS.preserved_operators()
 AVERAGES: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.backend import MPS
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
 
 WHOLE = MPS.preserved_operators()
 SIZES: dict[int, tuple[Any, ...]] = {

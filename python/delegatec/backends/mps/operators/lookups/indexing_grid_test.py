@@ -10,16 +10,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import (
-    BOOL,
-    PRECISIONS,
-    X,
-    check_specified,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
+from delegatec.backends.common.testing import BOOL, X, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, check_specified, rejected, run_case
 from delegatec.backends.mps.testing import operations
 
 ROWS = torch.tensor([1, 0, 1])

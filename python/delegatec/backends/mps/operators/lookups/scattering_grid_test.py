@@ -11,17 +11,9 @@ import pytest
 import torch
 
 from delegatec.backends import builtin_backends
-from delegatec.backends.mps.operators.grid import (
-    PRECISIONS,
-    X,
-    Y,
-    check_specified,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
-from delegatec.backends.mps.testing import Compiled, compile_module, eager, operations
+from delegatec.backends.common.testing import Compiled, X, Y, eager, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, check_specified, rejected, run_case
+from delegatec.backends.mps.testing import compile_module, operations
 from delegatec.delegation import PartitionRules, RuledPartitioner, to_backend
 from delegatec.edge import to_edge
 

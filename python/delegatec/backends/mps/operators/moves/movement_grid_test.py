@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import PRECISIONS, Build, X, run_case, run_node
+from delegatec.backends.common.testing import Build, X
+from delegatec.backends.mps.operators.grid import PRECISIONS, run_case, run_node
 from delegatec.backends.mps.testing import operations
 
 MOVES: dict[str, tuple[Callable[..., Any], str]] = {

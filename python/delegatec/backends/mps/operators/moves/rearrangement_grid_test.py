@@ -10,16 +10,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.mps.operators.grid import (
-    IMAGE,
-    PRECISIONS,
-    X,
-    Y,
-    check_specified,
-    floats,
-    ints,
-    run_case,
-)
+from delegatec.backends.common.testing import IMAGE, X, Y, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, check_specified, run_case
 from delegatec.backends.mps.testing import operations
 
 MOVES: dict[str, tuple[Callable[..., Any], str]] = {

@@ -12,8 +12,9 @@ from delegatec_schemas.mps_graph import DataType
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats
+from delegatec.backends.mps.operators.grid import PRECISIONS
 from delegatec.backends.mps.operators.quantized.testing import (
     INT8,
     Weight,

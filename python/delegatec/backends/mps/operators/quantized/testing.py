@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.common.testing import Compiled, eager, floats
 from delegatec.backends.mps import MPS
-from delegatec.backends.mps.operators.grid import floats
-from delegatec.backends.mps.testing import Compiled, compile_module, eager
+from delegatec.backends.mps.testing import compile_module
 
 quantized = torch.ops.quantized_decomposed
 WHOLE: Final = sorted(MPS.preserved_operators(), key=str)

@@ -11,8 +11,9 @@ import torch
 from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT
 from torch import Tensor
 
+from delegatec.backends.common.testing import floats
 from delegatec.backends.mps.blob import read_blob
-from delegatec.backends.mps.operators.grid import PRECISIONS, floats, rejected, run_case
+from delegatec.backends.mps.operators.grid import PRECISIONS, rejected, run_case
 from delegatec.backends.mps.operators.quantized.testing import (
     INT4,
     WHOLE,

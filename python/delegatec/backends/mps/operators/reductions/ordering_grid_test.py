@@ -8,14 +8,8 @@ import math
 import pytest
 import torch
 
-from delegatec.backends.mps.operators.grid import (
-    Function,
-    X,
-    floats,
-    ints,
-    rejected,
-    run_case,
-)
+from delegatec.backends.common.testing import Function, X, floats, ints
+from delegatec.backends.mps.operators.grid import rejected, run_case
 from delegatec.backends.mps.operators.reductions import ordering
 
 NAN, INF = math.nan, math.inf

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from delegatec.backends.mps.operators.grid import PRECISIONS, Call, X, floats, ints, run_case
-from delegatec.backends.mps.testing import compile_module, eager
+from delegatec.backends.common.testing import Call, X, eager, floats, ints
+from delegatec.backends.mps.operators.grid import PRECISIONS, run_case
+from delegatec.backends.mps.testing import compile_module
 
 NAN, INF = math.nan, math.inf
 SPECIAL = torch.tensor(

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers of the tests of backends: modules are lowered, run from their blobs, and compared with eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.export.graph_signature import TensorArgument
+from torch.utils import _pytree as pytree
+
+from delegatec.backends import builtin_backends
+from delegatec.backends.common.table import OperatorTable
+from delegatec.delegation import DelegationReport, LoweredModule, to_backend
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.builder import Builder
+
+aten = torch.ops.aten
+
+Function = Callable[..., Any]
+Build = Callable[[Builder, torch.fx.Node], torch.fx.Node]
+"""Appends nodes that read a float32 tensor; gives the last of them."""
+
+
+class Call(torch.nn.Module):
+    """A module that is one function."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """Calls it."""
+        return self.function(*args)
+
+
+def floats(*shape: int, seed: int = 0) -> torch.Tensor:
+    """float32 in [-0.8, 0.8)."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 1.6 - 0.8
+
+
+def ints(*shape: int, high: int = 5, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    """Integers in [0, high)."""
+    return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+X: Final = floats(2, 3, 4)
+Y: Final = floats(2, 3, 4, seed=1)
+EDGES: Final = torch.tensor(
+    [
+        *(0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 3.0, -7.0, 0.001, -0.001, 100.25, -513.5),
+        *(float("inf"), float("-inf"), float("nan")),
+    ]
+)
+"""What functions treat specially: zeros, halves, infinities, NaN."""
+PAIRS: Final = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
+"""Each of them beside each."""
+IMAGE: Final = floats(2, 6, 7, 8)
+BOOL: Final = torch.tensor([True, False, True])
+
+
+@dataclass
+class Compiled:
+    """A module after `to_backend`.
+
+    Attributes:
+        program: the owner.
+        report: what became of its nodes.
+    """
+
+    program: EdgeProgram
+    report: DelegationReport
+
+    @property
+    def left(self) -> list[tuple[str, str, str]]:
+        """Operator, rule and message of each node that is left outside of a delegate."""
+        return [(r.operator, r.rule, r.message) for r in self.report.rejections]
+
+    @property
+    def delegates(self) -> list[LoweredModule]:
+        """The delegates, in order."""
+        return [delegate.module for delegate in self.report.delegates]
+
+    def blobs(self) -> list[bytes]:
+        """The delegates' blobs."""
+        return [delegate.blob_bytes() for delegate in self.delegates]
+
+    def __call__(self, *args: Any) -> list[torch.Tensor]:
+        """Runs the program: delegates by their reference executor, what was left by ATen in eager.
+
+        An executor that has `mismatches()` is asked for values of another dtype or shape than the blob
+        declares; there must be none.
+        """
+        inputs = iter(pytree.tree_leaves(args))
+        values = [
+            self.program.constants[node.name] if node.name in self.program.constants else next(inputs)
+            for node in self.program.placeholders()
+        ]
+        results = list(torch.fx.Interpreter(self.program.graph_module).run(*values))
+        for delegate in self.delegates:
+            mismatches = getattr(delegate._executor, "mismatches", list)
+            assert mismatches() == []
+        return results
+
+
+def compile_program(backend: str, program: EdgeProgram, **options: str) -> Compiled:
+    """Lowers what a built-in backend takes of a program, in place."""
+    registry = builtin_backends()
+    chosen = registry.resolve(backend)
+    specs = chosen.compile_specs(options)
+    return Compiled(*to_backend(program, chosen.partitioner(specs), registry=registry))
+
+
+def compile_module(
+    backend: str,
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    preserve: Collection[OpOverload] = (),
+    **options: str,
+) -> Compiled:
+    """Exports a module for example inputs and lowers what a built-in backend takes."""
+    exported = torch.export.export(module.eval(), args)
+    return compile_program(backend, to_edge(exported, preserve=preserve), **options)
+
+
+def eager(module: torch.nn.Module, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
+    """Outputs of the module itself, flat."""
+    with torch.no_grad():
+        yield from pytree.tree_leaves(module(*args))
+
+
+def check_results(
+    results: Iterable[torch.Tensor],
+    wanted: Iterable[torch.Tensor],
+    dtypes: Iterable[torch.dtype],
+    rtol: float,
+    atol: float,
+) -> None:
+    """Checks dtypes, shapes and numbers; the wanted results may be of another dtype."""
+    for result, value, dtype in zip(results, wanted, dtypes, strict=True):
+        assert result.dtype == dtype, f"{result.dtype} is not {dtype}"
+        assert result.shape == value.shape, f"{result.shape} is not {value.shape}"
+        torch.testing.assert_close(result, value.to(dtype), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def undeclared_operations(
+    compiled: Compiled, table: OperatorTable[Any, Any], operations: Iterable[str]
+) -> set[str]:
+    """Operations of a single delegate that stand for a node, and that no row of what it took lists.
+
+    Args:
+        compiled: has the delegate.
+        table: of the backend.
+        operations: names of the blob's operations, in order.
+    """
+    lowered = compiled.delegates[0].debug_handle_map
+    emitted = {name for index, name in enumerate(operations) if index in lowered}
+    rows = {str(target): row for target, row in table.rows.items()}
+    taken = compiled.report.delegates[0].operators
+    return emitted - {operation for name in taken if name in rows for operation in rows[name].emits}
+
+
+def program_of(build: Build) -> tuple[EdgeProgram, torch.Tensor]:
+    """A program of nodes that the edge program's own passes would fold or rewrite; and what it gives for X.
+
+    It has an input of the shape of X, and as its result the input plus one plus the mean of what they give.
+    """
+    program = to_edge(torch.export.export(Call(lambda x: x + 1.0), (X,)))
+    output = program.output_node()
+    (work,) = output.all_input_nodes
+    builder = Builder(program).at(output)
+    extra = builder.call(aten._to_copy.default, build(builder, work), dtype=torch.float32)
+    if extra.meta["val"].dim():
+        extra = builder.call(aten.mean.default, extra)
+    node = builder.call(aten.add.Tensor, work, extra)
+    output.args = ((node,),)
+    program.output_specs[0] = replace(program.output_specs[0], arg=TensorArgument(node.name))
+    (wanted,) = torch.fx.Interpreter(program.graph_module).run(X)
+    return program, wanted
