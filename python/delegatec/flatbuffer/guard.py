@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading FlatBuffers that may be damaged.
+"""Reading of FlatBuffers that may be damaged or malicious.
 
-The Python library of FlatBuffers has no verifier: its accessors trust every offset. They are called through
-`Table` here, which turns each way in which an accessor can fail into one diagnostic that names the field; or
-all at once by `unpack`. Both bound what can be read. What the accessors do with a bad offset:
+The Python library of FlatBuffers has no verifier: its accessors trust every offset. `Table` calls them one by
+one and turns each failure into a diagnostic that names the field; `unpack` calls them all at once. What the
+accessors do with a bad offset:
 
 *   scalars and vectors of scalars: struct and numpy check the bounds and raise;
-*   a negative position: the library refuses it (it accepts uint32 only);
-*   strings: a slice, which Python would cut short without a word: `_Bytes` refuses it.
+*   a negative position: the library raises (it accepts uint32 only);
+*   strings: a slice, which Python would truncate silently: `_Bytes` raises.
 
-An offset can also be wrong and still lie inside, and can be shared, so that a small file would unfold to a
+Wrong offsets can also be in bounds, and many can point to one object, so that a small file would unfold to a
 huge one: a budget bounds the number of tables and of elements. The schemas have no cycles, so files have
 none.
 """
@@ -29,15 +29,15 @@ _ACCESSOR_ERRORS = (struct.error, IndexError, TypeError, ValueError, OverflowErr
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:
-    """Raises one diagnostic about the file."""
+    """Raises one diagnostic about a file."""
     raise DelegatecError([Diagnostic(code=code, message=message, help=help)])
 
 
 class Budget:
-    """How much may still be read of one FlatBuffer.
+    """Counts what may still be read of one FlatBuffer.
 
-    Every reference to a table takes four bytes, and a string or vector at least its elements: a file in which
-    nothing is shared stays below these limits.
+    Every reference to a table takes four bytes, and a string or vector at least one byte per element: a file
+    without shared objects stays below these limits.
 
     Args:
         size: bytes of the FlatBuffer.
@@ -49,7 +49,7 @@ class Budget:
         self._elements = size * sharing + 1024
 
     def table(self) -> None:
-        """Accounts for one table.
+        """Counts one table.
 
         Raises:
             ValueError: there are too many.
@@ -59,7 +59,7 @@ class Budget:
             raise ValueError("it refers to more tables than it can hold")
 
     def elements(self, count: int) -> None:
-        """Accounts for elements of a vector, or bytes of a string.
+        """Counts elements of a vector, or bytes of a string.
 
         Raises:
             ValueError: there are too many.
@@ -70,9 +70,9 @@ class Budget:
 
 
 class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes whose slices, which are strings, must lie inside of them, and are accounted for.
+    """Bytes whose slices, which are strings, must be in bounds, and are counted.
 
-    An array, for a memoryview cannot be subclassed.
+    An array, because memoryview cannot be subclassed.
     """
 
     budget: Budget
@@ -92,16 +92,16 @@ def _checked(buffer: memoryview, sharing: int) -> _Bytes:
 
 
 def unpack(generated: Any, buffer: memoryview) -> Any:
-    """All of a FlatBuffer, as objects of a generated class and of those that it refers to.
+    """Unpacks a whole FlatBuffer to objects of the generated classes.
 
-    Vectors become lists of Python's numbers, but for those of bytes, which are views; what is absent is None.
+    Vectors become lists of Python numbers, except those of bytes, which are views; absent fields are None.
 
     Args:
         generated: the class of the root, such as `GraphT`.
-        buffer: holds one FlatBuffer.
+        buffer: one FlatBuffer.
 
     Raises:
-        ValueError: it points out of bounds, or unfolds to more than it can hold.
+        ValueError: an offset is out of bounds, or objects are shared too often.
     """
     checked = _checked(buffer, sharing=1)
     try:
@@ -113,6 +113,7 @@ def unpack(generated: Any, buffer: memoryview) -> Any:
 
 
 def _convert_vectors(owner: Any, budget: Budget) -> None:
+    budget.table()
     for name, field in vars(owner).items():
         if isinstance(field, np.ndarray) and field.dtype != np.uint8:
             budget.elements(field.size)
@@ -129,7 +130,7 @@ class Table:
     Fields are named as the generated accessors are, such as "ExecutionPlan".
 
     Args:
-        accessor: an initialised instance of the generated class.
+        accessor: an initialized instance of the generated class.
         path: where the table is, for messages, such as "execution_plan[0].values[3]".
         code: of the diagnostics about it.
         budget: of the file.
@@ -146,7 +147,7 @@ class Table:
 
     @classmethod
     def root(cls, generated: Any, buffer: memoryview, code: str) -> Table:
-        """The root table of a buffer that holds one FlatBuffer."""
+        """Returns the root table of a buffer that holds one FlatBuffer."""
         checked = _checked(buffer, sharing=8)
         accessor = _guarded(lambda: generated.GetRootAs(checked, 0), "", code)
         return cls(accessor, "", code, checked.budget)
@@ -170,26 +171,26 @@ class Table:
         return Table(accessor, path, self._code, self._budget)
 
     def scalar(self, field: str) -> int:
-        """An integer or an enum."""
+        """Reads an integer or an enum."""
         return cast(int, self._call(field))
 
     def boolean(self, field: str) -> bool:
-        """A bool. Any byte but 0 counts as true."""
+        """Reads a bool. Any byte but 0 counts as true."""
         return bool(self._call(field))
 
     def double(self, field: str) -> float:
-        """A float."""
+        """Reads a float."""
         return float(self._call(field))
 
     def text(self, field: str) -> str:
-        """A string; empty if it is absent."""
+        """Reads a string; empty if it is absent."""
         raw = cast("bytes | None", self._call(field))
         if raw is None:
             return ""
         return self._guarded(lambda: raw.decode("utf-8"), self._at(field))
 
     def array(self, field: str) -> tuple[Any, ...]:
-        """A vector of numbers; empty if it is absent."""
+        """Reads a vector of numbers; empty if it is absent."""
         length = self._length(field)
         if length == 0:
             return ()
@@ -197,23 +198,23 @@ class Table:
         return tuple(self._call(f"{field}AsNumpy").tolist())
 
     def blob(self, field: str) -> memoryview:
-        """A vector of bytes, not copied; empty if it is absent."""
+        """Reads a vector of bytes without a copy; empty if it is absent."""
         if self._length(field) == 0:
             return memoryview(b"")
         return memoryview(self._call(f"{field}AsNumpy")).cast("B").toreadonly()
 
     def child(self, field: str) -> Table | None:
-        """A table; None if it is absent."""
+        """Reads a table; None if it is absent."""
         accessor = self._call(field)
         return None if accessor is None else self._child(accessor, self._at(field))
 
     def children(self, field: str) -> Iterator[Table]:
-        """A vector of tables; empty if it is absent."""
+        """Yields a vector of tables; empty if it is absent."""
         for index in range(self._length(field)):
             yield self._child(self._call(field, index), self._at(field, index))
 
     def union(self, field: str, members: dict[int, Any]) -> tuple[int, Table | None]:
-        """A union.
+        """Reads a union.
 
         Args:
             field: its name.

@@ -17,11 +17,11 @@ from delegatec.flatbuffer import Table, unpack
 ITEMS = list(range(64))
 
 
-def packed(values: int = 1) -> bytearray:
+def packed(values: int = 1, items: list[int] = ITEMS) -> bytearray:
     """A program of one method, whose values are all the same table: a list."""
     b = flatbuffers.Builder(0)
     text = b.CreateString("forward")
-    items = schema.IntListT(items=ITEMS).Pack(b)
+    items = schema.IntListT(items=items).Pack(b)
     schema.EValueStart(b)
     schema.EValueAddValType(b, schema.KernelTypes.IntList)
     schema.EValueAddVal(b, items)
@@ -103,6 +103,8 @@ def test_a_string_that_many_tables_share() -> None:
 def test_tables_that_many_references_share() -> None:
     message = message_of(lambda: lists_of(plan_of(packed(2**14))))
     assert message.endswith(": it refers to more tables than it can hold")
+    with pytest.raises(ValueError, match="more tables than it can hold"):
+        unpack(schema.ProgramT, memoryview(packed(2**14, items=[])))
 
 
 def test_what_a_reader_finds_has_a_place_too() -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What backends are made of: operator tables, a partitioner that reads them, constants, liveness.
+"""The shared framework of backends: nothing in it knows a format.
 
-Nothing here knows a format. A backend gives the data: its rows, its dtypes, its limits.
+A backend supplies rows, dtypes, limits and their reasons. `row`, `table` and `constraints` describe
+operators, `partitioner` takes what a table supports, `constants` and `liveness` serve graph builders,
+`reference` serves reference executors, and `pages` and `testing` serve docs and tests.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a blob: the bytes of tensors, without copying where the format takes them as they are."""
+"""Constants of a blob: the bytes of tensors, not copied unless they are converted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from delegatec.delegation import ComputedBytes
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT16_LEAST: Final = 2.0**-24
-"""The smallest number above zero."""
+"""The smallest positive number."""
 FLOAT32_MAX: Final = torch.finfo(torch.float32).max
 
-# Halfway between the largest number and the one that would be next: from here on all round to infinity.
+# Halfway between the largest number and the next one, if there were one: from here on all round to infinity.
 _OVERFLOW: Final = 65520.0
-# Numbers are looked at this many at a time where that takes memory.
+# Number of elements per step where a step allocates memory.
 _STEP: Final = 1 << 18
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
-    """Bytes of a tensor in row-major order: a view of its storage if that is how it lies there."""
+    """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
     data: memoryview = tensor.detach().contiguous().numpy().reshape(-1).data
     return data.cast("B")
 
@@ -30,11 +30,11 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
 class Float16Bytes(ComputedBytes):
     """A float32 tensor as float16 in row-major order, converted when it is written.
 
-    Finite numbers from some magnitude on become the lowest and highest float16. Infinities and NaN stay.
+    Finite numbers of a magnitude or more become the lowest and highest float16. Infinities and NaN stay.
 
     Args:
         values: float32, of one dimension.
-        saturates_from: that magnitude; infinite if there is none of it.
+        saturates_from: that magnitude; infinity to saturate nothing.
     """
 
     def __init__(self, values: torch.Tensor, saturates_from: float = math.inf) -> None:
@@ -81,18 +81,18 @@ class Int4Bytes(ComputedBytes):
 
 
 def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16Bytes, str]:
-    """A float32 tensor as float16, and what is out of range.
+    """Converts a float32 tensor to float16, and checks its range.
 
-    The lowest and highest float32, which models write for "masked", become the lowest and highest float16, as
-    `torch.finfo` would have given them in that type.
+    The lowest and highest float32, which models use as masks, become the lowest and highest float16, which
+    `torch.finfo` would have been in that dtype.
 
     Args:
         tensor: any shape.
-        saturates: whether all other finite values beyond float16 do so too.
+        saturates: whether all other finite values beyond float16 do, too.
 
     Returns:
-        Its bytes, to be converted when they are written, and a text that names the count and the largest of
-        the finite values beyond +-65504 that do not; empty if there are none.
+        Its bytes, which are converted when they are written, and a text with the count and the largest of the
+        finite values beyond +-65504 that do not saturate; empty if there are none.
     """
     flat = tensor.detach().reshape(-1)
     if _fits(flat):
@@ -112,21 +112,21 @@ def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16By
 
 
 def is_beyond_float16(number: float) -> bool:
-    """Whether a finite number rounds to an infinite float16."""
+    """Returns whether a finite number rounds to an infinite float16."""
     return _OVERFLOW <= abs(number) < math.inf
 
 
 def kept_from_zero(number: float) -> float:
-    """A number that float16 would round to zero as the smallest that it has; any other as it is.
+    """Returns the smallest float16 for a number that would round to zero, and any other number unchanged.
 
-    What is so small guards a division or a logarithm, such as the epsilon of a normalisation: as zero it
-    would not.
+    Such a small number guards a division or a logarithm, as the epsilon of a normalization does; zero would
+    not.
     """
     return math.copysign(FLOAT16_LEAST, number) if 0 < abs(number) < FLOAT16_LEAST else number
 
 
 def _fits(values: torch.Tensor) -> bool:
-    """Whether all values are finite in float16: one pass that allocates nothing."""
+    """Returns whether all values are finite in float16, in one pass without allocation."""
     if values.numel() == 0:
         return True
     low, high = (value.item() for value in values.aminmax())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints that rows of any backend share. A backend gives its limits, and the reasons for them."""
+"""Constraints that backends share. A backend supplies its limits and the reasons for them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from delegatec.backends.common.nodes import operand_nodes, read_results, short_n
 from delegatec.backends.common.row import Constraint
 from delegatec.edge.arguments import bind
 
-# ---- of all rows of a table ------------------------------------------------------------------------------
+# ---- for all rows of a table -----------------------------------------------------------------------------
 
 
 def static_shapes(why: str) -> Constraint[object]:
-    """No operand and no result has a symbolic size or is a symbolic number."""
+    """Requires that no operand or result is a symbolic number or has a symbolic size."""
 
     def broken(node: Node, _: object) -> str | None:
         for source in node.all_input_nodes:
@@ -32,7 +32,7 @@ def static_shapes(why: str) -> Constraint[object]:
 
 
 def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:
-    """All operands and results have one of these dtypes."""
+    """Requires one of these dtypes of all operands and results."""
 
     def broken(node: Node, _: object) -> str | None:
         bad = {value.dtype for value in values_of(node)} - set(allowed)
@@ -42,7 +42,7 @@ def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Const
 
 
 def no_empty_tensors(why: str) -> Constraint[object]:
-    """No operand and no result is without elements."""
+    """Requires elements in all operands and results."""
 
     def broken(node: Node, _: object) -> str | None:
         shapes = [list(value.shape) for value in values_of(node) if 0 in value.shape]
@@ -52,7 +52,7 @@ def no_empty_tensors(why: str) -> Constraint[object]:
 
 
 def rank_at_most(most: int, why: str) -> Constraint[object]:
-    """No operand and no result has more dimensions."""
+    """Limits the dimensions of operands and results."""
 
     def broken(node: Node, _: object) -> str | None:
         rank = max((value.dim() for value in values_of(node)), default=0)
@@ -61,11 +61,11 @@ def rank_at_most(most: int, why: str) -> Constraint[object]:
     return Constraint("rank", f"Rank {most} at most: {why}", broken)
 
 
-# ---- of single rows --------------------------------------------------------------------------------------
+# ---- for single rows -------------------------------------------------------------------------------------
 
 
 def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint[object]:
-    """All tensors that the node reads have one of these dtypes."""
+    """Requires one of these dtypes of all operands."""
 
     def broken(node: Node, _: object) -> str | None:
         bad = {n.meta["val"].dtype for n in operand_nodes(node)} - set(allowed)
@@ -75,7 +75,7 @@ def operand_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -
 
 
 def result_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") -> Constraint[object]:
-    """The result has one of these dtypes."""
+    """Requires one of these dtypes of the result."""
 
     def broken(node: Node, _: object) -> str | None:
         dtype = tensors(node.meta["val"])[0].dtype
@@ -85,14 +85,14 @@ def result_dtypes(allowed: Collection[torch.dtype], why: str, help: str = "") ->
 
 
 def _dtypes(allowed: Collection[torch.dtype]) -> str:
-    """Names of dtypes in a sentence: floats, integers, bool, each from narrow to wide."""
+    """Lists dtypes in a sentence: floats, integers, bool, each from narrow to wide."""
     ordered = sorted(allowed, key=lambda d: (d == torch.bool, not d.is_floating_point, d.itemsize, str(d)))
     *names, last = map(short_name, ordered)
     return f"{', '.join(names)} or {last}" if names else last
 
 
 def same_dtypes(why: str) -> Constraint[object]:
-    """All operands have one dtype."""
+    """Requires that operands have the same dtype."""
 
     def broken(node: Node, _: object) -> str | None:
         names = {short_name(n.meta["val"].dtype) for n in operand_nodes(node)}
@@ -102,7 +102,7 @@ def same_dtypes(why: str) -> Constraint[object]:
 
 
 def rank_of(argument: str, ranks: Sequence[int], why: str, help: str = "") -> Constraint[object]:
-    """A tensor argument has one of these ranks, which follow each other."""
+    """Requires one of these ranks, which are consecutive, of a tensor argument."""
 
     def broken(node: Node, _: object) -> str | None:
         rank = bind(node)[argument].meta["val"].dim()
@@ -122,7 +122,7 @@ HAS_AXIS: Final = Constraint[object](
 
 
 def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = "") -> Constraint[object]:
-    """An argument has a value that is accepted."""
+    """Requires a value of an argument that is accepted."""
 
     def broken(node: Node, _: object) -> str | None:
         value = bind(node)[name]
@@ -132,13 +132,13 @@ def argument(name: str, accepts: Callable[[Any], bool], doc: str, help: str = ""
 
 
 def contiguous(why: str) -> Constraint[object]:
-    """The memory format that a call asks for is row-major."""
+    """Requires that the argument `memory_format` is row-major."""
     formats = (None, torch.contiguous_format, torch.preserve_format)
     return argument("memory_format", lambda value: value in formats, f"Memory format is contiguous: {why}")
 
 
 def only_first_result(why: str) -> Constraint[object]:
-    """Of several results, only the first is read."""
+    """Requires that only the first of several results is read."""
 
     def broken(node: Node, _: object) -> str | None:
         return next((f"its result {index} is read" for index in read_results(node) if index), None)

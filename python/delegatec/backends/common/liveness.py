@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations the outputs of a graph are computed from, and until when values are needed."""
+"""Liveness of operations and values in a graph."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def live(
     operands: Ids[_OperationT],
     results: Ids[_OperationT],
 ) -> tuple[list[_OperationT], set[int]]:
-    """The live operations, in order, and all live values.
+    """Returns the live operations, in order, and the ids of all live values.
 
     Args:
-        operations: in the order in which they run.
-        outputs: ids of the values that are asked for.
-        operands: ids of the values that an operation reads.
-        results: ids of the values that it computes.
+        operations: in execution order.
+        outputs: ids of the outputs.
+        operands: returns the ids of an operation's operands.
+        results: returns the ids of its results.
     """
     values, kept = set(outputs), []
     for operation in reversed(operations):
@@ -33,12 +33,11 @@ def live(
 
 
 def last_uses(operations: Sequence[Iterable[int]], outputs: Collection[int]) -> list[list[int]]:
-    """For each operation the ids that no later one has, and that are no output: to be freed after it.
+    """Returns the ids to free after each operation: no later operation and no output uses them.
 
     Args:
-        operations: ids of the operands and results of each, in the order in which they run. Ids below zero
-            stand for no value.
-        outputs: ids that are needed to the end.
+        operations: ids of the operands and results of each, in execution order; negative ones are no values.
+        outputs: ids of the outputs.
     """
     needed = set(outputs)
     found: list[list[int]] = []

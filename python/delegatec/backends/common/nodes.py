@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What constraints and lowerings ask of a node."""
+"""Queries about nodes, for constraints and lowerings."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from torch.fx import Node
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
-    """Sizes of a node's value, all static."""
+    """Returns the sizes of a node's value, all static."""
     return tuple(node.meta["val"].shape)
 
 
 def dtype_of(node: Node) -> torch.dtype:
-    """dtype of a node's value."""
+    """Returns the dtype of a node's value."""
     dtype: torch.dtype = node.meta["val"].dtype
     return dtype
 
 
 def short_name(dtype: torch.dtype) -> str:
-    """Name of a dtype without the module, such as "float32"."""
+    """Returns the name of a dtype without the module, such as "float32"."""
     return str(dtype).removeprefix("torch.")
 
 
 def tensors(val: Any) -> list[torch.Tensor]:
-    """The tensors in a node's value."""
+    """Returns the tensors in a node's value."""
     if isinstance(val, torch.Tensor):
         return [val]
     if isinstance(val, (tuple, list)):
@@ -36,17 +36,17 @@ def tensors(val: Any) -> list[torch.Tensor]:
 
 
 def operand_nodes(node: Node) -> list[Node]:
-    """Nodes whose value is a tensor that a node reads."""
+    """Returns the operands of a node that are tensors."""
     return [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
 
 
 def read_results(node: Node) -> list[int]:
-    """Of a node with several results, the indices of those that are read."""
+    """Returns the indices of the results that are read, for a node with several."""
     return sorted({user.args[1] for user in node.users if isinstance(user.args[1], int)})
 
 
 def values_of(node: Node) -> list[torch.Tensor]:
-    """The operands of a node, and of its results the first and those that are read."""
+    """Returns the operands of a node, its first result and the other results that are read."""
     results = node.meta.get("val")
     if isinstance(results, (tuple, list)):
         results = [results[index] for index in sorted({0, *read_results(node)})]
@@ -54,12 +54,12 @@ def values_of(node: Node) -> list[torch.Tensor]:
 
 
 def positive(dim: int, rank: int) -> int:
-    """A dimension counted from the front."""
+    """Returns a dimension counted from the front."""
     return dim + rank if dim < 0 else dim
 
 
 def promoted(operands: Sequence[Any]) -> torch.dtype:
-    """The dtype that torch computes in for these operands, nodes and numbers."""
+    """Returns the dtype that torch promotes operands to, nodes and numbers."""
     values = [o.meta["val"] if isinstance(o, Node) else o for o in operands]
     result = values[0]
     if len(values) == 1:
@@ -69,7 +69,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
 
 
 def pair(values: Sequence[int] | int, default: Sequence[int] = ()) -> tuple[int, int]:
-    """Two numbers, for height and width: a single one counts for both."""
+    """Returns numbers for height and width: a single one counts for both."""
     if isinstance(values, int):
         return values, values
     chosen = list(values) or list(default)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator table as a page of the docs."""
+"""Documentation of an operator table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from delegatec.backends.common.table import OperatorTable
 
 
 def operators_page(table: OperatorTable[Any, Any], delegate: str, folder: str) -> str:
-    """The page: what holds for all operators, then a table for each family.
+    """Returns a page of the docs: the constraints of all operators, then a table for each family.
 
     Args:
-        table: the backend's.
-        delegate: what users call the delegate, such as "MPS".
-        folder: where the table lies, from the root of the repository.
+        table: the operator table.
+        delegate: name of the delegate for users, such as "MPS".
+        folder: the table's directory, relative to the repository root.
     """
     lines = [
         f"# Operators of the {delegate} delegate",

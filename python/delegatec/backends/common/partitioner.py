@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partitioner that takes what an operator table can lower."""
+"""The partitioner of backends with an operator table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SettingsT = TypeVar("SettingsT")
 
 
 class TablePartitioner(Generic[SettingsT]):
-    """Takes each node that has a row and keeps its constraints.
+    """Takes each node that has a row and satisfies its constraints.
 
     Args:
         table: the backend's operators.
-        delegation: who compiles the groups.
-        settings: what the user chose, for the constraints.
+        delegation: the backend and its compile specs.
+        settings: its options, for the constraints.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TablePartitioner(Generic[SettingsT]):
         self._settings = settings
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """See `Partitioner.partition`. Parts that only move data are left: they are not worth a call."""
+        """See `Partitioner.partition`. Connected parts that only move data are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
@@ -63,7 +63,7 @@ class TablePartitioner(Generic[SettingsT]):
         return Partitioning(self._delegation, [[nodes[i] for i in group] for group in groups], rejections)
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
-        """Whether any of the nodes computes something."""
+        """Returns whether any of the nodes does more than move data."""
         return self._table.computes(nodes)
 
 
@@ -73,16 +73,16 @@ def worthwhile_groups(
     taken: Sequence[bool],
     is_worthwhile: Callable[[Sequence[Node]], bool],
 ) -> tuple[list[list[int]], list[int]]:
-    """Convex groups without the connected parts in which nothing is computed.
+    """Returns convex groups without the connected parts that compute nothing.
 
     Args:
         nodes: all operator nodes, in topological order.
-        predecessors: for each, indices of those it reads.
-        taken: for each, whether the delegate can run it.
+        predecessors: for each, indices of its operands.
+        taken: for each, whether the delegate supports it.
         is_worthwhile: whether connected nodes are worth the call of a delegate.
 
     Returns:
-        The groups, and the indices of the nodes that were left because their part computes nothing.
+        The groups, and the indices of the nodes whose part computes nothing.
     """
     left: list[int] = []
     kept = list(taken)
@@ -97,8 +97,7 @@ def worthwhile_groups(
         ]
         if not dropped:
             return groups, left
-        # Without them, what they kept apart may be one group: a path through them no longer leaves a
-        # delegate.
+        # Without them, groups may merge: a path through them no longer leaves a delegate.
         left += dropped
         for i in dropped:
             kept[i] = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with the constants of a graph, in the user's names."""
+"""Diagnostics about constants, with the user's names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from delegatec.edge.program import EdgeProgram
 
 
 def beyond_float16(message: str, reader: Node | None) -> Diagnostic:
-    """DC406: a constant cannot be converted.
+    """Returns DC406: a constant cannot be converted.
 
     Args:
-        message: which, and why.
-        reader: the node that is lowered.
+        message: the constant, and why not.
+        reader: the node that is being lowered.
     """
     return Diagnostic(
         code="DC406",
@@ -26,7 +26,7 @@ def beyond_float16(message: str, reader: Node | None) -> Diagnostic:
 
 
 def name_of(program: EdgeProgram, constant: Node) -> str:
-    """What messages call a constant: its kind, and the model's name for it."""
+    """Returns the kind of a constant and its name in the model, for messages."""
     for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
         if node is constant:
             return f"{spec.kind.name.lower()} {spec.target or node.name}"

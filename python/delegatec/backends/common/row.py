@@ -12,20 +12,20 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 BuilderT = TypeVar("BuilderT", contravariant=True)
-"""What a backend's lowerings append to."""
+"""The graph builder of a backend."""
 SettingsT = TypeVar("SettingsT", contravariant=True)
-"""What a user chose for a backend."""
+"""The options of a backend."""
 
 
 @dataclass(frozen=True)
 class Constraint(Generic[SettingsT]):
-    """What a row requires of a node.
+    """A requirement on nodes.
 
     Attributes:
         rule: stable short id, such as "dtype".
         doc: the constraint and its reason, for the operator table of the docs.
-        broken: what is wrong with a node; None if nothing is.
-        help: what would make the node pass.
+        broken: says how a node violates it; None if it does not.
+        help: how a user can satisfy it.
     """
 
     rule: str
@@ -40,12 +40,12 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
 
     Attributes:
         target: the overload.
-        emits: names of the format's operations that it may become; casts for type promotion not counted.
-        lower: appends them to what the builder builds.
-        constraints: what a node must satisfy beyond what holds for the whole table.
-        computes: whether a delegate of such nodes alone is worth its call; false for what only moves data.
-        note: what a reader of the table should know.
-        preserved: whether the operator reaches the partitioner as it is, and not decomposed.
+        emits: names of the format's operations that it may become, other than casts for type promotion.
+        lower: appends them to the graph of a builder.
+        constraints: the row's own, beside those of the whole table.
+        computes: whether a delegate of such nodes alone is worth its call; false for moves of data.
+        note: a remark for the operator table of the docs.
+        preserved: whether the operator must not be decomposed before partitioning.
     """
 
     target: OpOverload
@@ -58,12 +58,12 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
 
 
 def overload(name: str) -> OpOverload:
-    """An ATen overload by name: "add.Tensor"; "exp" is its default overload."""
+    """Returns an ATen overload by name: "add.Tensor"; "exp" is its default overload."""
     packet, _, variant = name.partition(".")
     found: OpOverload = getattr(getattr(torch.ops.aten, packet), variant or "default")
     return found
 
 
 def variants(names: Mapping[str, str], *suffixes: str) -> dict[str, str]:
-    """The members "name.suffix" of a family, for each name and suffix."""
+    """Returns the members "name.suffix" of a family, for each name and suffix."""
     return {f"{name}.{suffix}": operation for name, operation in names.items() for suffix in suffixes}

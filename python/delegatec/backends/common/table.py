@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of a backend's operators.
 
-Partitioner, preprocess, documentation and tests read it; nothing else says what a backend takes.
+It is the only source of partitioner, preprocess, documentation and tests for what a backend supports.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from delegatec.delegation.partitioner import Rejection
 from delegatec.delegation.report import operator_name
 
 
-class Lowers(Protocol):
-    """What a lowering appends to.
+class GraphBuilder(Protocol):
+    """The graph that lowerings append to.
 
     Attributes:
-        current: the node that is lowered; None between nodes.
+        current: the node that is being lowered; None between nodes.
     """
 
     current: Node | None
 
 
-BuilderT = TypeVar("BuilderT", bound=Lowers)
+BuilderT = TypeVar("BuilderT", bound=GraphBuilder)
 SettingsT = TypeVar("SettingsT")
 
 
 class OperatorTable(Generic[BuilderT, SettingsT]):
-    """Rows by overload, and the constraints that hold for all.
+    """Rows by overload, and the constraints of all rows.
 
     Args:
         families: title -> rows, in the order of the documentation.
-        universal: what every node must satisfy.
+        universal: constraints of all rows.
 
     Attributes:
         families: as given.
@@ -63,7 +63,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
             self.rows[row.target] = row
 
     def rejection(self, node: Node, settings: SettingsT) -> Rejection | None:
-        """Why a node cannot be lowered, by the first constraint that it breaks; None if it can."""
+        """Returns the first violated constraint; None if the node can be lowered."""
         if isinstance(node.target, HigherOrderOperator):
             message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
             return Rejection(node, "operator", message)
@@ -77,15 +77,15 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
         return None
 
     def computes(self, nodes: Iterable[Node]) -> bool:
-        """Whether any of the nodes computes something, rather than only moving data."""
+        """Returns whether any of the nodes does more than move data."""
         return any(node.target in self.rows and self.rows[node.target].computes for node in nodes)
 
     def preserved(self) -> frozenset[OpOverload]:
-        """Composite operators that have a row which is better than the rows of their parts."""
+        """Returns the operators that must not be decomposed."""
         return frozenset(row.target for row in self.rows.values() if row.preserved)
 
     def lower(self, builder: BuilderT, nodes: Iterable[Node]) -> None:
-        """Lowers nodes that were taken, in topological order."""
+        """Lowers supported nodes, in topological order."""
         for node in nodes:
             if node.target is not operator.getitem:
                 builder.current = node

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the tests of backends: modules are lowered, run from their blobs, and compared with eager."""
+"""Helpers for tests of backends: modules are lowered, run from their blobs, and compared with eager mode."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ aten = torch.ops.aten
 
 Function = Callable[..., Any]
 Build = Callable[[Builder, torch.fx.Node], torch.fx.Node]
-"""Appends nodes that read a float32 tensor; gives the last of them."""
+"""Appends nodes that read a float32 tensor, and returns the last of them."""
 
 
 class Call(torch.nn.Module):
-    """A module that is one function."""
+    """A module that calls a function."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
@@ -38,12 +38,12 @@ class Call(torch.nn.Module):
 
 
 def floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """float32 in [-0.8, 0.8)."""
+    """Returns float32 numbers in [-0.8, 0.8)."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 1.6 - 0.8
 
 
 def ints(*shape: int, high: int = 5, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    """Integers in [0, high)."""
+    """Returns integers in [0, high)."""
     return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
@@ -55,9 +55,9 @@ EDGES: Final = torch.tensor(
         *(float("inf"), float("-inf"), float("nan")),
     ]
 )
-"""What functions treat specially: zeros, halves, infinities, NaN."""
+"""Special values: zeros, halves, infinities, NaN."""
 PAIRS: Final = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
-"""Each of them beside each."""
+"""All pairs of them."""
 IMAGE: Final = floats(2, 6, 7, 8)
 BOOL: Final = torch.tensor([True, False, True])
 
@@ -67,8 +67,8 @@ class Compiled:
     """A module after `to_backend`.
 
     Attributes:
-        program: the owner.
-        report: what became of its nodes.
+        program: the program with delegates.
+        report: on the partitioning.
     """
 
     program: EdgeProgram
@@ -76,7 +76,7 @@ class Compiled:
 
     @property
     def left(self) -> list[tuple[str, str, str]]:
-        """Operator, rule and message of each node that is left outside of a delegate."""
+        """Operator, rule and message for each node outside of delegates."""
         return [(r.operator, r.rule, r.message) for r in self.report.rejections]
 
     @property
@@ -89,10 +89,10 @@ class Compiled:
         return [delegate.blob_bytes() for delegate in self.delegates]
 
     def __call__(self, *args: Any) -> list[torch.Tensor]:
-        """Runs the program: delegates by their reference executor, what was left by ATen in eager.
+        """Runs the program: delegates in their reference executors, the other nodes in eager mode.
 
-        An executor that has `mismatches()` is asked for values of another dtype or shape than the blob
-        declares; there must be none.
+        If an executor has `mismatches()`, which lists values of another dtype or shape than the blob
+        declares, it must be empty.
         """
         inputs = iter(pytree.tree_leaves(args))
         values = [
@@ -107,7 +107,7 @@ class Compiled:
 
 
 def compile_program(backend: str, program: EdgeProgram, **options: str) -> Compiled:
-    """Lowers what a built-in backend takes of a program, in place."""
+    """Lowers a program for a built-in backend, in place."""
     registry = builtin_backends()
     chosen = registry.resolve(backend)
     specs = chosen.compile_specs(options)
@@ -121,13 +121,13 @@ def compile_module(
     preserve: Collection[OpOverload] = (),
     **options: str,
 ) -> Compiled:
-    """Exports a module for example inputs and lowers what a built-in backend takes."""
+    """Exports a module with example inputs and lowers it for a built-in backend."""
     exported = torch.export.export(module.eval(), args)
     return compile_program(backend, to_edge(exported, preserve=preserve), **options)
 
 
 def eager(module: torch.nn.Module, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
-    """Outputs of the module itself, flat."""
+    """Yields the outputs of the module in eager mode, flattened."""
     with torch.no_grad():
         yield from pytree.tree_leaves(module(*args))
 
@@ -139,7 +139,7 @@ def check_results(
     rtol: float,
     atol: float,
 ) -> None:
-    """Checks dtypes, shapes and numbers; the wanted results may be of another dtype."""
+    """Checks dtypes, shapes and numbers; the wanted results may have other dtypes."""
     for result, value, dtype in zip(results, wanted, dtypes, strict=True):
         assert result.dtype == dtype, f"{result.dtype} is not {dtype}"
         assert result.shape == value.shape, f"{result.shape} is not {value.shape}"
@@ -149,12 +149,12 @@ def check_results(
 def undeclared_operations(
     compiled: Compiled, table: OperatorTable[Any, Any], operations: Iterable[str]
 ) -> set[str]:
-    """Operations of a single delegate that stand for a node, and that no row of what it took lists.
+    """Returns operations that stand for nodes of a single delegate, but are in no row of its operators.
 
     Args:
-        compiled: has the delegate.
-        table: of the backend.
-        operations: names of the blob's operations, in order.
+        compiled: the module.
+        table: the table of the backend.
+        operations: names of the operations in the blob, in order.
     """
     lowered = compiled.delegates[0].debug_handle_map
     emitted = {name for index, name in enumerate(operations) if index in lowered}
@@ -164,9 +164,10 @@ def undeclared_operations(
 
 
 def program_of(build: Build) -> tuple[EdgeProgram, torch.Tensor]:
-    """A program of nodes that the edge program's own passes would fold or rewrite; and what it gives for X.
+    """Makes a program of nodes that passes of the edge program would fold or rewrite.
 
-    It has an input of the shape of X, and as its result the input plus one plus the mean of what they give.
+    Returns:
+        The program, which takes X and returns X plus one plus the mean of the nodes' result; and its output.
     """
     program = to_edge(torch.export.export(Call(lambda x: x + 1.0), (X,)))
     output = program.output_node()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reference executors are made of: values by id, and what to do where a runtime's behaviour is open."""
+"""Parts of reference executors: values by id, and unspecified behavior of runtimes."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviour of a runtime that neither its documentation nor its source specifies.
+"""Behavior of a runtime that neither its documentation nor its source specifies.
 
-A blob is right only if its results are the same for every choice. A run takes one choice for each behaviour;
-`variants()` lists the runs that a test compares, `strict()` stops wherever a result would depend on one, and
-`depends_on` finds the behaviours that a blob's results depend on.
+A blob is correct only if its results are the same for every choice. A run uses one choice for each behavior;
+`variants()` lists the runs for a test to compare, `strict()` stops wherever a behavior occurs, and
+`depends_on` finds the behaviors that affect results.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _REFUSE: Final = "refuse"
 
 
 @dataclass(frozen=True)
-class UnspecifiedBehaviour:
-    """A choice for each behaviour. A backend's subclass has a field for each, which is a `Literal`.
+class UnspecifiedBehavior:
+    """A choice for each behavior. The subclass of a backend has a field per behavior, a `Literal` of choices.
 
-    The first choice is the default: what is documented for like operations, or was measured. "refuse" stops a
-    run where the behaviour would show.
+    The default is documented for similar operations, or was measured. "refuse" stops a run where the behavior
+    occurs.
 
     Attributes:
-        runtime: whose behaviour it is, for messages.
+        runtime: name of the runtime, for messages.
     """
 
     runtime: ClassVar[str]
 
-    def settle(self, behaviour: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
-        """The choice for a behaviour that may occur in an operation.
+    def settle(self, behavior: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
+        """Returns the choice for a behavior that may occur in an operation.
 
         Args:
-            behaviour: an attribute.
-            occurs: says whether it does, for the message; is asked only where the choice is to refuse.
-            what: how a message names what would occur.
+            behavior: name of a field.
+            occurs: returns whether it occurs, or where; called only if the choice is to refuse.
+            what: describes the case, for the message.
 
         Raises:
             DelegatecError: DC440 if it occurs and the choice is to refuse.
         """
-        choice: str = getattr(self, behaviour)
+        choice: str = getattr(self, behavior)
         if choice == _REFUSE:
             found = occurs()
             if bool(found.any()) if isinstance(found, torch.Tensor) else found:
@@ -51,25 +51,25 @@ class UnspecifiedBehaviour:
                 raise DelegatecError([Diagnostic(code="DC440", message=message)])
         return choice
 
-    def having(self, behaviour: str, choice: str) -> Self:
-        """The same choices but for one behaviour."""
-        change: dict[str, Any] = {behaviour: choice}
+    def having(self, behavior: str, choice: str) -> Self:
+        """Returns the same choices except for one behavior."""
+        change: dict[str, Any] = {behavior: choice}
         return replace(self, **change)
 
     @classmethod
-    def choices_of(cls, behaviour: str) -> tuple[str, ...]:
-        """What there is to choose from, "refuse" not included; the default comes first."""
-        return tuple(choice for choice in get_args(get_type_hints(cls)[behaviour]) if choice != _REFUSE)
+    def choices_of(cls, behavior: str) -> tuple[str, ...]:
+        """Returns the choices for a behavior without "refuse", in the order of the field."""
+        return tuple(choice for choice in get_args(get_type_hints(cls)[behavior]) if choice != _REFUSE)
 
     @classmethod
     def strict(cls) -> Self:
-        """Refuses every behaviour."""
+        """Returns choices that refuse every behavior."""
         refusals: dict[str, Any] = {field.name: _REFUSE for field in fields(cls)}
         return cls(**refusals)
 
     @classmethod
     def variants(cls) -> dict[str, Self]:
-        """One run for each choice that is not the default: "ties=last" -> the choices of that run."""
+        """Returns the runs with one choice that is not the default, under names like "ties=last"."""
         return {
             f"{field.name}={choice}": cls().having(field.name, choice)
             for field in fields(cls)
@@ -78,18 +78,18 @@ class UnspecifiedBehaviour:
         }
 
 
-_BehaviourT = TypeVar("_BehaviourT", bound=UnspecifiedBehaviour)
+_BehaviorT = TypeVar("_BehaviorT", bound=UnspecifiedBehavior)
 
 
-def depends_on(run: Callable[[_BehaviourT], Sequence[torch.Tensor]], base: _BehaviourT) -> list[str]:
-    """The behaviours of which another choice gives other results.
+def depends_on(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], base: _BehaviorT) -> list[str]:
+    """Returns the behaviors for which another choice gives other results.
 
-    A behaviour that may occur without a consequence, such as a look-up out of range that a mask drops, is not
-    among them. For other inputs there can be others.
+    A behavior that occurs without effect, such as an out-of-range lookup whose result is masked, is not among
+    them. Other inputs may give other behaviors.
 
     Args:
         run: runs a blob on some inputs, with these choices.
-        base: the choices for the behaviours that are not varied; refuses none.
+        base: the choices for all behaviors but the one that is varied; refuses none.
     """
     if not _is_refused(run, base.strict()):
         return []
@@ -98,13 +98,13 @@ def depends_on(run: Callable[[_BehaviourT], Sequence[torch.Tensor]], base: _Beha
         if not _is_refused(run, base.having(field.name, _REFUSE)):
             continue
         first, *others = [run(base.having(field.name, choice)) for choice in base.choices_of(field.name)]
-        # A behaviour with one choice cannot be shown to make no difference.
+        # A behavior with one choice cannot be shown to make no difference.
         if not others or not all(_equal(first, other) for other in others):
             found.append(field.name)
     return found
 
 
-def _is_refused(run: Callable[[_BehaviourT], Sequence[torch.Tensor]], choices: _BehaviourT) -> bool:
+def _is_refused(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], choices: _BehaviorT) -> bool:
     try:
         run(choices)
     except DelegatecError as error:

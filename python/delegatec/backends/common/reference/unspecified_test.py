@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unspecified behaviour of a runtime that there is not, which rounds and looks up."""
+"""Unspecified behavior of a runtime that there is not, which rounds and looks up."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 import pytest
 import torch
 
-from delegatec.backends.common.reference.unspecified import UnspecifiedBehaviour, depends_on
+from delegatec.backends.common.reference.unspecified import UnspecifiedBehavior, depends_on
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
 @dataclass(frozen=True)
-class Imagined(UnspecifiedBehaviour):
+class Imagined(UnspecifiedBehavior):
     runtime: ClassVar = "the imagined runtime"
 
     halves: Literal["even", "up", "refuse"] = "even"
@@ -56,7 +56,7 @@ def test_a_single_choice_that_may_show_counts() -> None:
     assert depends_on(run, Imagined(reads="first")) == ["copies"]
 
 
-def test_refusals_say_whose_behaviour_it_is() -> None:
+def test_refusals_say_whose_behavior_it_is() -> None:
     with pytest.raises(DelegatecError, match="what the imagined runtime does is not specified for Round"):
         rounded_at([0.5], 0, Imagined.strict())
     with pytest.raises(DelegatecError, match="the index 1") as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a run, by the ids that a blob gives them."""
+"""Values of a run, by their ids in the blob."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 
 
 class Values:
-    """Tensors by id. Some may have none: the runtime's nil.
+    """Tensors by id; None is the runtime's null.
 
     Args:
-        count: how many ids there are.
-        refuse: raises, with a message, where the runtime would stop.
-        read: ids that something reads; all of them, if not given.
+        count: number of ids.
+        refuse: raises an error with a message, where the runtime would stop.
+        read: ids that an operation or output reads; all by default.
 
     Attributes:
-        types: dtype and shape of what each id was given last.
+        types: dtype and shape of the last value of each id.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class Values:
         self.types[id] = (value.dtype, list(value.shape))
 
     def is_id(self, id: int) -> bool:
-        """Whether the graph has a value of an id, made yet or not."""
+        """Returns whether an id is in range."""
         return 0 <= id < len(self._values)
 
     def is_read(self, id: int) -> bool:
-        """Whether something reads a value."""
+        """Returns whether a value is read."""
         return self._read is None or id in self._read
 
     def clear(self, id: int) -> None:
-        """Leaves an id without a value."""
+        """Sets an id to null."""
         self._check_id(id)
         self._values[id] = None
         self.types[id] = None
 
     def forget(self, ids: Iterable[int]) -> None:
-        """Frees values that are not read any more."""
+        """Frees values after their last use."""
         for id in ids:
             self._values[id] = None
 

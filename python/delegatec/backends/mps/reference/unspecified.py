@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-from delegatec.backends.common.reference.unspecified import UnspecifiedBehaviour
+from delegatec.backends.common.reference.unspecified import UnspecifiedBehavior
 
 
 @dataclass(frozen=True)
-class Unspecified(UnspecifiedBehaviour):
+class Unspecified(UnspecifiedBehavior):
     """Choices for MPSGraph.
 
     Attributes:
