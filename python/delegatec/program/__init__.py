@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: memory planning, emission, the .pte file, and the .ptd file beside it."""
+"""Programs: memory planning, emission, and `.pte` and `.ptd` files."""
 
 from delegatec.program.emitted import EmittedProgram as EmittedProgram
 from delegatec.program.emitter import emit as emit

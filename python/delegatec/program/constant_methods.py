@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant methods in a program: outputs, and no instruction."""
+"""Emission of constant methods: outputs without instructions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from delegatec.program.specs import spec_text
 
 
 def emit_constant_method(name: str, value: Any, pool: ConstantPool) -> EmittedMethod:
-    """A method that returns a value.
+    """Emits a method that returns a constant value.
 
-    Its tensors are constants of the file, at which the runtime points its caller.
+    Its tensors are constants of the file, whose memory the runtime returns to the caller.
 
     Args:
-        name: of the method.
-        value: what it returns, checked by `check_constant_methods`.
-        pool: takes its tensors.
+        name: name of the method.
+        value: its result, checked by `check_constant_methods`.
+        pool: receives its tensors.
     """
     leaves, out_spec = flatten(value)
     values = [_value(leaf, name, pool) for leaf in leaves]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a program, each stored once, as views of the bytes that torch holds."""
+"""The constants of a program, deduplicated, as views of torch's memory."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from delegatec.program.content import ContentIndex
 
 
 class ConstantPool:
-    """Numbers constants from 1 (0 stands for "no constant") and gives equal ones the same number."""
+    """Numbers constants from 1 (0 means "no constant"); equal constants have the same number."""
 
     def __init__(self) -> None:
         self._data: list[memoryview] = []
         self._names: list[set[str]] = []
         self._by_address: dict[tuple[int, int], int] = {}
         self._by_content = ContentIndex()
-        # a tensor that was made on the way must outlive the view of its bytes
+        # keeps temporary tensors alive as long as the views of their bytes
         self._owners: list[torch.Tensor] = []
 
     def add(self, tensor: torch.Tensor, name: str) -> int:
-        """The number of a constant.
+        """Returns the number of a constant.
 
         Args:
             tensor: dense and row-major; its bytes are not copied.
             name: its fully qualified name in the model.
         """
-        # A file whose constants are all empty would have no segment for them, and be refused by the runtime.
+        # The runtime rejects a file without a constant segment, which a file with only empty constants would
+        # be.
         data = tensor_bytes(tensor) or memoryview(b"\0")
         address = (tensor.data_ptr(), len(data))
         index = self._by_address.get(address)
@@ -44,21 +45,21 @@ class ConstantPool:
 
     @property
     def data(self) -> list[memoryview]:
-        """Bytes of constant 1, 2, ..."""
+        """Bytes of constants 1, 2, ..."""
         return self._data
 
     @property
     def names(self) -> list[tuple[str, ...]]:
-        """All names of constant 1, 2, ..., sorted."""
+        """All names of constants 1, 2, ..., sorted."""
         return [tuple(sorted(names)) for names in self._names]
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a dense, row-major tensor, not copied."""
+    """Returns the bytes of a dense, row-major tensor, not copied."""
     flat = tensor.detach().reshape(-1)
     assert flat.numel() == 0 or flat.data_ptr() == tensor.data_ptr(), "the tensor is not dense"
     if flat.numel() == 0:
         return memoryview(b"")
-    # one element may have any stride
+    # a single element may have any stride
     array: Any = flat.as_strided([flat.numel()], [1]).view(torch.uint8).numpy()
     return memoryview(array)

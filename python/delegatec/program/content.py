@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds equal runs of bytes without hashing all of them."""
+"""Deduplication of byte sequences without hashing them completely."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 
 from delegatec.delegation import Part
 
-# What is looked at of every run: so many places of so many bytes. Only runs that agree there are compared.
+# Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
 _PLACES: Final = 16
 _PLACE_BYTES: Final = 32
-# Bytes that are compared at a time, so that the comparison needs little memory.
+# Number of bytes to compare at a time, which bounds memory.
 _STEP: Final = 1 << 20
 
 Parts = Sequence[Part]
 
 
 class ContentIndex:
-    """Runs of bytes, each a sequence of parts, by content. Runs that are split otherwise count as others."""
+    """An index of byte sequences, each a sequence of parts, by content and division into parts."""
 
     def __init__(self) -> None:
         self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}
 
     def find_or_add(self, parts: Parts, index: int) -> int:
-        """The number of a run with this content.
+        """Returns the number of a sequence with this content.
 
         Args:
             parts: the bytes; kept, not copied.
-            index: the run's number, if there is none yet with its content.
+            index: the number if the content is new.
         """
         alike = self._runs.setdefault(tuple(map(_fingerprint, parts)), [])
         for other, number in alike:
@@ -47,7 +47,7 @@ def _fingerprint(part: Part) -> Hashable:
 
 
 def equal_bytes(first: Part, second: Part) -> bool:
-    """Whether two runs of bytes have the same content."""
+    """Whether two byte sequences are equal."""
     if len(first) != len(second):
         return False
     return all(
@@ -57,5 +57,5 @@ def equal_bytes(first: Part, second: Part) -> bool:
 
 
 def _array(data: bytes | memoryview) -> np.ndarray:
-    # numpy compares whole words; a memoryview byte by byte
+    # numpy compares words; memoryview compares bytes
     return np.frombuffer(data, np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An emitted program: everything that a .pte holds, as plain values, before it is bytes."""
+"""Emitted programs: the contents of a `.pte` as plain values, before serialization."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from delegatec.program.planning.memory_plan import MemoryPlan
 
 @dataclass(frozen=True)
 class TensorValue:
-    """A tensor in the values of a method.
+    """A tensor among the values of a method.
 
     Attributes:
         scalar_type: c10::ScalarType.
         sizes: upper bounds where `is_dynamic`.
         constant_index: index into the constants (or, if `is_mutable`, into the mutable data); 0 for none.
-        offset: offset in bytes into its arena; None for a tensor that is in none.
+        offset: offset in bytes in its arena; None for a tensor outside arenas.
         arena: `memory_plan.PLANNED`, or `memory_plan.STATE`.
-        is_dynamic: whether a size may be smaller at run time.
-        is_mutable: whether its planned memory starts from bytes in the file.
-        name: fully qualified name of a buffer that is mutable, or of a weight that is external; empty
-            otherwise.
-        is_external: whether its bytes are in a `.ptd`, under its name; it has no `constant_index` then.
-        dim_order: dimensions from the outermost in memory to the innermost; empty for row-major.
+        is_dynamic: whether sizes may be smaller at run time.
+        is_mutable: whether its planned memory is initialized from the file.
+        name: fully qualified name of a mutable buffer or external weight; empty otherwise.
+        is_external: whether its bytes are in a `.ptd`, under its name, instead of a `constant_index`.
+        dim_order: dimensions from outermost to innermost in memory; empty for row-major.
     """
 
     scalar_type: int
@@ -42,7 +41,7 @@ class TensorValue:
 
 @dataclass(frozen=True)
 class ListValue:
-    """A list in the values of a method.
+    """A list among the values of a method.
 
     Attributes:
         kind: "IntList", "TensorList" or "OptionalTensorList", whose items are indices of values, or
@@ -54,7 +53,7 @@ class ListValue:
     items: tuple[int | float | bool, ...]
 
 
-# None, bool, int, float and str stand for themselves.
+# None, bool, int, float and str represent themselves.
 Value = bool | int | float | str | TensorValue | ListValue | None
 
 
@@ -76,7 +75,7 @@ class DelegateCall:
 
 @dataclass(frozen=True)
 class MoveCall:
-    """Lets the value `target` be what the value `source` is: a number, or the same tensor."""
+    """Sets value `target` to value `source`: a number, or an alias of a tensor."""
 
     source: int
     target: int
@@ -84,7 +83,7 @@ class MoveCall:
 
 @dataclass(frozen=True)
 class JumpFalseCall:
-    """Goes on with the instruction `destination`, and with the next one if the value `condition` holds."""
+    """Jumps to instruction `destination` unless the value `condition` holds."""
 
     condition: int
     destination: int
@@ -98,14 +97,14 @@ class Delegate:
     """A delegate of a method.
 
     Attributes:
-        backend_id: the id under which the backend registered itself in the runtime.
-        blob: parts whose concatenation is what the backend's `init` gets.
+        backend_id: the id of the backend in the runtime.
+        blob: parts whose concatenation is passed to the backend's `init`.
         compile_specs: (key, value) pairs, in order.
         name: its name in the edge program.
-        debug_handle_map: the backend's id of an instruction -> debug handles.
-        named_data: key -> data that the backend looks up while it loads the blob.
-        num_outputs: number of its outputs, which are the last of a call's arguments.
-        constant_names: id of a constant in the blob's graph -> its fully qualified name; for the debug map.
+        debug_handle_map: instruction id of the backend -> debug handles.
+        named_data: key -> data that the backend loads by name.
+        num_outputs: number of its outputs, which are the last arguments of a call.
+        constant_names: id of a constant in the blob's graph -> its fully qualified name, for the debug map.
     """
 
     backend_id: str
@@ -120,19 +119,19 @@ class Delegate:
 
 @dataclass
 class EmittedMethod:
-    """One method.
+    """An emitted method.
 
     Attributes:
-        name: such as "forward".
+        name: name of the method, such as "forward".
         values: all values; instructions, lists, inputs and outputs refer to them by index.
-        inputs: what the caller passes, in order.
-        outputs: what it gets back, in order.
-        operators: (name, overload) of each kernel that is called, such as ("aten::add", "out").
-        instructions: in the order in which they run.
-        debug_handles: debug handles of each instruction; of the call of a delegate, those of all its nodes.
-        delegates: what delegate calls refer to.
-        memory_plan: the arena of planned memory.
-        state_bytes: size of the arena of the state that methods share; 0 for none.
+        inputs: the arguments, in order.
+        outputs: the results, in order.
+        operators: (name, overload) of each kernel in use, such as ("aten::add", "out").
+        instructions: the instructions in execution order.
+        debug_handles: debug handles of each instruction; for a delegate call, those of all its nodes.
+        delegates: the delegates that calls refer to.
+        memory_plan: the plan of the method's arena.
+        state_bytes: size of the arena of shared state; 0 for none.
         in_spec: the pytree of arguments, as text.
         out_spec: the pytree of results, as text.
     """
@@ -153,16 +152,16 @@ class EmittedMethod:
 
 @dataclass
 class EmittedProgram:
-    """A program.
+    """An emitted program.
 
     Attributes:
         methods: in order of their names' first use.
-        constants: bytes of constant 1, 2, ... (0 stands for none).
-        constant_names: fully qualified names of each constant, sorted; more than one where weights are tied.
-        mutable_data: initial bytes of mutable buffer 1, 2, ...
-        external: name -> bytes of each weight that is read from a `.ptd`; the `.pte` does not have them.
-        named_data: key -> data that delegates look up.
-        options: how the file is laid out.
+        constants: bytes of constants 1, 2, ... (0 means none).
+        constant_names: fully qualified names of each constant, sorted; tied weights have several.
+        mutable_data: initial bytes of mutable buffers 1, 2, ...
+        external: name -> bytes of each weight that is loaded from a `.ptd` instead of the `.pte`.
+        named_data: key -> data that delegates load by name.
+        options: layout options.
     """
 
     methods: list[EmittedMethod]

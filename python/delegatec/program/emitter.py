@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From edge programs to an emitted program."""
+"""Emission of edge programs."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def emit(
     options: ProgramOptions | None = None,
     constant_methods: Mapping[str, Any] | None = None,
 ) -> EmittedProgram:
-    """Emits methods into one program. Constants that methods share are stored once.
+    """Emits methods as one program. Methods share equal constants.
 
     Args:
-        programs: name -> edge program; outputs that nothing owns (an input, a constant) become copies.
-        external: weights that are read from a `.ptd` and are not stored in the program; none by default.
-        options: how the program is laid out.
-        constant_methods: name -> value of further methods, checked by `check_constant_methods`.
+        programs: name -> edge program; outputs that alias an input or a constant become copies.
+        external: weights that are loaded from a `.ptd` instead of the program; none by default.
+        options: layout options.
+        constant_methods: name -> value of constant methods, checked by `check_constant_methods`.
 
     Raises:
-        DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not have, DC203 for
-            dimensions without a bound; then DC301, DC302 for values and arguments that a program cannot hold,
-            DC361 for named data; the problems of all methods at once.
+        DelegatecError: DC201, DC202 for operators and dtypes that the runtime does not support, DC203 for
+            unbounded dimensions; else DC301, DC302 for unsupported values and arguments, DC361 for named
+            data; problems of all methods at once.
     """
     for program in programs.values():
         legalize(program)
@@ -73,7 +73,7 @@ def emit(
     if problems:
         raise DelegatecError(problems)
     for method in emitted.methods:
-        # as methods share the arena, it has the same size for all of them
+        # methods share the arena, which has the same size in all of them
         method.state_bytes = state.size
     emitted.mutable_data = state.initial.data
     for name, value in (constant_methods or {}).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that a program reads from a `.ptd` beside it: which they are, and under which names."""
+"""Weights that a program loads from a `.ptd`, with their names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from delegatec.program.scalar_type import SCALAR_TYPES
 
 
 def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor]:
-    """The weights of a model that a `.ptd` holds: parameters and buffers as they are in the model.
+    """Returns the weights of a model that a `.ptd` stores: its original parameters and buffers.
 
-    Of a buffer that a method writes to it is the initial state. What lies in memory in another order than
-    row by row stays with the program, which stores it anew.
+    For a mutable buffer this is the initial state. Weights that are not row-major stay in the program, which
+    stores a row-major copy.
 
     Args:
-        methods: method name -> program; all of one model, so that a name means the same in each.
+        methods: method name -> program; all of one model, so that names agree.
 
     Returns:
-        Fully qualified name -> tensor, in the order of the model. Tied weights are there under each name.
+        Fully qualified name -> tensor, in the order of the model. Tied weights are listed under all names.
     """
     weights: dict[str, torch.Tensor] = {}
     dropped: set[str] = set()
@@ -40,18 +40,18 @@ def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor
 
 
 class ExternalWeights:
-    """The weights of a `.ptd`, by the memory that they lie in.
+    """The weights of a `.ptd`, by memory.
 
-    A constant of a program is external if it is one of them as it stands: the same memory, dtype and shape.
-    What a pass made of weights (folded, converted, reshaped) is the program's own, and stays in the `.pte`:
-    the runtime compares dtype and shape of an external tensor with those in the `.ptd`.
+    A constant of a program is external if it is identical to a weight: the same memory, dtype and shape.
+    Constants derived from weights (folded, converted, reshaped) stay in the `.pte`: the runtime requires an
+    external tensor to have the dtype and shape stored in the `.ptd`.
 
     Args:
-        weights: fully qualified name -> weight, dense, row-major and not empty. Of several names for
-            the same memory the first one counts; a program has it as its only key.
+        weights: fully qualified name -> weight, dense, row-major and not empty. The first of several names
+            for the same memory becomes the key.
 
     Attributes:
-        names: all of them.
+        names: all names.
     """
 
     def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -62,11 +62,11 @@ class ExternalWeights:
         self._used: dict[str, memoryview] = {}
 
     def key(self, tensor: torch.Tensor, sizes: tuple[int, ...]) -> str | None:
-        """The key of a constant, which is noted as being used; None if it is the program's own.
+        """Returns the key of an external constant, and records its use; None for any other constant.
 
         Args:
             tensor: the constant, dense and row-major.
-            sizes: the shape that the program reads it with.
+            sizes: its shape in the program.
         """
         key = self._keys.get(_place(tensor, sizes))
         if key is not None:
@@ -75,7 +75,7 @@ class ExternalWeights:
 
     @property
     def used(self) -> dict[str, memoryview]:
-        """Key -> bytes of each weight that was asked for, in order of first use."""
+        """Key -> bytes of each weight in use, in order of first use."""
         return self._used
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the normal form to the file, work grows as the program does: by lines of Python, not by seconds."""
+"""Work in lines of Python grows linearly with the size of the program, from the normal form to the file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_lines_grow_as_the_nodes(make: Callable[[int], EdgeProgram]) -> None:
         program = make(count)
         return lines_run(lambda: _to_file(program))
 
-    _to_file(make(12))  # what is done once in a process
+    _to_file(make(12))  # exclude one-time work
     # Eight times the nodes: a quadratic algorithm would run sixty-four times as many lines.
     assert cost(800) < 9 * cost(100)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One method: values, instructions, delegates, and planned memory."""
+"""Emission of one method: values, instructions, delegates, and planned memory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MethodEmitter:
         self._pool = pool
         self._external = external
         self._state = state
-        # placeholder of a constant, of the program or of a body -> the constant, and its name in the model
+        # placeholder of a constant, in the program or a body -> the constant, and its name in the model
         self._constants = {
             node: (each.constants[node.name], spec.target or node.name)
             for each in program.walk()
@@ -92,7 +92,7 @@ class MethodEmitter:
         self._plan = plan_memory([s for s in self._storages.all() if s.arena == PLANNED])
 
     def emit(self) -> EmittedMethod:
-        """The method; what is wrong with it is in `problems`."""
+        """Returns the method; collects errors in `problems`."""
         inputs = [self._input(node) for node in self._program.user_inputs()]
         instructions: list[Instruction] = []
         handles: list[tuple[int, ...]] = []
@@ -143,10 +143,10 @@ class MethodEmitter:
         return 0
 
     def _write_back(self) -> Iterator[tuple[Instruction, Node]]:
-        """Copies the new value of each mutable buffer into its memory, after everything else has run.
+        """Copies the new value of each mutable buffer into its memory, after all other instructions.
 
         Yields:
-            The instruction, and the node whose value it copies.
+            The instructions, each with the node whose value it copies.
         """
         placeholders = {node.name: node for node in self._program.placeholders()}
         for target, value in self._storages.mutable.items():
@@ -164,7 +164,7 @@ class MethodEmitter:
         return self._index(slot_of(node))
 
     def _index(self, source: Source) -> int:
-        """Index of the value that a slot is in the end, or of a number."""
+        """Returns the value index of a number, or of a slot after resolving aliases."""
         slot = self._storages.resolve(source)
         if not isinstance(slot, tuple):
             return self._values.share(slot)
@@ -189,7 +189,7 @@ class MethodEmitter:
         arena = placement.storage.arena
         offset = None if arena == CALLERS else placement.storage.offset + placement.offset
         if slot[0] in self._constants:
-            # a constant with memory of its own is a buffer that some method writes to
+            # a constant with its own memory is a buffer that some method writes to
             buffer, name = self._constants[slot[0]]
             if arena == STATE:
                 offset = self._state.offset(name, placement.storage.size)
@@ -230,7 +230,7 @@ class MethodEmitter:
         return KernelCall(self._operator(*PRIMITIVES[node.target]), (*args, self._node(node)))
 
     def _reorder(self, source: Source, target: Slot) -> KernelCall:
-        """Copies a tensor into another one, which may have another order of dimensions."""
+        """Emits a copy of a tensor to another one, which may have another dim order."""
         order = self._dim_orders.get(target, range(self._storages.val(target).dim()))
         result = self._index(target)
         dims = self._values.int_list([self._values.share(dim) for dim in order])
@@ -252,7 +252,7 @@ class MethodEmitter:
             for argument in out._schema.arguments
         ]
         name, _, overload = kernel_name(out).partition(".")
-        # behind the arguments stands what the kernel returns
+        # results follow the arguments
         returned = (
             results
             if len(results) == 1
@@ -265,7 +265,7 @@ class MethodEmitter:
         if module not in self._delegates:
             debug_map = module.debug_handle_map
             if "debug_handles" not in node.meta:
-                # It was a delegate in the exported program: its own handles are of another one.
+                # A delegate of the exported program itself: its handles belong to another program.
                 debug_map = dict.fromkeys(debug_map, self._handles(node))
             self._delegates[module] = len(self._delegate_list)
             self._delegate_list.append(
@@ -285,7 +285,7 @@ class MethodEmitter:
         return DelegateCall(self._delegates[module], (*inputs, *outputs))
 
     def _lowered(self, call: Node) -> tuple[str, LoweredModule]:
-        """Name and module of the delegate that a node calls."""
+        """Returns name and module of the delegate that a node calls."""
         attribute = call.args[0]
         assert isinstance(attribute, Node) and isinstance(attribute.target, str)
         module = getattr(self._modules[call.graph], attribute.target)
@@ -293,7 +293,7 @@ class MethodEmitter:
         return attribute.target, module
 
     def _handles(self, node: Node) -> tuple[int, ...]:
-        """Debug handles of a step; the call of a delegate has those of all nodes that went into it."""
+        """Returns the debug handles of a step; for a delegate call, those of all its nodes."""
         if "debug_handles" in node.meta:
             return tuple(node.meta["debug_handles"])
         handle = node.meta.get("debug_handle")
@@ -301,7 +301,7 @@ class MethodEmitter:
 
 
 def _start(val: Any) -> bool | int | float:
-    """What a number that is computed at run time is before."""
+    """Returns the initial value of a number that is computed at run time."""
     return {torch.SymBool: False, torch.SymFloat: 0.0, bool: False, float: 0.0}.get(type(val), 0)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of one method: numbers them, and stores equal numbers and lists once."""
+"""Numbering of a method's values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class MethodValues:
         self._shared: dict[Any, int] = {}
 
     def add(self, value: Value) -> int:
-        """Index of a new value, which no other argument shares."""
+        """Adds a value that no other argument shares, and returns its index."""
         self.values.append(value)
         return len(self.values) - 1
 
     def share(self, value: Value) -> int:
-        """Index of a value that is never written to."""
-        # repr tells 1 from 1.0 and True, and -0.0 from 0.0, and makes nan equal to itself
+        """Returns the index of an immutable value, which equal values share."""
+        # repr distinguishes 1, 1.0 and True, and 0.0 and -0.0; nan equals nan
         key = (type(value), repr(value))
         if key not in self._shared:
             self._shared[key] = self.add(value)
         return self._shared[key]
 
     def int_list(self, indices: list[int]) -> int:
-        """Index of a list of integers, given the indices of its items."""
+        """Adds a list of integers, given the indices of its items, and returns its index."""
         return self.share(ListValue("IntList", tuple(indices)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that delegates look up by name: of all delegates of a program together, each once."""
+"""Named data of all delegates of a program."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from delegatec.program.emitted import EmittedMethod
 
 
 def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]) -> dict[str, NamedData]:
-    """The named data of a program.
+    """Merges the named data of a program.
 
     Args:
-        methods: whose delegates have it.
-        external: names of the weights that lie in a `.ptd`, in which the runtime looks names up as well.
+        methods: the methods with delegates.
+        external: names of the weights in a `.ptd`, which share the runtime's namespace.
 
     Returns:
-        Key -> data, by the order of first use, with the largest alignment that someone wants of it.
+        Key -> data, in order of first use, with the largest alignment requested.
 
     Raises:
-        DelegatecError: DC361, one diagnostic for each key that means two things.
+        DelegatecError: DC361, one diagnostic for each ambiguous key.
     """
     merged: dict[str, NamedData] = {}
     problems: dict[str, Diagnostic] = {}

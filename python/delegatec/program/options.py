@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program is laid out in its file and in memory, as far as that is the user's choice."""
+"""Options for the layout of a program in its file and in memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
-# Kernels load vectors of this many bytes; the runtime's own compiler aligns to it as well.
+# Kernels load vectors of this many bytes; ExecuTorch's compiler uses this alignment, too.
 _LEAST_TENSOR_ALIGNMENT: Final = 16
-# Pages of 2 MiB are the largest that a file is mapped in; beyond 1 GiB an alignment is a mistake.
+# Pages have at most 2 MiB; an alignment above 1 GiB is a mistake.
 _LARGEST_ALIGNMENT: Final = 2**30
 
 
@@ -20,20 +20,21 @@ class ProgramOptions:
     """Layout options. Alignments are in bytes: powers of two up to 1 GiB.
 
     Attributes:
-        segment_alignment: of every segment in the file. A page (4096, or 16384 on Apple's devices) lets the
-            runtime map a segment by itself, and hand its pages back when a delegate has been made of it.
-        constant_alignment: of each constant in its segment, and of the initial bytes of each mutable buffer;
-            16 or more.
-        delegate_alignment: of each delegate's blob, where it needs more than a segment.
-        inline_delegates: whether blobs lie inside the FlatBuffer. A reader then has them as soon as it has
-            the program, but cannot free them by themselves, and building them takes a copy.
-        plan_inputs: whether tensors that a caller passes are copied into planned memory. Without, the program
-            reads them where they are, and they must stay there while it runs. An input that the program
-            writes to is always used where it is.
-        plan_outputs: whether outputs are in planned memory. Without, the caller gives memory for each.
+        segment_alignment: alignment of every segment in the file. With the page size (4096, or 16384 on Apple
+            devices) the runtime can map segments one by one, and release one after its delegate has been
+            initialized.
+        constant_alignment: alignment of each constant in its segment, and of the initial bytes of each
+            mutable buffer; at least 16.
+        delegate_alignment: alignment of each delegate's blob, if more than a segment's.
+        inline_delegates: whether blobs are stored inside the FlatBuffer. A reader then has them with the
+            program, but cannot free them separately, and writing them takes a copy.
+        plan_inputs: whether input tensors are copied into planned memory. If not, the program reads the
+            caller's memory, which must stay valid while it runs. Inputs that the program writes to are never
+            copied.
+        plan_outputs: whether outputs lie in planned memory. If not, the caller provides memory for each.
 
     Raises:
-        DelegatecError: DC310, one diagnostic for each option with a value that it cannot have.
+        DelegatecError: DC310, one diagnostic for each invalid option.
     """
 
     segment_alignment: int = 128

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.dtype to c10::ScalarType, the number that programs store. Source: c10/core/ScalarType.h."""
+"""Mapping from torch.dtype to c10::ScalarType, which programs store. Source: c10/core/ScalarType.h."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytrees of a method's arguments and results, as text."""
+"""Text form of the pytrees of a method's arguments and results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch.utils._pytree import TreeSpec, treespec_dumps
 
 
 def spec_text(spec: TreeSpec) -> str:
-    """A pytree as JSON, which `torch.utils._pytree.treespec_loads` reads."""
+    """Returns a pytree as JSON for `torch.utils._pytree.treespec_loads`."""
     try:
         return treespec_dumps(spec)
     except NotImplementedError:
-        # a container that was registered without a serialised name
+        # a container without a registered serialized name
         return json.dumps(str(spec))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes in a program: arithmetic that the runtime does, and bounds that memory is planned for."""
+"""Symbolic sizes in a program: arithmetic at run time, and bounds for memory planning."""
 
 from __future__ import annotations
 
@@ -53,17 +53,18 @@ def is_symbolic(value: Any) -> bool:
 
 
 def bounded_sizes(program: EdgeProgram, val: torch.Tensor) -> tuple[int, ...]:
-    """The sizes of a tensor, at their upper bounds."""
+    """Returns the sizes of a tensor, at their upper bounds."""
     bounds = [upper_bound(program, size) for size in val.shape]
     assert None not in bounds, "check_bounds missed an unbounded dimension"
     return tuple(bound for bound in bounds if bound is not None)
 
 
 def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
-    """Finds dimensions, in a program and in its bodies, that memory cannot be planned for.
+    """Finds unbounded dimensions and dynamic numbers in a program and its bodies.
 
     Returns:
         DC203 for each symbol without an upper bound, at the first node that has it; DC210 for each input that
+        is a dynamic number: the runtime (1.4.1, method.cpp) accepts only the number in the program.
         is a number and changes: the runtime (1.4.1, method.cpp) takes only the one that is in the program.
     """
     found: dict[str, Node] = {}
@@ -74,7 +75,7 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
             for size in item.shape if isinstance(item, torch.Tensor) else ():
                 if isinstance(size, torch.SymInt) and upper_bound(program, size) is None:
                     symbols = size.node.expr.free_symbols
-                    # what follows from a size that has been named is no other problem
+                    # do not report sizes that depend on a reported one
                     if not symbols <= known:
                         known |= symbols
                         found[str(size)] = node

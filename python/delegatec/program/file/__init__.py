@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of .pte and .ptd files."""
+"""Serialization of `.pte` and `.ptd` files."""

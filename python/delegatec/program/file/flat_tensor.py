@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a .ptd: named tensors for programs that have them outside of themselves, streamed.
+"""Writer of `.ptd` files: named tensors for programs with external weights.
 
-Source of the container: extension/flat_tensor of ExecuTorch 1.4.1. One segment a run of bytes, so that the
-runtime loads of the file what a program reads, and nothing else.
+Format: extension/flat_tensor of ExecuTorch 1.4.1. Each run of bytes has its own segment, so that the runtime
+loads only what a program needs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delegatec.program.scalar_type import SCALAR_TYPES
 
 FILE_IDENTIFIER: Final = b"FT01"
 _VERSION: Final = 0
-# Magic, its length, where the FlatBuffer goes on, its size, segment base, size of all segments.
+# Magic, header length, offset of the rest of the FlatBuffer, its size, segment base, size of all segments.
 _HEADER: Final = struct.Struct("<4sIQQQQ")
 _HEADER_MAGIC: Final = b"FH01"
 _HEADER_BYTES: Final = align(_HEADER.size, 16)
@@ -38,13 +38,13 @@ def write_flat_tensors(
     alignment: int = DEFAULT_ALIGNMENT,
     sources: Sequence[MappedFile] = (),
 ) -> None:
-    """Writes a data file. The bytes of tensors are never all copied on their way.
+    """Writes a data file, streaming the bytes of tensors.
 
     Args:
-        tensors: name -> tensor on CPU, dense and row-major. Those in the same memory are stored once.
-        file: open for writing in binary, at its beginning.
-        alignment: in bytes, of each tensor in the file; a power of two.
-        sources: files that tensors may be mapped from, such as the `.pt2`; it saves time to name them.
+        tensors: name -> tensor on CPU, dense and row-major. Tensors in the same memory are stored once.
+        file: a binary file, open for writing, at its beginning.
+        alignment: alignment in bytes of each tensor in the file; a power of two.
+        sources: files that tensors may be mapped from, such as the `.pt2`, for faster copying.
     """
     segments = Segments(alignment)
     by_place: dict[tuple[int, int], int] = {}

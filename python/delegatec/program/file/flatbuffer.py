@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors in a FlatBuffer, through the builder of the flatbuffers library."""
+"""Construction of FlatBuffer vectors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 
 def vector(b: Any, offsets: Sequence[int]) -> int:
-    """A vector of tables or strings, by their offsets."""
+    """Writes a vector of tables or strings, by their offsets."""
     return numbers(b, offsets, 4, b.PrependUOffsetTRelative)
 
 
 def ints(b: Any, items: Sequence[int]) -> int:
-    """A vector of 32-bit integers."""
+    """Writes a vector of 32-bit integers."""
     return numbers(b, items, 4, b.PrependInt32)
 
 
 def numbers(b: Any, items: Sequence[Any], size: int, prepend: Callable[[Any], Any]) -> int:
-    """A vector of numbers.
+    """Writes a vector of numbers.
 
     Args:
         b: the builder.
-        items: what it holds.
-        size: bytes of an item.
-        prepend: the builder's method that writes one.
+        items: the numbers.
+        size: size of an item in bytes.
+        prepend: the builder's method that writes an item.
     """
     b.StartVector(size, len(items), size)
     for item in reversed(items):

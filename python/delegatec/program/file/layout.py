@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in a .pte the bytes of constants, mutable data and delegates go."""
+"""Layout of a `.pte` file: the placement of constants, mutable data and delegates."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from delegatec.program.file.segments import Parts, Segments, concatenate
 
 @dataclass
 class Layout:
-    """Where things are.
+    """The layout of a file.
 
     Attributes:
         segments: all segments.
         constant_segment: index of the segment with the constants.
-        constant_offsets: offset of each constant in it; entry 0 stands for "no constant".
+        constant_offsets: offset of each constant in it; entry 0 means "no constant".
         mutable_segment: index of the segment with the initial bytes of mutable buffers.
-        mutable_offsets: as `constant_offsets`.
-        inline: blobs that lie inside the FlatBuffer.
+        mutable_offsets: like `constant_offsets`.
+        inline: blobs inside the FlatBuffer.
         named: key of named data -> its segment.
-        delegates: method -> for each of its delegates the segment, or the index of the inline blob.
+        delegates: method -> the segment, or the index of the inline blob, of each delegate.
     """
 
     segments: Segments
@@ -41,7 +41,7 @@ class Layout:
 
 
 def lay_out(program: EmittedProgram) -> Layout:
-    """Constants first, then mutable data, delegates, named data; equal blobs are stored once."""
+    """Lays out constants, mutable data, delegates and named data; equal blobs are stored once."""
     options = program.options
     layout = Layout(Segments(options.segment_alignment))
     layout.constant_offsets, parts = pack(program.constants, options.constant_alignment)
@@ -53,7 +53,7 @@ def lay_out(program: EmittedProgram) -> Layout:
     known = ContentIndex()
     for method in program.methods:
         layout.delegates[method.name] = [_place(program, layout, known, d) for d in method.delegates]
-    known = ContentIndex()  # blobs may be numbered otherwise
+    known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
         layout.named[key] = known.find_or_add([item.data], fresh)
@@ -74,14 +74,14 @@ def _place(program: EmittedProgram, layout: Layout, known: ContentIndex, delegat
 
 
 def pack(data: Sequence[memoryview], alignment: int) -> tuple[list[int], Parts]:
-    """Lays runs of bytes behind each other in one segment; one that is a part of another lies inside it.
+    """Concatenates byte sequences to one segment, in which views share the bytes of their base.
 
     Args:
-        data: the runs.
-        alignment: of each, in bytes.
+        data: the sequences.
+        alignment: alignment of each sequence in bytes.
 
     Returns:
-        The offset of each run, behind a leading 0, and what the segment is made of.
+        The offset of each sequence, after a leading 0, and the parts of the segment.
     """
     inside = _contained(data, alignment)
     offsets, end = [0] * (len(data) + 1), 0
@@ -97,7 +97,7 @@ def pack(data: Sequence[memoryview], alignment: int) -> tuple[list[int], Parts]:
 
 
 def _contained(data: Sequence[memoryview], alignment: int) -> dict[int, tuple[int, int]]:
-    """Run that is a view of a part of another one's memory -> that one, and the offset in it."""
+    """Returns, for sequences that are views of a part of another one, the latter and the offset in it."""
     starts = [np.frombuffer(item, np.uint8).ctypes.data if len(item) else 0 for item in data]
     order = sorted((i for i in range(len(data)) if len(data[i])), key=lambda i: (starts[i], -len(data[i])))
     found: dict[int, tuple[int, int]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments: runs of bytes behind the FlatBuffer of a file, and how both are written."""
+"""Segments: byte ranges after the FlatBuffer of a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from delegatec.delegation import Part
 from delegatec.delegation.parts import pieces
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
-from delegatec.program.file.pieces import PieceWriter
+from delegatec.program.file.chunks import ChunkWriter
 
-# What a segment is made of: parts, each with its offset in the segment.
+# The contents of a segment: parts, each with its offset in the segment.
 Parts = list[tuple[int, Part]]
 
-# A FlatBuffer with an identifier begins with these bytes; a header of the file stands behind them.
+# Size of the root offset and the identifier of a FlatBuffer, which precede the file's header.
 _ROOT_AND_IDENTIFIER: Final = 8
 
 
@@ -24,12 +24,12 @@ class Segments:
     """A growing list of segments.
 
     Args:
-        alignment: in bytes, of every segment; a power of two.
+        alignment: alignment of every segment in bytes; a power of two.
 
     Attributes:
-        base_alignment: in bytes, what the segment base has to be a multiple of.
-        spans: (offset from the segment base, size) in bytes of each.
-        parts: what each of them is made of.
+        base_alignment: required alignment of the segment base in bytes.
+        spans: (offset from the segment base, size) of each segment in bytes.
+        parts: the contents of each segment.
     """
 
     def __init__(self, alignment: int) -> None:
@@ -40,15 +40,15 @@ class Segments:
 
     @property
     def size(self) -> int:
-        """Bytes from the segment base to the end of the last one."""
+        """Number of bytes from the segment base to the end of the last segment."""
         return sum(self.spans[-1]) if self.spans else 0
 
     def add(self, parts: Parts, alignment: int = 1) -> int:
-        """Index of a new segment.
+        """Adds a segment, and returns its index.
 
         Args:
-            parts: what it is made of, by rising offsets.
-            alignment: in bytes, where it needs more than the others; a power of two.
+            parts: its contents, by increasing offset.
+            alignment: alignment in bytes, if it needs more than the others; a power of two.
         """
         size = max((offset + len(data) for offset, data in parts), default=0)
         alignment = max(self._alignment, alignment)
@@ -59,7 +59,7 @@ class Segments:
 
 
 def concatenate(blob: Sequence[Part]) -> Parts:
-    """Parts that follow each other."""
+    """Concatenates parts."""
     parts: Parts = []
     end = 0
     for part in blob:
@@ -75,20 +75,20 @@ def write_file(
     header: Callable[[int, int], bytes],
     sources: Sequence[MappedFile] = (),
 ) -> None:
-    """Writes a FlatBuffer with a header inside, then segments, piece by piece.
+    """Writes a FlatBuffer with an embedded header, then segments, in chunks.
 
     Args:
-        file: open for writing in binary, at its beginning.
+        file: a binary file, open for writing, at its beginning.
         flatbuffer: finished, with a file identifier.
-        segments: what follows.
-        header: makes the header of the segment base and the size of all segments. Its length moves what
-            follows, and so is a multiple of what the FlatBuffer is aligned to.
+        segments: the segments.
+        header: returns the header for the segment base and the size of all segments. Its length shifts the
+            FlatBuffer, and so must be a multiple of its alignment.
         sources: files that bytes of the segments may be mapped from.
     """
     shift = len(header(0, 0))
     root = struct.unpack_from("<I", flatbuffer)[0] + shift
     base = align(len(flatbuffer) + shift, segments.base_alignment)
-    out = PieceWriter(file, base + segments.size, sources)
+    out = ChunkWriter(file, base + segments.size, sources)
     out.write(struct.pack("<I", root) + flatbuffer[4:_ROOT_AND_IDENTIFIER])
     out.write(header(base, segments.size))
     out.write(memoryview(flatbuffer)[_ROOT_AND_IDENTIFIER:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a method in the FlatBuffer of its program."""
+"""Serialization of values to a program's FlatBuffer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.program.file.flatbuffer import ints, numbers
 
 
 def serialize_value(b: Any, value: Value) -> int:
-    """Offset of an EValue."""
+    """Serializes an EValue, and returns its offset."""
     kind, offset = _payload(b, value)
     schema.EValueStart(b)
     schema.EValueAddValType(b, kind)
@@ -35,7 +35,7 @@ def _payload(b: Any, value: Value) -> tuple[int, int]:
         return kinds.Int, schema.IntEnd(b)
     if isinstance(value, float):
         schema.DoubleStart(b)
-        # minus zero equals the default, and would be left out as if it were plus zero
+        # minus zero compares equal to the default, and would be omitted
         b.ForceDefaults(value == 0)
         schema.DoubleAddDoubleVal(b, value)
         b.ForceDefaults(False)
@@ -58,7 +58,7 @@ def _list(b: Any, value: ListValue) -> tuple[int, int]:
     return getattr(schema.KernelTypes, value.kind), getattr(schema, f"{value.kind}End")(b)
 
 
-# kind of list -> size of an item in bytes, and the builder's method that writes one
+# kind of list -> size of an item in bytes, and the builder's method that writes an item
 _LIST_ITEMS: Final = {
     "IntList": (8, "PrependInt64"),
     "DoubleList": (8, "PrependFloat64"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a .pte: the FlatBuffer with its extended header, then the segments, streamed."""
+"""Writer of `.pte` files: the FlatBuffer with its extended header, then the segments."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from delegatec.program.file.layout import lay_out
 from delegatec.program.file.segments import write_file
 from delegatec.program.file.serialize import inline_alignment, serialize
 
-# The extended header stands between the file identifier and the rest of the FlatBuffer.
-# Source: runtime/executor of ExecuTorch 1.4.1, "eh00".
+# The extended header lies between the file identifier and the rest of the FlatBuffer. Source:
+# runtime/executor of ExecuTorch 1.4.1, "eh00".
 _HEADER: Final = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC: Final = b"eh00"
 
 
 def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[MappedFile] = ()) -> None:
-    """Writes a program file. The bytes of constants and delegates are never all copied on their way.
+    """Writes a program file, streaming the bytes of constants and delegates.
 
     Args:
-        program: what to write.
-        file: open for writing in binary, at its beginning.
-        sources: files that constants may be mapped from, such as the `.pt2`; it saves time to name them.
+        program: the program.
+        file: a binary file, open for writing, at its beginning.
+        sources: files that constants may be mapped from, such as the `.pt2`, for faster copying.
     """
     layout = lay_out(program)
     flatbuffer = serialize(program, layout)
     if not any(size for _, size in layout.segments.spans):
         file.write(flatbuffer)
         return
-    # the header moves everything behind it, and alignment in the buffer must stay
+    # the header shifts the rest of the buffer, whose alignment must be kept
     shift = align(_HEADER.size, inline_alignment(program))
 
     def header(base: int, size: int) -> bytes:

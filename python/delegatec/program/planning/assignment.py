@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps and storages of a method while they are found, one step after the other."""
+"""Incremental construction of a method's steps and storages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from delegatec.program.symbolic import bounded_sizes
 
 @dataclass
 class Placement:
-    """Where a tensor lives: `offset` bytes into a storage."""
+    """The memory of a tensor: `offset` bytes into a storage."""
 
     storage: Storage
     offset: int = 0
@@ -32,13 +32,13 @@ class Storages:
     """The memory of one method.
 
     Attributes:
-        steps: what becomes instructions, in order.
+        steps: the future instructions, in order.
         placements: every tensor in planned memory.
-        constants: views of a constant: slot -> the constant's placeholder, of the program or of a body.
+        constants: slots that are views of a constant -> the constant's placeholder, in the program or a body.
         mutable: name of each placeholder that the program writes to -> the node of its new value.
-        aliases: slots that are another one, or a number: operands of bodies, and what bodies return.
-        values: the value of each slot that no node has.
-        growing: tensors that are written row by row, and have as many rows as have been written.
+        aliases: slots that are aliases of another slot, or a number: operands and results of bodies.
+        values: the value of each slot that is not a node's.
+        growing: tensors that are written row by row, whose size is the number of rows written.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -50,35 +50,36 @@ class Storages:
     growing: set[Slot] = field(default_factory=set)
 
     def all(self) -> list[Storage]:
-        """Every storage once, in order of definition."""
+        """Returns all storages without duplicates, in order of definition."""
         return list({id(p.storage): p.storage for p in self.placements.values()}.values())
 
     def shares_memory(self, slot: Slot) -> bool:
-        """Whether a slot has no memory of its own: it is a constant, an input, or a view, or has views."""
+        """Whether a slot shares memory: it is a constant, an input, or a view, or has views."""
         own = self.placements.get(slot)
         if own is None or own.storage.first < 0:
             return True
         return sum(placement.storage is own.storage for placement in self.placements.values()) > 1
 
     def resolve(self, source: Source) -> Source:
-        """The slot that a slot stands for in the end, or the number."""
+        """Resolves aliases of a slot to a slot or a number."""
         while isinstance(source, tuple) and source in self.aliases:
             source = self.aliases[source]
         return source
 
     def val(self, slot: Slot) -> Any:
-        """The value of a slot: a fake tensor, or a number that may be symbolic."""
+        """Returns the value of a slot: a fake tensor, or a number that may be symbolic."""
         node, position = slot
         return self.values[slot] if slot in self.values else results_of(node)[position]
 
 
 @dataclass
 class _Loop:
-    """A loop whose steps are not all known yet.
+    """A loop under construction.
 
     Attributes:
         start: position of its first step.
-        outer: storages from before it that it reads: all rounds do, and so they live to its end.
+        outer: storages defined before the loop that it reads: every iteration does, so they live until its
+            end.
     """
 
     start: int
@@ -86,13 +87,13 @@ class _Loop:
 
 
 class Assignment:
-    """Finds out where the tensors of a program live while its steps are laid out in line.
+    """Determines the memory of a program's tensors while its steps are linearized.
 
     Args:
-        program: the method; its bodies have the same ranges of symbols.
+        program: the method; its bodies have the same range constraints.
 
     Attributes:
-        result: what has been found so far.
+        result: the steps and storages so far.
     """
 
     def __init__(self, program: EdgeProgram) -> None:
@@ -100,7 +101,7 @@ class Assignment:
         self._program = program
         self._state = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
         self._loops: list[_Loop] = []
-        # storages that have become part of another one, by id: the storage, and the other one
+        # storages merged into another one, by id: the storage, and the other one
         self._merged: dict[int, tuple[Storage, Storage]] = {}
 
     @property
@@ -114,20 +115,20 @@ class Assignment:
         return len(self.result.steps)
 
     def place(self, slot: Slot, *, first: int | None = None, arena: int = PLANNED) -> None:
-        """Gives a tensor memory of its own, which the next step writes to, or the one at `first`."""
+        """Allocates memory for a tensor, which is written by the next step or the step at `first`."""
         position = self.position if first is None else first
         last = -1 if first == -1 else position
         storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena)
         self.result.placements[slot] = Placement(storage)
 
     def place_results(self, node: Node) -> None:
-        """Gives every tensor that a node computes memory of its own."""
+        """Allocates memory for every tensor that a node computes."""
         for index, val in enumerate(results_of(node)):
             if isinstance(val, torch.Tensor):
                 self.place((node, index))
 
     def place_inside(self, slot: Slot, source: Slot, offset: int = 0) -> bool:
-        """Places a tensor in the memory of another one, `offset` bytes into it, if that has any."""
+        """Places a tensor in the memory of another one, at `offset` bytes, if that is in planned memory."""
         found = self.result.resolve(source)
         assert isinstance(found, tuple)
         if found in self.result.placements:
@@ -140,14 +141,14 @@ class Assignment:
         return False
 
     def read(self, source: Source, position: int | None = None) -> None:
-        """Notes that the next step reads a value, or the one at `position`."""
+        """Records that the next step, or the step at `position`, reads a value."""
         found = self.placement(source)
         if found is not None:
             self.touch(found.storage, self.position if position is None else position)
 
     def read_all(self, node: Node) -> None:
-        """Notes that the next step reads what a node stands for, all of its results if it has several."""
-        if node.op == "get_attr":  # a delegate, which has no memory of its own
+        """Records that the next step reads all results of a node."""
+        if node.op == "get_attr":  # a delegate, which has no memory
             return
         if node.target is operator.getitem:
             self.read(slot_of(node))
@@ -156,7 +157,7 @@ class Assignment:
             self.read((node, index))
 
     def touch(self, storage: Storage, position: int) -> None:
-        """Lets a storage live to a step, and to the end of the loops that it was there before."""
+        """Extends a storage's lifetime to a step, and to the end of the open loops that it predates."""
         storage = self.root(storage)
         storage.last = max(storage.last, position)
         for loop in self._loops:
@@ -165,7 +166,7 @@ class Assignment:
 
     @contextmanager
     def loop(self) -> Iterator[int]:
-        """What is laid out inside of it runs again and again; gives the position of its first step."""
+        """Opens a loop, whose steps run repeatedly; yields the position of its first step."""
         loop = _Loop(self.position)
         self._loops.append(loop)
         yield loop.start
@@ -174,7 +175,7 @@ class Assignment:
             self.touch(storage, self.position - 1)
 
     def placement(self, source: Source) -> Placement | None:
-        """Where a value lives; None for numbers and constants."""
+        """Returns the memory of a value; None for numbers and constants."""
         found = self.result.resolve(source)
         if not isinstance(found, tuple) or found not in self.result.placements:
             return None
@@ -189,7 +190,7 @@ class Assignment:
         )
 
     def merge(self, storage: Storage, into: Storage) -> None:
-        """Makes the tensors of one storage tensors of another one, which is as large."""
+        """Merges a storage into another one of the same size."""
         storage, into = self.root(storage), self.root(into)
         assert storage is not into and storage.size == into.size
         self._merged[id(storage)] = (storage, into)
@@ -197,21 +198,21 @@ class Assignment:
         self.touch(into, max(into.last, storage.last))
 
     def root(self, storage: Storage) -> Storage:
-        """The storage that a storage is by now."""
+        """Returns the storage that a storage was merged into."""
         while id(storage) in self._merged:
             storage = self._merged[id(storage)][1]
         return storage
 
     def finish(self) -> None:
-        """Lets every placement name the storage that it is in in the end."""
+        """Updates all placements to merged storages."""
         for placement in self.result.placements.values():
             placement.storage = self.root(placement.storage)
 
     def byte_size(self, slot: Slot) -> int:
-        """Size of a tensor in bytes, at the upper bounds of its dimensions."""
+        """Returns the size of a tensor in bytes, at the upper bounds of its dimensions."""
         return byte_size(self._program, self.result.val(slot))
 
 
 def byte_size(program: EdgeProgram, val: torch.Tensor) -> int:
-    """Size in bytes, at the upper bounds of its dimensions."""
+    """Returns the size in bytes, at the upper bounds of the dimensions."""
     return math.prod(bounded_sizes(program, val)) * val.element_size()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow as steps in line, with jumps.
+"""Linearization of control flow to steps with jumps.
 
-`cond` jumps over one of its branches; the others jump back. What a body takes is what its call takes, under
-another name. What a body computes is computed straight into the memory of the call's result, or of the
-state of the loop, wherever nothing else needs that memory at the time; only otherwise is it copied.
+`cond` jumps over one of its branches; the others jump back. Operands of a body are aliases of the call's
+operands. A body computes directly into the memory of the call's result, or of the loop's state, if nothing
+else needs that memory at the time, and is copied otherwise.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from delegatec.program.symbolic import EQUAL, is_symbolic
 
 Run = Callable[[Assignment, EdgeProgram], None]
 
-# Slots of a call beside its results: the number of the round, how many there are, whether the last one is
-# done, whether this is the first one; below them, values that are kept while the state of a loop changes.
+# Slots of a call besides its results: the iteration number, the number of iterations, whether the last one is
+# done, whether this is the first one; lower numbers are temporaries while the state of a loop changes.
 _ROUND: Final = -1
 _ROUNDS: Final = -2
 _DONE: Final = -3
@@ -40,13 +40,13 @@ _ADD: Final = ("executorch_prim::add", "Scalar")
 
 
 def place_call(assignment: Assignment, program: EdgeProgram, call: Node, run: Run) -> None:
-    """Lays out a call of control flow.
+    """Linearizes a call of control flow.
 
     Args:
-        assignment: gets its steps.
-        program: the program, or the body, that it is in.
+        assignment: receives its steps.
+        program: the program or body that contains it.
         call: the call.
-        run: lays out a body whose operands have slots.
+        run: linearizes a body whose operands have slots.
     """
     laid_out = _Call(assignment, program, call, run)
     if call.target is COND:
@@ -58,7 +58,7 @@ def place_call(assignment: Assignment, program: EdgeProgram, call: Node, run: Ru
 
 
 class _Call:
-    """One call: what its steps have in common."""
+    """A call under construction."""
 
     def __init__(self, assignment: Assignment, program: EdgeProgram, call: Node, run: Run) -> None:
         form = FORMS[call.target]
@@ -72,7 +72,7 @@ class _Call:
         self._run = run
 
     def run(self, body: EdgeProgram, operands: Sequence[Source]) -> list[Source]:
-        """Lays out a body; gives what it returns."""
+        """Linearizes a body, and returns its results."""
         for node, operand in zip(body.user_inputs(), operands, strict=True):
             if (node, 0) != operand:
                 self.assignment.result.aliases[node, 0] = operand
@@ -81,7 +81,7 @@ class _Call:
         return [self.assignment.result.resolve(source_of(result)) for result in results]
 
     def kernel(self, operator: tuple[str, str], *args: Source) -> None:
-        """Calls a kernel; what it reads and writes is alive."""
+        """Emits a kernel call, and extends the lifetimes of its operands."""
         for source in args:
             self.assignment.read(source)
         self.assignment.steps.append(KernelStep(self.node, operator, args))
@@ -91,14 +91,14 @@ class _Call:
         self.assignment.steps.append(MoveStep(self.node, source, target))
 
     def jump(self, condition: Source, destination: int = -1) -> JumpStep:
-        """Jumps unless `condition` holds; the destination may be set later."""
+        """Emits a jump unless `condition` holds; the destination may be set later."""
         self.assignment.read(condition)
         step = JumpStep(self.node, condition, destination)
         self.assignment.steps.append(step)
         return step
 
     def copy(self, source: Source, target: Slot) -> None:
-        """Copies a tensor, or a number, into the memory of a slot, which may have none yet."""
+        """Emits a copy of a tensor or number into the memory of a slot, which is allocated if needed."""
         if not isinstance(self.assignment.result.val(target), torch.Tensor):
             self.move(source, target)
             return
@@ -107,10 +107,10 @@ class _Call:
         self.kernel(_COPY, source, None, target, target)
 
     def is_own(self, source: Source, target: Slot, start: int) -> bool:
-        """Whether the memory of a value can become that of a result: it is new, and the result fills it.
+        """Whether a value can be computed in the memory of a result: it is new, and fills the result.
 
         Args:
-            source: what a body returns.
+            source: the result of a body.
             target: the result of the call.
             start: position of the first step of the body.
         """
@@ -120,13 +120,13 @@ class _Call:
         is_whole = placement.offset == 0 and placement.storage.size == self.assignment.byte_size(target)
         if not is_whole or placement.storage.first < start:
             return False
-        # A tensor whose size may change is one value, which views and delegates do not share.
+        # A tensor of dynamic size is a single value, which views and delegates do not share.
         is_static = not any(map(self._is_dynamic, (source, target)))
         is_result = source[0].target is not call_delegate
         return is_static or (is_result and source in self.assignment.result.placements)
 
     def adopt(self, source: Source, target: Slot) -> None:
-        """Makes the memory of a value that of a result."""
+        """Merges the memory of a value into that of a result."""
         assert isinstance(source, tuple)
         result = self.assignment.result
         own = self.assignment.placement(source)
@@ -146,20 +146,20 @@ class _Call:
         return slot in self.assignment.result.growing or any(map(is_symbolic, val.shape))
 
     def slot_of_rows(self) -> Slot:
-        """The first tensor whose rows the rounds take."""
+        """Returns the first tensor whose rows are iterated."""
         slot = self.assignment.result.resolve(self.sliced[0])
         assert isinstance(slot, tuple)
         return slot
 
     def start_state(self) -> None:
-        """Copies what the caller gives as the first state of a loop into memory of its own."""
+        """Copies the initial state of a loop into its own memory."""
         for source, target in zip(self.carried, self.state, strict=True):
             self.copy(source, target)
 
     def store_row(self, source: Source, target: Slot, number: Slot) -> None:
-        """Appends a tensor to those that are stacked in a result."""
+        """Appends a tensor to the rows of a result."""
         if any(map(is_symbolic, self.assignment.result.val(target).shape[1:])):
-            # The kernel does not set the sizes of a row: the first one does.
+            # The kernel does not set the sizes of a row; the first row does.
             is_first = (self.node, _IS_FIRST)
             self.assignment.result.values[is_first] = False
             self.kernel(EQUAL, number, 0, is_first)
@@ -169,10 +169,10 @@ class _Call:
         self.kernel(_STORE_ROW, target, source, number)
 
     def next_state(self, values: Sequence[Source], start: int) -> None:
-        """Lets the state of a loop be what one round returned.
+        """Sets the state of a loop to the results of an iteration.
 
         Args:
-            values: one for each state.
+            values: one for each state variable.
             start: position of the first step of the loop.
         """
         changes = [
@@ -198,12 +198,12 @@ class _Call:
         self._copy_together(copies)
 
     def _storages(self, sources: Iterable[Source]) -> set[int]:
-        """Identities of the storages that values live in."""
+        """Returns identities of the storages of values."""
         found = map(self.assignment.placement, sources)
         return {id(placement.storage) for placement in found if placement is not None}
 
     def _is_same(self, source: Source, target: Slot) -> bool:
-        """Whether a state is what it was: the same value, or a view of all of it in the same order."""
+        """Whether a state is unchanged: the same value, or a view of all of it in the same order."""
         if source == target:
             return True
         here, there = self.assignment.placement(source), self.assignment.placement(target)
@@ -212,7 +212,7 @@ class _Call:
         return here == there and not self._is_dynamic(source) and not self._is_dynamic(target)
 
     def _copy_together(self, copies: Sequence[tuple[Source, Slot]]) -> None:
-        """Copies values into states as if at once: a state that another one takes over is kept until then."""
+        """Copies values to states in parallel: a state that another one reads is saved first."""
         changing = self._storages(target for _, target in copies)
         targets = {target for _, target in copies}
         ready: list[tuple[Source, Slot]] = []
@@ -239,7 +239,7 @@ def _place_cond(call: _Call) -> None:
 
 
 def _place_branch(call: _Call, body: EdgeProgram, count: int) -> None:
-    """Lays out a branch whose results become those of the call."""
+    """Linearizes a branch, whose results become those of the call."""
     start = call.assignment.position
     values = call.run(body, call.free)
     adopted: set[int] = set()
@@ -265,7 +265,7 @@ def _place_while(call: _Call) -> None:
 
 
 def _place_rows(call: _Call) -> None:
-    """Lays out `map` and `scan`: as many rounds as there are rows."""
+    """Linearizes `map` and `scan`, with one iteration per row."""
     (body,), assignment, node = call.bodies, call.assignment, call.node
     rounds, done, number = (node, _ROUNDS), (node, _DONE), (node, _ROUND)
     assignment.result.values.update({number: 0, done: False})

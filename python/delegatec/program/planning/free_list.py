@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that is handed out and taken back, each in logarithmic time."""
+"""Best-fit allocation in logarithmic time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from bisect import bisect_left, insort
 
 
 class FreeList:
-    """An arena that grows: holes are joined with their neighbours, and the smallest that fits is given.
+    """A growing arena: adjacent holes are joined, and allocations take the smallest hole that fits.
 
     Attributes:
-        size: of the arena: the end of the highest byte that was ever handed out.
+        size: size of the arena: the highest end of any allocation so far.
     """
 
     def __init__(self) -> None:
@@ -19,8 +19,8 @@ class FreeList:
         self._ends: dict[int, int] = {}  # offset of a hole -> its end
         self._starts: dict[int, int] = {}  # end of a hole -> its offset
 
-    def take(self, size: int) -> int:
-        """Offset of `size` bytes that nobody has; the lowest of the holes that fit best."""
+    def allocate(self, size: int) -> int:
+        """Allocates `size` bytes, and returns their offset: the lowest of the best-fitting holes."""
         if size == 0:
             return 0
         at = bisect_left(self._holes, (size, 0))
@@ -30,15 +30,15 @@ class FreeList:
             if end - start > size:
                 self._insert(start + size, end)
             return start
-        # what is free at the end of the arena is its beginning
+        # extend the hole at the end of the arena
         start = self._starts.get(self.size, self.size)
         if start < self.size:
             self._remove(start)
         self.size = start + size
         return start
 
-    def give(self, offset: int, size: int) -> None:
-        """Takes bytes back that `take` gave."""
+    def free(self, offset: int, size: int) -> None:
+        """Frees bytes that `allocate` returned."""
         if size == 0:
             return
         start, end = offset, offset + size
@@ -55,7 +55,7 @@ class FreeList:
         insort(self._holes, (end - start, start))
 
     def _remove(self, start: int) -> int:
-        """Forgets a hole; its end."""
+        """Removes a hole, and returns its end."""
         end = self._ends.pop(start)
         del self._starts[end]
         del self._holes[bisect_left(self._holes, (end - start, start))]

@@ -19,32 +19,32 @@ def test_what_is_taken_is_nobody_elses(actions: list[int]) -> None:
     highest = 0
     for action in actions:
         if action >= 0:
-            offset = memory.take(action)
+            offset = memory.allocate(action)
             assert all(offset + action <= o or o + size <= offset for o, size in taken if size and action)
             taken.append((offset, action))
             highest = max(highest, offset + action)
         elif taken:
-            memory.give(*taken.pop(action % len(taken)))
+            memory.free(*taken.pop(action % len(taken)))
         assert memory.size == highest
     for piece in taken:
-        memory.give(*piece)
+        memory.free(*piece)
     # all of it is one hole
-    assert memory.take(memory.size) == 0 and memory.size == highest
+    assert memory.allocate(memory.size) == 0 and memory.size == highest
 
 
 def test_the_smallest_hole_that_fits_is_given() -> None:
     memory = FreeList()
-    offsets = [memory.take(size) for size in (40, 1, 20, 1, 30, 1)]
+    offsets = [memory.allocate(size) for size in (40, 1, 20, 1, 30, 1)]
     assert offsets == [0, 40, 41, 61, 62, 92]
     for offset, size in ((0, 40), (41, 20), (62, 30)):
-        memory.give(offset, size)
-    assert memory.take(18) == 41
-    assert memory.take(30) == 62
-    assert memory.take(2) == 59  # what was left of the first
+        memory.free(offset, size)
+    assert memory.allocate(18) == 41
+    assert memory.allocate(30) == 62
+    assert memory.allocate(2) == 59  # what was left of the first
     assert memory.size == 93
 
 
 def test_a_hole_at_the_end_grows() -> None:
     memory = FreeList()
-    memory.give(memory.take(10), 10)
-    assert memory.take(25) == 0 and memory.size == 25
+    memory.free(memory.allocate(10), 10)
+    assert memory.allocate(25) == 0 and memory.size == 25

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory planning: offsets in one arena for storages that live at different times.
+"""Memory planning: offsets in an arena for storages with given lifetimes.
 
-The sum of what is alive at one time, at its largest, bounds every plan from below. Two sweeps through time
-that hand out the smallest hole that fits cost next to nothing and often reach it. If they do not, storages
-are placed one by one, each at the lowest offset that is free while it lives; that reaches or nearly reaches
-the bound if they are placed in a good order, and which order is good depends on the model: so several are
-tried, each is improved by placing first what did not fit, and the smallest arena is kept. The work is
-bounded by a multiple of the number of storages, so that a program of a hundred thousand plans in seconds.
+The maximum number of bytes alive at one time is a lower bound. Two best-fit sweeps through time are cheap and
+often reach it. Otherwise, storages are placed one by one, each at the lowest offset that is free during its
+lifetime, which reaches or nearly reaches the bound in a good order; which order is good depends on the model.
+So several are tried, each is improved by placing first what did not fit, and the smallest arena wins. Work is
+bounded by a multiple of the number of storages: a program of a hundred thousand plans in seconds.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from delegatec.program.planning.free_list import FreeList
 # Alignment in bytes of every planned tensor; the runtime's kernels and delegates may rely on it.
 ALIGNMENT: Final = 16
 
-# Where storages lie: memory that the caller brings, the arena of the method, which is what is planned here,
-# and the arena of the state that methods share. The last two are the memory ids of a program.
+# Locations of storages: memory of the caller, the planned arena of the method, and the arena of shared state.
+# The last two are the memory ids of a program.
 CALLERS: Final = 0
 PLANNED: Final = 1
 STATE: Final = 2
@@ -30,15 +29,15 @@ STATE: Final = 2
 
 @dataclass
 class Storage:
-    """Bytes that one value, or several that are views of each other, live in.
+    """Memory of a value, or of several values that are views of each other.
 
     Attributes:
-        name: the value that it was made for.
-        size: in bytes.
+        name: the value that it was created for.
+        size: size in bytes.
         first: position of the instruction that writes it; -1 for an input.
         last: position of the last instruction that reads it.
-        offset: into the arena; -1 before planning.
-        arena: where it lies, one of the constants above.
+        offset: offset in the arena; -1 before planning.
+        arena: its location, one of the constants above.
     """
 
     name: str
@@ -54,11 +53,11 @@ class MemoryPlan:
     """The arena of one method.
 
     Attributes:
-        arena_size: bytes.
+        arena_size: size in bytes.
         lower_bound: the most bytes alive at one time, each storage rounded up to the alignment: no plan
             without recomputation or in-place kernels can be smaller.
-        order: name of the order whose plan was kept.
-        storages: every storage with its offset.
+        order: name of the winning order.
+        storages: all storages with their offsets.
     """
 
     arena_size: int = 0
@@ -71,7 +70,7 @@ def _size(storage: Storage) -> int:
     return align(storage.size, ALIGNMENT)
 
 
-# Name -> sort key. The definition order breaks ties, so that the plan is a function of the program.
+# Name -> sort key. The definition order breaks ties, so that the plan is deterministic.
 _ORDERS: Final[dict[str, Callable[[Storage], Any]]] = {
     "largest": lambda s: (-_size(s), s.first, s.last),
     "longest": lambda s: (s.first - s.last, -_size(s), s.first),
@@ -80,11 +79,10 @@ _ORDERS: Final[dict[str, Callable[[Storage], Any]]] = {
     "last use": lambda s: (-s.last, -_size(s), s.first),
 }
 
-# How often an order is improved. Few models need more than three; the last ones cost little.
+# Maximum number of improvements of an order. Few models need more than three; the last ones are cheap.
 _IMPROVEMENTS: Final = 24
 
-# How many times a storage may be compared with one that lives beside it, over all orders: this much, or
-# this much for each storage.
+# Maximum number of comparisons of overlapping storages, over all orders: a constant, or a number per storage.
 _WORK: Final = 2_000_000
 _WORK_EACH: Final = 30
 
@@ -93,13 +91,13 @@ _Placed = tuple[list[int], int]
 
 
 def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
-    """Gives every storage an offset.
+    """Assigns offsets to storages.
 
     Args:
-        storages: their `offset` is set.
+        storages: the storages; sets their `offset`.
 
     Returns:
-        The smallest plan of all that were tried; the first of those that are equal.
+        The smallest plan; the first one among equals.
     """
     plan = MemoryPlan(lower_bound=_lower_bound(storages), storages=list(storages))
     best: list[int] = []
@@ -114,25 +112,25 @@ def plan_memory(storages: Sequence[Storage]) -> MemoryPlan:
 
 
 def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _Placed]]:
-    """Plans by different orders, the cheap ones first."""
+    """Yields plans for different orders, the cheap ones first."""
     times = [(storage.first, storage.last) for storage in storages]
     sizes = [_size(storage) for storage in storages]
     yield "forwards", _sweep(sizes, times)
     yield "backwards", _sweep(sizes, [(-last, -first) for first, last in times])
     work = max(_WORK, _WORK_EACH * len(storages))
-    neighbours = _neighbours(times, work)
-    if neighbours is None:
+    overlapping = _overlapping(times, work)
+    if overlapping is None:
         return
-    each = len(storages) + sum(map(len, neighbours))
+    each = len(storages) + sum(map(len, overlapping))
     for name, key in _ORDERS.items():
         order = sorted(range(len(storages)), key=lambda i: key(storages[i]))
         for _ in range(_IMPROVEMENTS):
             work -= each
             if work < 0:
                 return
-            offsets, arena_size = _first_fit(sizes, neighbours, order)
+            offsets, arena_size = _first_fit(sizes, overlapping, order)
             yield name, (offsets, arena_size)
-            # those that stick out are placed first in the next round
+            # place those that did not fit first in the next round
             order.sort(key=lambda i: offsets[i] + sizes[i] <= bound)
 
 
@@ -149,7 +147,7 @@ def _lower_bound(storages: Sequence[Storage]) -> int:
 
 
 def _sweep(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> _Placed:
-    """Places storages as they begin to live, each into the smallest hole that fits."""
+    """Places storages at the start of their lifetimes, each into the smallest hole that fits."""
     offsets = [0] * len(sizes)
     births = sorted(range(len(sizes)), key=lambda i: (times[i][0], -times[i][1], -sizes[i]))
     deaths = sorted(range(len(sizes)), key=lambda i: times[i][1])
@@ -157,15 +155,15 @@ def _sweep(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> _Placed:
     dead = 0
     for index in births:
         while times[deaths[dead]][1] < times[index][0]:
-            memory.give(offsets[deaths[dead]], sizes[deaths[dead]])
+            memory.free(offsets[deaths[dead]], sizes[deaths[dead]])
             dead += 1
-        offsets[index] = memory.take(sizes[index])
+        offsets[index] = memory.allocate(sizes[index])
     return offsets, memory.size
 
 
-def _neighbours(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] | None:
-    """For each storage those that live at a time when it lives; None if they are more than `most` in all."""
-    neighbours: list[list[int]] = [[] for _ in times]
+def _overlapping(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] | None:
+    """Returns for each storage those with overlapping lifetimes; None if more than `most` in total."""
+    overlapping: list[list[int]] = [[] for _ in times]
     alive: list[int] = []
     for index in sorted(range(len(times)), key=lambda i: times[i]):
         first = times[index][0]
@@ -173,22 +171,22 @@ def _neighbours(times: Sequence[tuple[int, int]], most: int) -> list[list[int]] 
         most -= 2 * len(alive)
         if most < 0:
             return None
-        neighbours[index] = list(alive)
+        overlapping[index] = list(alive)
         for other in alive:
-            neighbours[other].append(index)
+            overlapping[other].append(index)
         alive.append(index)
-    return neighbours
+    return overlapping
 
 
-def _first_fit(sizes: Sequence[int], neighbours: Sequence[Sequence[int]], order: Sequence[int]) -> _Placed:
-    """Places storages one by one, each at the lowest offset that is free while it lives."""
+def _first_fit(sizes: Sequence[int], overlapping: Sequence[Sequence[int]], order: Sequence[int]) -> _Placed:
+    """Places storages one by one, each at the lowest offset that is free during its lifetime."""
     offsets = [-1] * len(sizes)
     arena_size = 0
     for index in order:
         size = sizes[index]
         offset = 0
         for start, other in sorted(
-            (offsets[n], n) for n in neighbours[index] if offsets[n] >= 0 and sizes[n]
+            (offsets[n], n) for n in overlapping[index] if offsets[n] >= 0 and sizes[n]
         ):
             if start - offset >= size:
                 break

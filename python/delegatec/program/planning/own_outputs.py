@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives every output of a program memory of its own."""
+"""Copies of outputs that would share memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ aten = torch.ops.aten
 
 
 def own_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
-    """Copies outputs that lie in the memory of an input, of a constant or of another output.
+    """Copies outputs that share memory with an input, a constant or another output.
 
-    A caller may write to the memory of an output, or hand in memory for it; that must not be the memory of an
-    input, of a constant in a read-only file, or of another output. The new value of a buffer must not lie in
-    the memory of another one, which may be written to first.
+    A caller may write to the memory of an output, or provide it; it must not be the memory of an input, of a
+    constant in a read-only file, or of another output. The new value of a buffer must not lie in the memory
+    of another buffer, which may be written first.
 
     Args:
-        program: the method, which is edited.
-        placing: where outputs that lie in the caller's memory share it with nothing, not even with views.
+        program: the method, edited in place.
+        placing: whether outputs lie in the caller's memory, which they share with nothing, not even views.
     """
     output = program.output_node()
     results: Any = output.args[0]
@@ -50,7 +50,7 @@ def own_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
 
 
 class _Memory:
-    """Which memory outputs may not have."""
+    """Memory that outputs must not use."""
 
     def __init__(self, program: EdgeProgram, placing: Placing) -> None:
         self._program = program
@@ -59,11 +59,11 @@ class _Memory:
         self._taken: dict[int, list[range]] = {}
 
     def is_state(self, node: Node) -> bool:
-        """Whether a value is a mutable buffer as it was at the start."""
+        """Whether a value is a mutable buffer in its initial state."""
         return node.op == "placeholder" and node.name in self._storages.mutable
 
     def is_taken(self, node: Node) -> bool:
-        """Whether a value lies in the memory of an input, a constant, or an output that has been taken."""
+        """Whether a value lies in the memory of an input, a constant, or a previous output."""
         placement = self._storages.placements.get(slot_of(node))
         if placement is None:
             return slot_of(node) in self._storages.constants
@@ -78,7 +78,7 @@ class _Memory:
         )
 
     def take(self, node: Node) -> None:
-        """Marks the memory of an output as taken."""
+        """Marks the memory of an output as used."""
         placement = self._storages.placements[slot_of(node)]
         self._taken.setdefault(id(placement.storage), []).append(self._range(node))
 

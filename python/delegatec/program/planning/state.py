@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mutable buffers of a model: where they lie, and what they start from."""
+"""Mutable buffers: their memory and initial values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class State:
     """The buffers that the methods of a program write to.
 
     Attributes:
-        size: bytes of the arena that methods share them in; 0 where they do not.
-        initial: what they start from; equal bytes are stored once.
+        size: size in bytes of the arena that methods share; 0 if they do not share any.
+        initial: their initial values, deduplicated.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class State:
         self._offsets: dict[str, int] = {}
 
     def offset(self, name: str, size: int) -> int:
-        """Offset in bytes of a buffer in the arena: the same for all methods.
+        """Returns the offset of a buffer in the arena in bytes: the same in all methods.
 
         Args:
             name: its fully qualified name.
-            size: in bytes.
+            size: size in bytes.
         """
         if name not in self._offsets:
             self._offsets[name] = self.size

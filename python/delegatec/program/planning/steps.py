@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a method does, one step an instruction, before values have numbers.
+"""Steps of a method: future instructions, before values have numbers.
 
-A slot is one value that an instruction computes: (node, position among its results). What control flow needs
-beside the nodes (how often a loop has run, a tensor that is kept for a moment) has slots of its own, at
-positions below zero.
+A slot is a value that an instruction computes: (node, index of the result). Auxiliary values of control flow
+(iteration counts, temporaries) have negative indices.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from torch.fx import Node
 
 Slot = tuple[Node, int]
 
-# What an instruction takes: a value, or a number that stands in the program.
+# An operand of an instruction: a value, or a number.
 Source = Slot | bool | int | float | None
 
 
 @dataclass(frozen=True)
 class NodeStep:
-    """The operator, delegate or primitive that a node calls."""
+    """A call of the operator, delegate or primitive of a node."""
 
     node: Node
 
 
 @dataclass(frozen=True)
 class KernelStep:
-    """A kernel of control flow.
+    """A call of an auxiliary kernel for control flow.
 
     Attributes:
-        node: the call that it is part of.
+        node: the control-flow call that it belongs to.
         operator: (name, overload) of the kernel.
-        args: its arguments, and its results behind them.
+        args: its arguments, followed by its results.
     """
 
     node: Node
@@ -44,7 +43,7 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class MoveStep:
-    """Lets a value be a number, or what another value is: numbers only, no tensors."""
+    """Sets a value to a number, or to the number in another value; not for tensors."""
 
     node: Node
     source: Source
@@ -53,7 +52,7 @@ class MoveStep:
 
 @dataclass
 class JumpStep:
-    """Goes on with the step at `destination` if `condition` does not hold."""
+    """Jumps to the step at `destination` unless `condition` holds."""
 
     node: Node
     condition: Source
@@ -64,10 +63,10 @@ Step = NodeStep | KernelStep | MoveStep | JumpStep
 
 
 def slot_of(node: Node) -> Slot:
-    """The slot of a node that stands for one value.
+    """Returns the slot of a node with a single value.
 
-    A `getitem` has the slot of the result that it takes, not one of its own: a kernel that resizes its result
-    resizes what everyone reads.
+    A `getitem` shares the slot of its operand's result: a kernel that resizes its result resizes it for all
+    users.
     """
     if node.target is operator.getitem:
         source, index = node.args
@@ -77,7 +76,7 @@ def slot_of(node: Node) -> Slot:
 
 
 def source_of(value: Any) -> Source:
-    """What an instruction takes for an argument of a call: a slot, or the number itself."""
+    """Returns the operand for an argument of a call: a slot, or the number itself."""
     if isinstance(value, Node):
         return slot_of(value)
     assert value is None or isinstance(value, (bool, int, float)), f"{value!r} among the operands of a call"
@@ -85,6 +84,6 @@ def source_of(value: Any) -> Source:
 
 
 def results_of(node: Node) -> tuple[Any, ...]:
-    """The values of a node's results: one, unless it calls an operator with several."""
+    """Returns the values of a node's results: one, unless it calls an operator with several."""
     val = node.meta["val"]
     return tuple(val) if isinstance(val, (tuple, list)) else (val,)

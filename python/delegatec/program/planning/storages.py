@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which memory each tensor of a method lives in, and from which instruction to which.
+"""Storages of a method's tensors, with their lifetimes.
 
-A view of planned memory needs no kernel: it is another tensor at the same place. Which values are such
-views is decided here, before anything is emitted, because it decides how long each storage lives. Bodies of
-control flow stand in line with what calls them; `control_flow` says how.
+A view of planned memory needs no kernel: it is another tensor in the same memory. Such views are chosen here,
+before emission, since they determine the lifetimes of storages. Bodies of control flow are inlined by
+`control_flow`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from delegatec.program.symbolic import EQUAL, NOT
 
 @dataclass(frozen=True)
 class Placing:
-    """Which tensors are not in the planned memory of their method.
+    """Which tensors lie outside the method's planned memory.
 
     Attributes:
-        share_state: whether mutable buffers lie in the arena that methods share.
+        share_state: whether mutable buffers lie in the arena shared by all methods.
         plan_inputs: whether inputs are copied into planned memory; those that a program writes to never are.
-        plan_outputs: whether outputs are in planned memory.
+        plan_outputs: whether outputs lie in planned memory.
     """
 
     share_state: bool = False
@@ -41,20 +41,20 @@ class Placing:
     plan_outputs: bool = True
 
 
-# Everything is in planned memory but inputs that a program writes to.
+# All tensors are in planned memory, except for inputs that a program writes to.
 PLAN_ALL: Final = Placing()
 
 
 def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storages:
-    """Decides for every tensor of a program where it lives, and for how long.
+    """Determines memory and lifetime of every tensor of a program.
 
-    Mutable buffers live from before the first instruction to after the last: their memory is the model's
+    Mutable buffers live from before the first instruction until after the last: their memory is the model's
     state.
 
     Args:
         program: the method.
-        placing: what is not in planned memory. An output that shares its memory stays there all the same:
-            `own_outputs` leaves none.
+        placing: the tensors outside planned memory; none of them may share memory, which `own_outputs`
+            ensures.
     """
     assignment = Assignment(program)
     result = assignment.result
@@ -84,7 +84,7 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
 
 
 def user_outputs(program: EdgeProgram) -> list[Node]:
-    """The tensors that a caller gets, in order."""
+    """Returns the tensors returned to the caller, in order."""
     results: Any = program.output_node().args[0]
     return [
         result
@@ -96,7 +96,7 @@ def user_outputs(program: EdgeProgram) -> list[Node]:
 
 
 def _run(assignment: Assignment, program: EdgeProgram) -> None:
-    """Puts the steps of a program, or of a body whose operands are known, behind those that there are."""
+    """Appends the steps of a program, or of a body with known operands."""
     constants = program.fixed_constants()
     for node in program.placeholders():
         if node.name in constants:
@@ -108,7 +108,7 @@ def _run(assignment: Assignment, program: EdgeProgram) -> None:
             place_call(assignment, program, node, _run)
             continue
         if node.target is operator.ne:
-            # the runtime compares for equality only
+            # the runtime only compares for equality
             slot = slot_of(node)
             assignment.steps.append(KernelStep(node, EQUAL, (*map(source_of, node.args), slot)))
             assignment.steps.append(KernelStep(node, NOT, (slot, slot)))

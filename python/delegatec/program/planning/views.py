@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that need no copy: other tensors in the memory of the tensor that they are of."""
+"""Views without copies: tensors in the memory of another tensor."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _RESHAPES: Final = frozenset(
 
 
 def place_view(assignment: Assignment, node: Node) -> bool:
-    """Places `node` inside its argument's memory if it is a view that needs no copy.
+    """Places `node` in its operand's memory if it is a view that needs no copy.
 
-    A mutable buffer has no views: what is read of it before it is written to must not change with it. Nor has
-    an input in the caller's memory, whose address no plan knows.
+    Mutable buffers have no views, since values read before a write must not change with it; nor have inputs
+    in the caller's memory, whose address is unknown.
     """
     source = node.args[0] if node.args else None
     if not isinstance(source, Node) or node.target is call_delegate or source.op == "get_attr":
@@ -56,7 +56,7 @@ def _sizes(*nodes: Node) -> Iterator[Any]:
 
 
 def _contiguous_start(node: Node, source: Node) -> int | None:
-    """First element of a slice or select that takes neighbouring elements only; None for anything else."""
+    """Returns the first element of a slice or select of adjacent elements; None otherwise."""
     if node.target not in (aten.select.int, aten.slice.Tensor):
         return None
     shape = source.meta["val"].shape

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader: any .pte and any .ptd, checked in every offset, as plain immutable values."""
+"""The reader: any `.pte` or `.ptd` as plain immutable values, with all offsets checked."""
 
 from delegatec.program.reader.flat_tensor import FlatTensors as FlatTensors
 from delegatec.program.reader.flat_tensor import parse_flat_tensors as parse_flat_tensors

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a program's indices into itself are right, so that its users may follow them."""
+"""Checks of a program's indices into itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from delegatec.program.reader.model import (
     TensorList,
 )
 
-# A damaged file may break thousands of rules; the first ones say enough.
+# A damaged file may violate thousands of rules; the first ones are enough.
 _MAX_PROBLEMS = 20
 
 
@@ -28,7 +28,7 @@ def check_program(program: Program) -> None:
     """Checks a program that was read.
 
     Raises:
-        DelegatecError: DC353, one diagnostic for each index that leads nowhere (the first of them).
+        DelegatecError: DC353, one diagnostic for each invalid index, up to a limit.
     """
     messages: list[str] = []
     if not program.methods:

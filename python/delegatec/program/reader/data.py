@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding the bytes that tensors and delegates refer to."""
+"""Lookup of the bytes of tensors and delegates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Offsets:
     offsets: tuple[int, ...]
 
     def read(self, index: int, nbytes: int, table: Table) -> memoryview:
-        """The bytes of one entry.
+        """Returns the bytes of an entry.
 
         Args:
             index: entry >= 1.
-            nbytes: how many the tensor needs.
+            nbytes: number of bytes that the tensor needs.
             table: the tensor, for messages.
         """
         if index >= len(self.offsets):
@@ -35,7 +35,7 @@ class Offsets:
 
 
 class Data:
-    """Everything in a file that is no table.
+    """The segments and inline data of a file.
 
     Args:
         layout: the parts of the file.
@@ -43,8 +43,8 @@ class Data:
 
     Attributes:
         segments: bytes of each segment.
-        offsets: where each of them starts, in bytes from the start of the file.
-        uses: what refers to each segment so far, in words.
+        offsets: start of each segment, in bytes from the start of the file.
+        uses: descriptions of the users of each segment so far.
     """
 
     def __init__(self, layout: Layout, program: Table) -> None:
@@ -68,7 +68,7 @@ class Data:
             self.named[table.text("Key")] = index
 
     def segment(self, index: int, table: Table, use: str) -> memoryview:
-        """Bytes of a segment, which is noted as being in use."""
+        """Returns the bytes of a segment, and records its use."""
         if index >= len(self.segments):
             table.fail(f"segment {index} is out of range: there are {len(self.segments)}")
         if use not in self.uses[index]:
@@ -76,7 +76,7 @@ class Data:
         return self.segments[index]
 
     def constant(self, index: int, nbytes: int, table: Table) -> memoryview:
-        """Bytes of a constant tensor. Without offsets, constants lie inside the FlatBuffer, as of old."""
+        """Returns the bytes of a constant tensor, which older files store inside the FlatBuffer."""
         if self._constants is not None and self._constants.offsets:
             return self._constants.read(index, nbytes, table)
         if index >= len(self._inline_constants):
@@ -87,13 +87,13 @@ class Data:
         return storage[:nbytes]
 
     def initial_state(self, group: int, index: int, nbytes: int, table: Table) -> memoryview:
-        """Initial bytes of a mutable tensor, from one of the groups of mutable data."""
+        """Returns the initial bytes of a mutable tensor, from one of the groups of mutable data."""
         if group >= len(self._mutable):
             table.fail(f"segment {group} of mutable data is out of range: there are {len(self._mutable)}")
         return self._mutable[group].read(index, nbytes, table)
 
     def blob(self, reference: Table) -> tuple[memoryview, int | None]:
-        """Bytes that a BackendDelegateDataReference names, and their segment if they are in one."""
+        """Returns the bytes of a BackendDelegateDataReference, and their segment if any."""
         index = reference.scalar("Index")
         location = reference.scalar("Location")
         if location == DataLocation.SEGMENT:
@@ -106,6 +106,6 @@ class Data:
 
     def _read_offsets(self, table: Table, use: str) -> Offsets:
         offsets: tuple[int, ...] = table.array("Offsets")
-        if len(offsets) <= 1:  # only the entry for "no data": the segment need not exist
+        if len(offsets) <= 1:  # only the entry for "no data": the segment may be missing
             return Offsets(memoryview(b""), offsets)
         return Offsets(self.segment(table.scalar("SegmentIndex"), table, use), offsets)

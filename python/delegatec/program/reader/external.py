@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins a program with the data file that it has weights in."""
+"""Resolution of external weights of a program in a data file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from delegatec.program.reader.model import Method, Tensor
 
 
 def with_external_data(method: Method, entries: Mapping[str, NamedData]) -> Method:
-    """The method with the bytes of its external tensors, under the runtime's rules.
+    """Returns the method with the bytes of its external tensors, checked like in the runtime.
 
     Args:
-        method: as it was read.
-        entries: of the data file; empty if there is none.
+        method: the method as it was read.
+        entries: the entries of the data file; empty without one.
 
     Raises:
         DelegatecError: DC360, one diagnostic for each tensor that is missing, or has another dtype or shape.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads .ptd data files, ours and others', as carefully as programs. No weight is copied."""
+"""Reader of `.ptd` files of any compiler, checked like programs. Copies no weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from delegatec.program.reader.shape import Shape, read_shape
 
 IDENTIFIER = b"FT01"
 _VERSION = 0
-# Little endian, eight bytes into the file: magic, its length, where the FlatBuffer goes on behind it, size of
-# the FlatBuffer without it, segment base, size of all segments.
+# Little endian, eight bytes into the file: magic, header length, offset of the rest of the FlatBuffer, its
+# size, segment base, size of all segments.
 _MAGIC = b"FH01"
 _HEADER = struct.Struct("<4sIQQQQ")
 _HEADER_OFFSET = 8
@@ -25,13 +25,13 @@ _HEADER_OFFSET = 8
 
 @dataclass(frozen=True, slots=True)
 class NamedData:
-    """Data under a name.
+    """Named data.
 
     Attributes:
-        segment: the segment that holds it; several names may have the same one.
-        offset: bytes from the start of the file.
+        segment: the segment that contains it; several names may share one.
+        offset: offset in the file in bytes.
         data: its bytes, a view of the file: those of the tensor, or the whole segment.
-        shape: None for bytes that are no tensor.
+        shape: None for bytes that are not a tensor.
     """
 
     segment: int
@@ -42,7 +42,7 @@ class NamedData:
 
 @dataclass(frozen=True, slots=True)
 class FlatTensors:
-    """A whole .ptd file.
+    """A `.ptd` file.
 
     Attributes:
         file_bytes: size of the file.
@@ -54,14 +54,14 @@ class FlatTensors:
 
 
 def read_flat_tensors(path: Path | str) -> FlatTensors:
-    """Reads a file, which stays mapped as long as anything that was read from it lives.
+    """Reads a file, which stays mapped as long as any value read from it.
 
     Args:
         path: the file.
 
     Raises:
-        DelegatecError: DC350 not a .ptd file, DC351 cut off, DC352 damaged, DC353 two entries of one name,
-            DC354 made for another version.
+        DelegatecError: DC350 not a .ptd file, DC351 truncated, DC352 damaged, DC353 duplicate entries, DC354
+            unsupported version.
         OSError: it cannot be opened.
     """
     with open(path, "rb") as file:

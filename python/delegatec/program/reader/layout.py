@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a .pte file: FlatBuffer, and segments behind it."""
+"""The parts of a `.pte` file: the FlatBuffer, and the segments after it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from delegatec.flatbuffer import Table, fail
 
-# The extended header: eight bytes into the file, behind the root offset and the identifier of the FlatBuffer.
-# Little endian: magic, its length, size of the FlatBuffer, segment base and, since it is 32 bytes long, the
-# size of all segments.
+# The extended header: eight bytes into the file, after the root offset and the identifier of the FlatBuffer.
+# Little endian: magic, header length, size of the FlatBuffer, segment base and, in headers of at least 32
+# bytes, the size of all segments.
 _MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQ")
 _SEGMENT_DATA_SIZE = struct.Struct("<Q")
@@ -20,11 +20,11 @@ IDENTIFIER = b"ET12"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of a file lie.
+    """The parts of a file.
 
     Attributes:
         flatbuffer: the FlatBuffer, with the extended header inside.
-        segments: all bytes from the segment base on.
+        segments: all bytes from the segment base.
         segment_base: bytes from the start of the file to `segments`.
     """
 
@@ -37,10 +37,10 @@ def read_layout(file: memoryview) -> Layout:
     """Finds the parts of a file.
 
     Args:
-        file: all bytes of it.
+        file: all bytes of the file.
 
     Raises:
-        DelegatecError: DC350 if it is no .pte file, DC351 if it ends before what its header promises.
+        DelegatecError: DC350 if it is not a .pte file, DC351 if it is truncated.
     """
     size = len(file)
     if size < 8 or file[4:8] != IDENTIFIER:
@@ -69,7 +69,7 @@ def read_layout(file: memoryview) -> Layout:
 
 
 def slice_segment(layout: Layout, table: Table) -> memoryview:
-    """The bytes that a DataSegment names."""
+    """Returns the bytes of a DataSegment."""
     offset, size = table.scalar("Offset"), table.scalar("Size")
     if offset + size > len(layout.segments):
         table.fail(f"bytes {offset} to {offset + size} exceed the segments of {len(layout.segments)} bytes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading one method: an execution plan with its instructions and delegates."""
+"""Reader of a method: an execution plan with its instructions and delegates."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _MEMBERS = {
     getattr(schema.InstructionArguments, name): getattr(schema, name)
     for name in ("KernelCall", "DelegateCall", "MoveCall", "JumpFalseCall", "FreeCall")
 }
-# The longest arena whose size is a plausible promise of a file; the reader reserves nothing by it.
+# The largest plausible arena; the reader allocates nothing of this size.
 _MAX_ARENA = 2**62
 
 
 def read_method(plan: Table, data: Data) -> Method:
-    """Reads an ExecutionPlan. Its indices into itself are not yet checked.
+    """Reads an ExecutionPlan, without checking its indices into itself.
 
     Args:
         plan: the table.
-        data: where tensors and delegates find their bytes.
+        data: the bytes of tensors and delegates.
     """
     arena_bytes: tuple[int, ...] = plan.array("NonConstBufferSizes")
     if any(not 0 <= size <= _MAX_ARENA for size in arena_bytes):

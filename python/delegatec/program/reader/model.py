@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a .pte file holds, as plain immutable values. Made by `delegatec.program.reader`.
+"""The contents of a `.pte` file as plain immutable values, created by `delegatec.program.reader`.
 
-Indices are those of the file, checked: whoever holds a `Program` may follow them without looking.
+Indices are those of the file, and have been checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delegatec.program.reader.types import ScalarKind
 
 
 class Dynamism(Enum):
-    """How far the shape of a tensor is known. Values are those of the file."""
+    """How dynamic the shape of a tensor is, with the values of the file format."""
 
     STATIC = 0
     BOUND = 1
@@ -23,11 +23,11 @@ class Dynamism(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A place in planned memory.
+    """A location in planned memory.
 
     Attributes:
         arena: memory id, an index >= 1 into `Method.arena_bytes`.
-        offset: bytes from the start of that arena.
+        offset: offset in bytes in that arena.
     """
 
     arena: int
@@ -41,13 +41,13 @@ class Tensor:
     Attributes:
         kind: its dtype.
         sizes: its shape; upper bounds where `dynamism` is BOUND.
-        dim_order: dimensions from the outermost in memory to the innermost.
+        dim_order: dimensions from outermost to innermost in memory.
         dynamism: whether the shape may change at run time.
-        allocation: where planned memory holds it; None for a constant and for what the caller points at.
+        allocation: its planned memory; None for constants, and for tensors in the caller's memory.
         data_index: entry of the constants (without allocation) or of the mutable data (with); 0 for no data.
-        data: its bytes in the file: a constant, or the initial state of a mutable buffer; None without.
-        external_key: name in a .ptd file, for data that is not in this one.
-        name: fully qualified name, where the file gives it.
+        data: its bytes in the file: a constant, or the initial state of a mutable buffer; None otherwise.
+        external_key: its name in a `.ptd` file, for external data.
+        name: fully qualified name, if the file has it.
     """
 
     kind: ScalarKind
@@ -62,22 +62,22 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements (of its largest shape)."""
+        """Number of bytes of its elements (at its largest shape)."""
         return math.prod(self.sizes) * self.kind.itemsize
 
     @property
     def is_constant(self) -> bool:
-        """Whether its bytes never change."""
+        """Whether it is immutable."""
         return self.allocation is None and (self.data is not None or self.external_key is not None)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in elements, for the sizes that the file gives."""
+        """Strides in elements, for the sizes in the file."""
         return strides_of(self.sizes, self.dim_order)
 
 
 def strides_of(sizes: tuple[int, ...], dim_order: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense tensor whose dimensions lie in memory in a given order."""
+    """Returns the strides, in elements, of a dense tensor with a given dim order."""
     strides = [0] * len(sizes)
     step = 1
     for dim in reversed(dim_order):
@@ -88,7 +88,7 @@ def strides_of(sizes: tuple[int, ...], dim_order: tuple[int, ...]) -> tuple[int,
 
 @dataclass(frozen=True, slots=True)
 class IntList:
-    """A list of ints: indices of the values that hold them, so that items may change at run time."""
+    """A list of ints: indices of the values with the items, which may change at run time."""
 
     items: tuple[int, ...]
 
@@ -109,7 +109,7 @@ class BoolList:
 
 @dataclass(frozen=True, slots=True)
 class TensorList:
-    """A list of tensors: indices of values; None where an optional tensor is missing."""
+    """A list of tensors: indices of values; None for missing optional tensors."""
 
     items: tuple[int | None, ...]
 
@@ -123,7 +123,7 @@ class KernelCall:
 
     Attributes:
         operator: index into `Method.operators`.
-        args: indices of values: every argument of the schema, then what it returns.
+        args: indices of values: all arguments of the schema, then the results.
     """
 
     operator: int
@@ -132,7 +132,7 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class DelegateCall:
-    """Runs a delegate.
+    """Calls a delegate.
 
     Attributes:
         delegate: index into `Method.delegates`.
@@ -153,7 +153,7 @@ class MoveCall:
 
 @dataclass(frozen=True, slots=True)
 class JumpFalseCall:
-    """Goes to instruction `destination` unless value `condition` (a bool or a bool tensor) is all true."""
+    """Jumps to instruction `destination` unless value `condition` (a bool or a bool tensor) is all true."""
 
     condition: int
     destination: int
@@ -161,7 +161,7 @@ class JumpFalseCall:
 
 @dataclass(frozen=True, slots=True)
 class FreeCall:
-    """Frees the memory of tensor `value`, whose shape had no bound."""
+    """Frees the memory of the unbounded tensor `value`."""
 
     value: int
 
@@ -171,14 +171,14 @@ Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Instructions in the order in which they run."""
+    """Instructions in execution order."""
 
     instructions: tuple[Instruction, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CompileSpec:
-    """A setting handed to a backend; equal in shape to `delegatec.delegation.CompileSpec`."""
+    """A setting passed to a backend; see `delegatec.delegation.CompileSpec`."""
 
     key: str
     value: bytes
@@ -189,10 +189,10 @@ class Delegate:
     """A compiled part of a method.
 
     Attributes:
-        id: name under which the runtime looks its backend up.
-        blob: what the backend is given, a view of the file.
-        segment: the segment that holds the blob; None for one stored inside the FlatBuffer.
-        compile_specs: settings handed to the backend.
+        id: id of its backend in the runtime.
+        blob: the blob, a view of the file.
+        segment: the segment that contains the blob; None for one inside the FlatBuffer.
+        compile_specs: settings passed to the backend.
     """
 
     id: str
@@ -203,20 +203,20 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method of the program: an execution plan.
+    """A method of the program: an execution plan.
 
     Attributes:
-        name: such as "forward".
-        inputs: indices of the values that a caller sets.
-        outputs: indices of the values that a caller gets.
+        name: name of the method, such as "forward".
+        inputs: indices of the values that the caller sets.
+        outputs: indices of the values that the caller gets.
         values: all values.
         operators: full names, such as "aten::add.out".
         chains: the instructions; the runtime runs chain 0.
-        delegates: those that its instructions call.
+        delegates: the delegates that its instructions call.
         arena_bytes: size of each arena of planned memory; entry 0 is reserved.
-        in_spec: the tree of its inputs, as its compiler wrote it; ours and ExecuTorch's write the JSON of
+        in_spec: the tree of its inputs, as written by its compiler; ours and ExecuTorch's write the JSON of
             `torch.utils._pytree.treespec_dumps`.
-        out_spec: likewise of its outputs.
+        out_spec: likewise for its outputs.
     """
 
     name: str
@@ -231,7 +231,7 @@ class Method:
     out_spec: str = ""
 
     def tensor(self, index: int) -> Tensor:
-        """The tensor value at an index that is known to name one."""
+        """Returns the tensor at an index."""
         value = self.values[index]
         assert isinstance(value, Tensor)
         return value
@@ -239,12 +239,12 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of bytes behind the FlatBuffer.
+    """A byte range after the FlatBuffer.
 
     Attributes:
-        offset: bytes from the start of the file.
+        offset: offset in the file in bytes.
         data: its bytes.
-        use: what refers to it: "constants", "mutable data", "delegate", "named data"; empty if nothing does.
+        use: the users: "constants", "mutable data", "delegate", "named data"; empty if unused.
     """
 
     offset: int
@@ -254,14 +254,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A whole .pte file.
+    """A `.pte` file.
 
     Attributes:
         file_bytes: size of the file.
-        flatbuffer_bytes: size of the part that is a FlatBuffer, extended header included.
+        flatbuffer_bytes: size of the FlatBuffer, including the extended header.
         methods: in the order of the file.
         segments: in the order of the file.
-        named_data: key -> segment, for data that backends look up.
+        named_data: key -> segment, for data that backends load by name.
     """
 
     file_bytes: int
@@ -271,14 +271,14 @@ class Program:
     named_data: dict[str, int]
 
     def named_bytes(self) -> dict[str, memoryview]:
-        """The named data: key -> bytes, views of the file."""
+        """Returns the named data: key -> bytes, views of the file."""
         return {key: self.segments[index].data for key, index in self.named_data.items()}
 
     def method(self, name: str) -> Method:
-        """The method of a name.
+        """Returns a method by name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no such method.
         """
         for method in self.methods:
             if method.name == name:

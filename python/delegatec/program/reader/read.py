@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads .pte programs, ours and others'.
+"""Reader of `.pte` programs of any compiler.
 
-Every offset, length and index is checked: a file that is damaged in whatever way gives one `DelegatecError`.
-What was read refers to the file's memory map and copies no weights.
+Every offset, length and index is checked: any damage raises a single `DelegatecError`. Values refer to the
+file's memory map; no weights are copied.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _VERSION = 0
 
 
 def read_program(path: Path | str) -> Program:
-    """Reads a file, which stays mapped as long as anything that was read from it lives.
+    """Reads a file, which stays mapped as long as any value read from it.
 
     Args:
         path: the file.
 
     Raises:
-        DelegatecError: DC350 not a .pte program, DC351 cut off, DC352 damaged, DC353 its indices contradict
-            each other, DC354 made for another version.
+        DelegatecError: DC350 not a .pte program, DC351 truncated, DC352 damaged, DC353 inconsistent indices,
+            DC354 unsupported version.
         OSError: it cannot be opened.
     """
     with open(path, "rb") as file:

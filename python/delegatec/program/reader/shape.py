@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading dtype, shape and order of dimensions of a tensor, of a program or of a data file."""
+"""Reader of the dtype and shape of a tensor, in a program or a data file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from delegatec.flatbuffer import Table
 from delegatec.program.reader.types import SCALAR_KINDS, ScalarKind
 
-# So many bytes can be addressed; beyond, the runtime refuses a tensor as well.
+# The limit of addressable bytes, also in the runtime.
 _MAX_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Dtype, sizes, and dimensions from the outermost in memory to the innermost."""
+    """Dtype, sizes, and dimensions from outermost to innermost in memory."""
 
     kind: ScalarKind
     sizes: tuple[int, ...]
@@ -23,12 +23,12 @@ class Shape:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Number of bytes of its elements."""
         return math.prod(self.sizes) * self.kind.itemsize
 
 
 def read_shape(table: Table) -> Shape:
-    """Reads them of a table with scalar_type, sizes and dim_order, and checks that they make sense."""
+    """Reads and checks a table with scalar_type, sizes and dim_order."""
     kind = SCALAR_KINDS.get(table.scalar("ScalarType"))
     if kind is None:
         table.fail(f"unknown scalar type {table.scalar('ScalarType')}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scalar types of the .pte format: their names in torch and their sizes."""
+"""Scalar types of the `.pte` format, with their torch names and sizes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from delegatec_schemas.program import ScalarType
 
 @dataclass(frozen=True)
 class ScalarKind:
-    """A dtype as the file knows it.
+    """A dtype of the file format.
 
     Attributes:
         name: its name in torch, such as "float32"; an attribute of the `torch` module.
-        itemsize: bytes an element.
+        itemsize: number of bytes per element.
     """
 
     name: str
     itemsize: int
 
 
-# Values and meanings are those of c10::ScalarType. Types of less than one byte an element are not listed: no
-# kernel of the runtime takes one.
+# Values and meanings are those of c10::ScalarType. Types with less than one byte per element are missing: no
+# kernel of the runtime supports them.
 SCALAR_KINDS: dict[int, ScalarKind] = {
     ScalarType.BYTE: ScalarKind("uint8", 1),
     ScalarType.CHAR: ScalarKind("int8", 1),

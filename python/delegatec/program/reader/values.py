@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the values of a method."""
+"""Reader of the values of a method."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _MEMBERS = {
 
 
 def read_value(evalue: Table, data: Data, arena_bytes: tuple[int, ...]) -> Value:
-    """Reads one value.
+    """Reads a value.
 
     Args:
         evalue: the EValue.
-        data: where tensors find their bytes.
-        arena_bytes: size of each arena, against which allocations are checked.
+        data: the bytes of tensors.
+        arena_bytes: size of each arena, to check allocations.
 
     Raises:
         DelegatecError: DC352, DC353 or DC354, naming the value.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of pieces."""
+"""Tests of chunks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import BinaryIO, NoReturn, cast
 import pytest
 
 from delegatec.files import MappedFile
-from delegatec.program.file.pieces import PIECE, PieceWriter
+from delegatec.program.file.chunks import CHUNK, ChunkWriter
 
-# No two pieces are alike, at any offset.
-CONTENT = b"".join(number.to_bytes(4, "little") for number in range(PIECE))
+# No two chunks are alike, at any offset.
+CONTENT = b"".join(number.to_bytes(4, "little") for number in range(CHUNK))
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def runs(source: MappedFile) -> list[bytes | memoryview]:
     view = source.view
     return [
         b"head",
-        view[3 : 2 * PIECE],
-        view[PIECE : 2 * PIECE],
+        view[3 : 2 * CHUNK],
+        view[CHUNK : 2 * CHUNK],
         b"",
-        view[64 : 64 + PIECE - 1],
-        bytes(view[1 : PIECE + 2]),
+        view[64 : 64 + CHUNK - 1],
+        bytes(view[1 : CHUNK + 2]),
         view[5:],
     ]
 
@@ -44,7 +44,7 @@ def test_the_bytes_are_those_given(source: MappedFile, tmp_path: Path, named: bo
     parts = runs(source)
     expected = b"".join(parts)
     for file in (io.BytesIO(), (tmp_path / "out").open("wb"), (tmp_path / "raw").open("wb", buffering=0)):
-        writer = PieceWriter(cast(BinaryIO, file), len(expected), [source] if named else [])
+        writer = ChunkWriter(cast(BinaryIO, file), len(expected), [source] if named else [])
         for part in parts:
             writer.write(part)
         if isinstance(file, io.BytesIO):
@@ -64,19 +64,19 @@ def test_only_what_is_mapped_and_long_is_read_from_the_file(
         read(self, buffer, offset)
 
     monkeypatch.setattr(MappedFile, "read_into", noting)
-    writer = PieceWriter(io.BytesIO(), 0, [source])
+    writer = ChunkWriter(io.BytesIO(), 0, [source])
     writer.write(b"head")
-    writer.write(source.view[3 : 2 * PIECE])
-    writer.write(source.view[64 : 64 + PIECE - 1])
-    writer.write(bytes(source.view[: 2 * PIECE]))
-    # pieces end at multiples of PIECE in the file that is written
-    assert asked == [(3, PIECE - 4), (PIECE - 1, PIECE), (2 * PIECE - 1, 1)]
+    writer.write(source.view[3 : 2 * CHUNK])
+    writer.write(source.view[64 : 64 + CHUNK - 1])
+    writer.write(bytes(source.view[: 2 * CHUNK]))
+    # chunks end at multiples of CHUNK in the file that is written
+    assert asked == [(3, CHUNK - 4), (CHUNK - 1, CHUNK), (2 * CHUNK - 1, 1)]
 
 
 def test_a_file_gets_its_blocks_at_once(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as file:
-        PieceWriter(file, 2 * PIECE)
-        assert os.fstat(file.fileno()).st_size == 2 * PIECE
+        ChunkWriter(file, 2 * CHUNK)
+        assert os.fstat(file.fileno()).st_size == 2 * CHUNK
 
 
 def test_a_file_system_that_reserves_nothing_will_do(
@@ -84,19 +84,19 @@ def test_a_file_system_that_reserves_nothing_will_do(
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", failing(errno.EOPNOTSUPP))
     with (tmp_path / "out").open("wb") as file:
-        PieceWriter(file, len(CONTENT), [source]).write(source.view)
+        ChunkWriter(file, len(CONTENT), [source]).write(source.view)
     assert (tmp_path / "out").read_bytes() == CONTENT
 
 
 def test_a_full_disk_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "posix_fallocate", failing(errno.ENOSPC))
     with (tmp_path / "out").open("wb") as file, pytest.raises(OSError, match="No space"):
-        PieceWriter(file, PIECE)
+        ChunkWriter(file, CHUNK)
 
 
 def test_a_file_of_another_kind_is_left_alone(source: MappedFile, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "out.gz", "wb") as file:
-        PieceWriter(cast(BinaryIO, file), len(CONTENT), [source]).write(source.view)
+        ChunkWriter(cast(BinaryIO, file), len(CONTENT), [source]).write(source.view)
     assert (tmp_path / "out.gz").stat().st_size < len(CONTENT)
     with gzip.open(tmp_path / "out.gz") as file:
         assert file.read() == CONTENT
@@ -106,7 +106,7 @@ def test_a_pipe_will_do() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb") as file:
         # Of a pipe no blocks are reserved; the kernel refuses, and the bytes come all the same.
-        PieceWriter(file, PIECE).write(b"bytes")
+        ChunkWriter(file, CHUNK).write(b"bytes")
     with os.fdopen(reader, "rb") as file:
         assert file.read() == b"bytes"
 
