@@ -21,7 +21,7 @@ DelegateProgramInfo = provider(
         "exported": "ExportedProgramInfo: the model that was lowered.",
         "ir": "File: the program after lowering, as text.",
         "manifest": "File: methods, delegates, operators, weights and memory plan, as JSON.",
-        "options": "dict of string to string: the backend options set by the target; `mps_program` sets all of its options, including defaults.",
+        "options": "dict of string to string or list of string: the backend options set by the target; `mps_program` and its like set all of their options, including defaults.",
         "plugin_files": "depset of File: sources and runfiles of a plug-in; empty for a built-in backend.",
         "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
         "program": "File: the `.pte` program.",

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 
 import delegatec
 from delegatec.backends import builtin_backends
-from delegatec.backends.mps import MPS
+from delegatec.backends.mps.backend import MPS
 from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, call_delegate
 from delegatec.delegation.testing import EagerBackend, TakeAllBut
 from delegatec.diagnostics import DelegatecError

@@ -2,10 +2,11 @@
 """The common part of `delegate_program` and the rules of the built-in backends."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
-load(":backends.bzl", "check_backends")
+load(":backends.bzl", "BackendTableInfo", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "add_delegation_arguments")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "add_layout_arguments")
+load(":options.bzl", "option_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
 
 LOWER_ATTRS = dict(
@@ -14,6 +15,10 @@ LOWER_ATTRS = dict(
         mandatory = True,
         doc = "The `exported_program` to lower.",
         providers = [ExportedProgramInfo],
+    ),
+    _backends = attr.label(
+        default = "//rules/private:backends",
+        providers = [BackendTableInfo],
     ),
 )
 
@@ -25,14 +30,15 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     Args:
         ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
         backends: in order of priority, a backend's name, or `module:attribute` of a plug-in.
-        options: dict of the backend's options; named "BACKEND.OPTION" if there are several.
+        options: dict of the backend's options, strings or lists; named "BACKEND.OPTION" if there are several.
         plugin: targets with PyInfo that a plug-in is imported from.
 
     Returns:
         The providers of the rule.
     """
     method_backends = getattr(ctx.attr, "method_backends", {})
-    asked = check_backends(ctx.label, [backends] + method_backends.values(), options)
+    table = ctx.attr._backends[BackendTableInfo].backends
+    asked = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
     backend = ", ".join(asked) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
@@ -57,10 +63,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         args = delegatec_arguments(ctx, "lower")
         args.add(exported.program, format = "--program=%s")
         args.add_all(backends, format_each = "--backend=%s")
-        args.add_all(
-            ["%s=%s" % (option, options[option]) for option in sorted(options)],
-            format_each = "--option=%s",
-        )
+        args.add_all(option_arguments(options), format_each = "--option=%s")
         args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
         add_delegation_arguments(ctx, args)
         add_layout_arguments(ctx, args)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nested_bazel import NestedBazel, nested_bazel, source_root
 
-PROGRAMS = "kind('(exported|delegate|mps|portable)_program rule', //examples/... + //tests/rules/models:all)"
+PROGRAMS = "kind('_program rule', //examples/... + //tests/rules/models:all)"
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
 KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
 

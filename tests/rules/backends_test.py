@@ -1,33 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules' table of backends says what the compiler's registry says."""
+"""The rules' table of backends says what the backends themselves say."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from runfiles import Runfiles
 
 from delegatec.backends import builtin_backends
 
 
-def table_of_the_rules() -> dict[str, dict[str, list[str]]]:
-    """Backend -> option -> values, the default first; without the programs that no backend takes part in."""
+def table_of_the_rules() -> dict[str, dict[str, Any]]:
+    """Backend -> its row."""
     runfiles = Runfiles.Create()
     assert runfiles is not None
-    path = runfiles.Rlocation("rules_delegate/tests/rules/backend_table.json")
+    path = runfiles.Rlocation("rules_delegate/rules/private/backends.json")
     assert path is not None
-    table: dict[str, dict[str, list[str]]] = json.loads(Path(path).read_text())
-    assert table.pop("portable") == {}
+    table: dict[str, dict[str, Any]] = json.loads(Path(path).read_text())
     return table
 
 
 def test_names_and_options_agree() -> None:
-    registry = builtin_backends()
-    assert {
+    rows = table_of_the_rules()
+    assert {name: row["options"] for name, row in rows.items()} == {
         backend.name: {
-            name: [option.default, *(value for value in option.values if value != option.default)]
+            name: {
+                "default": list(option.default) if option.is_list else option.default,
+                "doc": option.doc,
+                "values": list(option.values),
+            }
             for name, option in backend.options.items()
         }
-        for backend in registry
-    } == table_of_the_rules()
+        for backend in builtin_backends()
+    }
+    assert all(row["title"] for row in rows.values())

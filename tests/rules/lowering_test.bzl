@@ -2,7 +2,7 @@
 """What the rules that lower declare."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "DelegateProgramInfo", "delegate_program", "mps_program")
+load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "mps_program")
 load(":actions.bzl", "action_of", "flags_of", "names_of")
 
 _DELEGATION_FLAGS = [
@@ -45,14 +45,15 @@ def _lowering_test_impl(ctx):
     backends = ctx.attr.backends or [ctx.attr.backend]
     asserts.equals(env, ctx.attr.backend, info.backend)
     asserts.equals(env, [backend for backend in backends if backend != "portable"], info.backends)
-    asserts.equals(env, ctx.attr.options, info.options)
+    asserts.equals(env, dict(ctx.attr.options, **ctx.attr.list_options), info.options)
     asserts.equals(env, "mlp.pt2", info.exported.program.basename)
 
     flags = flags_of(action)
     asserts.equals(env, backends, flags["backend"])
+    lists = [(option, value) for option, values in ctx.attr.list_options.items() for value in values or [""]]
     asserts.equals(
         env,
-        ["%s=%s" % (option, value) for option, value in ctx.attr.options.items()],
+        sorted(["%s=%s" % pair for pair in ctx.attr.options.items() + lists]),
         flags.get("option", []),
     )
     asserts.equals(env, ctx.attr.require_full_delegation, "require-full-delegation" in flags)
@@ -85,6 +86,7 @@ _lowering_test = analysistest.make(
         "expected_inputs": attr.string_list(),
         "external_weights": attr.bool(),
         "layout": attr.string_dict(),
+        "list_options": attr.string_list_dict(),
         "options": attr.string_dict(),
         "require_full_delegation": attr.bool(),
     },
@@ -108,7 +110,11 @@ def lowering_tests(name):
     delegate_program(
         name = "mlp_plugin",
         backend = "tests.rules.models.activation:backend",
-        options = {"level": "2"},
+        options = {
+            "flags": ["--a=1,2", "--b"],
+            "level": "2",
+            "nothing": [],
+        },
         program = "//tests/rules/models:mlp",
         tags = ["manual"],
         deps = ["//tests/rules/models:activation"],
@@ -169,17 +175,16 @@ def lowering_tests(name):
         },
         target_under_test = ":mlp_ruled",
     )
-    _lowering_test(
-        name = name + "_mps",
-        size = "small",
-        backend = "mps",
-        options = {
-            "fp16_overflow": "error",
-            "int4": "int8",
-            "precision": "fp32",
-        },
-        target_under_test = "//tests/rules/models:mlp_mps",
-    )
+    for backend in BACKENDS:
+        defaults = {option: spec.default for option, spec in BACKENDS[backend].options.items()}
+        _lowering_test(
+            name = name + "_" + backend,
+            size = "small",
+            backend = backend,
+            list_options = {option: value for option, value in defaults.items() if type(value) == "list"},
+            options = {option: value for option, value in defaults.items() if type(value) == "string"},
+            target_under_test = "//tests/rules/models:mlp_" + backend,
+        )
     _lowering_test(
         name = name + "_mps_fp16",
         size = "small",
@@ -211,6 +216,10 @@ def lowering_tests(name):
         size = "small",
         backend = "tests.rules.models.activation:backend",
         expected_inputs = ["tests/rules/models/activation.py"],
+        list_options = {
+            "flags": ["--a=1,2", "--b"],
+            "nothing": [],
+        },
         options = {"level": "2"},
         target_under_test = ":mlp_plugin",
     )
@@ -219,13 +228,12 @@ def lowering_tests(name):
         tests = [
             name + suffix
             for suffix in [
-                "_mps",
                 "_mps_fp16",
                 "_plugin",
                 "_portable",
                 "_portable_external",
                 "_ruled",
                 "_several",
-            ]
+            ] + ["_" + backend for backend in BACKENDS]
         ],
     )

@@ -2,7 +2,7 @@
 """What is refused before anything is built, and what the message says."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "delegate_program", "exported_program", "mps_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -26,6 +26,10 @@ def refusal_tests(name):
     sources = ["//tests/rules/models:mlp.py"]
     delegate_program(name = "unknown_backend", backend = "mpz", program = program, tags = ["manual"])
     delegate_program(name = "unknown_option", backend = "portable", options = {"precision": "fp16"}, program = program, tags = ["manual"])
+    delegate_program(name = "misspelt_option", backend = "mps", options = {"precison": "fp16"}, program = program, tags = ["manual"])
+    delegate_program(name = "list_for_a_string", backend = "mps", options = {"precision": ["fp16", "fp32"]}, program = program, tags = ["manual"])
+    delegate_program(name = "line_break", backend = "a:B", options = {"flags": ["--a", "--b\nc"]}, program = program, tags = ["manual"])
+    mps_program(name = "misspelt_value", int4 = "paked", program = program, tags = ["manual"])
     mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
@@ -35,18 +39,23 @@ def refusal_tests(name):
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
+    known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
     refusals = {
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
-        "misplaced_portable": ["error DC401", "portable stands among several backends: portable, mps"],
+        "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
+        "list_for_a_string": ["error DC402", "takes one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
+        "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
+        "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
+        "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
-        "unclear_option": ["error DC414", "option \"precision\" does not say", "expected: \"a:B.precision\" or \"mps.precision\""],
-        "unknown_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],
-        "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: mps, portable, or module:attribute"],
+        "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
+        "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
+        "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
-        "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16"],
+        "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores"],
     }
     for target, says in refusals.items():
         _refusal_test(

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in backends."""
+"""The built-in backends: every package in this one that has a `BACKEND`.
+
+A build has those of the table in `rules/defs.bzl`, which alone lists them.
+"""
 
 from __future__ import annotations
 
-from delegatec.backends.mps import MPS
+import importlib
+import pkgutil
+
 from delegatec.delegation.registry import BackendRegistry
 
 
 def builtin_backends() -> BackendRegistry:
-    """A fresh registry of the backends that come with the compiler."""
-    return BackendRegistry([MPS])
+    """Returns a new registry of the backends that come with the compiler."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    packages = [importlib.import_module(f"{__name__}.{name}") for name in sorted(names)]
+    return BackendRegistry(package.BACKEND for package in packages if hasattr(package, "BACKEND"))

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`NAME_program`: an exported program lowered for one built-in backend, whose options are attributes."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":backends.bzl", "BackendTableInfo")
+load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
+load(":options.bzl", "option_attribute")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _backend_program_impl(ctx):
+    name = ctx.attr._backend
+    backend = ctx.attr._backends[BackendTableInfo].backends[name]
+    return lower_program(ctx, backends = [name], options = {
+        option: getattr(ctx.attr, option)
+        for option in backend.options
+    })
+
+def backend_program(name, backend):
+    """The rule of a built-in backend.
+
+    Args:
+        name: the backend's name.
+        backend: its row of the table.
+
+    Returns:
+        A rule.
+    """
+    for option in backend.options:
+        if option in DELEGATE_ATTRS:
+            fail("option \"%s\" of backend \"%s\" has the name of an attribute of every program rule" % (option, name))
+    return rule(
+        implementation = _backend_program_impl,
+        doc = "Lowers an exported program to `NAME.pte`, for %s." % backend.title,
+        attrs = dict(
+            DELEGATE_ATTRS,
+            _backend = attr.string(default = name),
+            **{option: option_attribute(spec) for option, spec in backend.options.items()}
+        ),
+        provides = [DelegateProgramInfo],
+        toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+    )
