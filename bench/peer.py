@@ -55,7 +55,8 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         path: the file to write.
         watch: is told the processor time of each stage.
     """
-    partitioner = [] if backend == "portable" else [_mps_partitioner(backend.endswith("fp16"))]
+    name, _, precision = backend.partition(" ")
+    partitioner = [] if name == "portable" else [_PARTITIONERS[name](precision)]
     with watch.stage("to_edge_transform_and_lower"):
         edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
     with watch.stage("to_executorch"):
@@ -64,8 +65,12 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         program.write_to_file(file)
 
 
-def _mps_partitioner(half: bool) -> Any:
+def _mps_partitioner(precision: str) -> Any:
     from executorch.backends.apple.mps.partition import MPSPartitioner
     from executorch.exir.backend.backend_details import CompileSpec
 
-    return MPSPartitioner([CompileSpec("use_fp16", bytes([half]))])
+    return MPSPartitioner([CompileSpec("use_fp16", bytes([precision == "fp16"]))])
+
+
+# Backend -> precision -> the peer's partitioner, for those that it has too.
+_PARTITIONERS: Final = {"mps": _mps_partitioner}

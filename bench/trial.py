@@ -27,11 +27,19 @@ from arena import live_bytes
 from stopwatch import Stopwatch, added_memory
 from torch.export import ExportedProgram
 
+from delegatec.backends import builtin_backends
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import DelegateCall, KernelCall
 
 TOOLS: Final = ("peer", "ours")
-BACKENDS: Final = ("portable", "mps fp32", "mps fp16")
+BACKENDS: Final = (
+    "portable",
+    *(
+        f"{backend.name} {precision}".rstrip()
+        for backend in builtin_backends()
+        for precision in (backend.options["precision"].values if "precision" in backend.options else [""])
+    ),
+)
 # Reading the .pt2 is told apart: who exports and lowers in one process does not do it.
 READ: Final = "read"
 

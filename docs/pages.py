@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
 
-from delegatec.backends.mps.operators.docs import render_markdown
+from delegatec.backends import builtin_backends
 from delegatec.diagnostics import CODES
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.out_variants import kernel_name, out_variant
@@ -123,9 +125,43 @@ def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ("---",) * len(header), *rows))
 
 
+def with_backends(readme: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Puts the backends into the README.
+
+    Args:
+        readme: its text.
+        rows: backend -> its row in the table of the rules, as JSON has it.
+    """
+    header = ("backend", "rule", "operators")
+    backends = [
+        ("the runtime's portable kernels", "`portable_program`", _operators("portable")),
+        *((row["title"], _call(name, row["options"]), _operators(name)) for name, row in rows.items()),
+        ("your own", '`delegate_program(backend = "module:attribute", deps = [...])`', "its own"),
+    ]
+    place = re.escape(table(header, ())) + r"(\n\|.*)+"
+    return re.sub(place, lambda _: table(header, backends), readme)
+
+
+def _call(backend: str, options: Iterable[str]) -> str:
+    return f"`{backend}_program({', '.join(f'{option} = ...' for option in options)})`"
+
+
+def _operators(backend: str) -> str:
+    page = f"docs/operators_{backend}.md"
+    return f"[{page}]({page})"
+
+
+def _page_of(backend: str) -> Callable[[], str]:
+    """The page of a backend's operators, which its package writes."""
+    page: Callable[[], str] = importlib.import_module(
+        f"delegatec.backends.{backend}.operators.docs"
+    ).render_markdown
+    return page
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": errors_page,
     "operators_aten.md": operators_aten_page,
-    "operators_mps.md": render_markdown,
     "operators_portable.md": operators_portable_page,
+    **{f"operators_{backend.name}.md": _page_of(backend.name) for backend in builtin_backends()},
 }

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from pages import with_backends
 from runfiles import Runfiles
 
 from delegatec import export, lower
+from delegatec.backends import builtin_backends
 from delegatec.cli.main import run_verb
 
 RUNFILES = Runfiles.Create()
@@ -47,7 +50,17 @@ def test_links_lead_to_files(page: str) -> None:
     assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("backend", ["portable", "mps"])
+def test_the_backends_are_those_of_the_table() -> None:
+    table = RUNFILES.Rlocation("rules_delegate/rules/private/backends.json")
+    assert table is not None
+    rows = json.loads(Path(table).read_text(encoding="utf-8"))
+    assert with_backends(README, rows) == README, "README.md is out of date: bazel run //docs:generate"
+    another = with_backends(README, {"new": {"title": "New", "options": ["flags"]}})
+    assert "| New | `new_program(flags = ...)` | [docs/operators_new.md]" in another
+    assert "mps_program(fp16_overflow" not in another
+
+
+@pytest.mark.parametrize("backend", ["portable", *(backend.name for backend in builtin_backends())])
 def test_the_model_compiles(backend: str) -> None:
     (code,) = re.findall(r"```python\n(# foo\.py\n.*?)```", README, re.DOTALL)
     namespace: dict[str, object] = {}

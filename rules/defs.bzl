@@ -48,7 +48,7 @@ BACKENDS = {
                 values = ["fp32", "fp16"],
             ),
         },
-        title = "Apple's Metal Performance Shaders, fp32 and fp16, weights of 8 and 4 bits",
+        title = "Apple's Metal Performance Shaders, fp32 and fp16, 8-bit and 4-bit weights",
     ),
 }
 

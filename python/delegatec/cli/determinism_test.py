@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from delegatec.backends import builtin_backends
+
 BLOCKS = """
 import numpy, random, torch
 
@@ -57,7 +59,7 @@ def build():
     inputs = (ids, {"scale": torch.tensor(2.0)})
     return delegatec.Model(Net(), inputs, dynamic_shapes=({0: batch}, {"scale": None}))
 """
-BACKENDS = ("portable", "mps")
+BACKENDS = ("portable", *(backend.name for backend in builtin_backends()))
 LOWERED = ("pte", "manifest", "report", "debug", "ir", "etrecord")
 COMMANDS = (
     ("export", "--label=//m", "--entry=net:build", "--source=models/net.py", "--import-path=.")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
@@ -48,13 +48,18 @@ class ClampBackend:
     id: Final = "ClampBackend"
     name: Final = "clamp"
     options: Final[Mapping[str, OptionSpec]] = {
-        "times": OptionSpec(("1", "2"), "1", "How often the rectifier is applied; more than once is as good.")
+        "times": OptionSpec(
+            ("1", "2"), "1", "How often the rectifier is applied; more than once is as good."
+        ),
+        "system": OptionSpec((), "any", "Name of the system's configuration."),
+        "flags": OptionSpec((), (), "What else the device is told."),
     }
 
-    def compile_specs(self, options: Mapping[str, str]) -> list[CompileSpec]:
-        """The one option."""
-        times = resolve_options(self.name, self.options, options)["times"]
-        return [CompileSpec("times", times.encode())]
+    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
+        """Each option; flags are separated by spaces."""
+        resolved = resolve_options(self.name, self.options, options)
+        resolved["flags"] = " ".join(resolved["flags"])
+        return [CompileSpec(name, resolved[name].encode()) for name in self.options]
 
     def preserved_operators(self) -> frozenset[OpOverload]:
         """None."""
@@ -68,7 +73,7 @@ class ClampBackend:
         """The blob is `CLMP` and the number of times. The runtime reports its one instruction as "clamp"."""
         debug_map = DelegateMappingBuilder()
         debug_map.insert_delegate_mapping_entry(nodes=view.nodes, identifier="clamp")
-        blob = [b"CLMP", *(spec.value for spec in compile_specs)]
+        blob = [b"CLMP", compile_specs[0].value]
         return PreprocessResult(blob, debug_map.get_delegate_mapping())
 
     def describe(self, blob: memoryview) -> str:
