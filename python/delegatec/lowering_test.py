@@ -142,12 +142,12 @@ def test_rules_reach_the_backend_and_the_reasons(tmp_path: Path) -> None:
     text = format_reasons(manifest)
     assert text.startswith("method forward: 1 of 7 operators in 1 delegate, by mps\n  lowered_0: 1 operators")
     assert (
-        "  aten.relu.default, left by MPSBackend [block-operators]: "
+        "  aten.relu.default, rejected by MPSBackend [block-operators]: "
         'aten.relu.default matches "aten.relu"\n    at ' in text
     )
     assert "lowering_test.py" in text
     assert '    help: take "second" out of block_modules\n' in text
-    assert "aten.cumsum.default, left by MPSBackend [dtype]: " in text
+    assert "aten.cumsum.default, rejected by MPSBackend [dtype]: " in text
     assert "block_modules" in render_html(manifest)
     torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends()), eager())
 
@@ -167,7 +167,7 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
     manifest = manifest_of(lowered, tmp_path / "p.pte")
     assert [method.backends for method in manifest.methods] == [("mps",), ()]
     assert [bool(method.delegates) for method in manifest.methods] == [True, False]
-    assert "method decode: no backend was asked\n" in format_reasons(manifest)
+    assert "method decode: no backend requested\n" in format_reasons(manifest)
     for method in methods:
         torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends(), method), eager())
 

@@ -82,7 +82,7 @@ def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None
     assert b"ClampBackend" in program and b"MPSBackend" in program
     reasons = (folder / "net_several.reasons.txt").read_text()
     assert "by clamp, mps\n" in reasons
-    assert "left by MPSBackend [block-operators]" in reasons
+    assert "rejected by MPSBackend [block-operators]" in reasons
     assert 'help: take "aten.add" out of block_operators' in reasons
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build says of its result: the manifest (JSON), the report (HTML), and text for the terminal."""
+"""Descriptions of a build's result: the manifest (JSON), the report (HTML), and text for the terminal."""
 
 from delegatec.report.build import build_manifest as build_manifest
 from delegatec.report.html import render_html as render_html

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the boxes in the picture of a blob's graph say, and how large they are for it."""
+"""Text and size of the boxes in the drawing of a blob's graph."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from delegatec.report.layered import Cell
 from delegatec.report.sizes import human_bytes
 
 _LINE: Final = 15
-# Mean width of a character of the title, and of the other lines, in pixels.
+# Mean width in pixels of a character in the title, and in the other lines.
 _TITLE: Final = 8.0
 _TEXT: Final = 6.3
-# Characters of a line; longer ones end in an ellipsis.
+# Maximum characters per line; longer ones end in an ellipsis.
 _CHARACTERS: Final = 50
-# Kinds of operations that a folded group names.
+# Number of operation types that a collapsed group lists.
 _NAMED: Final = 3
 _SMALL: Final = frozenset({Family.MOVE, Family.CONVERT})
 
 
 @dataclass(eq=False)
 class Box(Cell):
-    """A box: "op" with its family, and "small" or "unread"; "fold", "input" or "output".
+    """A box: "op" with its family, and "small" or "unused"; "fold", "input" or "output".
 
     Attributes:
-        title: first line.
-        lines: the others.
-        kind: classes of its style, separated by blanks.
-        tooltip: what it stands for, at length.
+        title: the first line.
+        lines: the other lines.
+        kind: CSS classes, separated by spaces.
+        tooltip: a full description.
     """
 
     title: str = ""
@@ -51,18 +51,18 @@ class Box(Cell):
 
     @property
     def is_small(self) -> bool:
-        """Whether it is one line in the size of the others' second one."""
+        """Whether it is a single line in the smaller font."""
         return "small" in self.kind or self.kind in ("input", "output")
 
 
 def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: str) -> Box:
-    """The box of an operation.
+    """Returns the box of an operation.
 
     Args:
         graph: the graph.
-        labels: what is known of it.
+        labels: the graph's labels.
         node: the operation.
-        prefix: path of the module that is drawn; names of weights in it are without it.
+        prefix: path of the enclosing module, which is omitted in names of weights.
     """
     tooltip = blob_operation_text(graph, labels, node)
     stored = [(role, id) for role, id in node.reads if graph.values.get(id, _NONE).note]
@@ -85,7 +85,7 @@ _NONE: Final = BlobValue("", ())
 
 
 def folded_box(item: Group | Repetition, note: str) -> Box:
-    """The box of a group that is drawn on its own; `note` says where, or what."""
+    """Returns the box of a group that is drawn separately; `note` says where, or what it is."""
     counts = Counter(node.operation for node in operations([item])).most_common()
     named = [f"{count} {name}" for name, count in counts[:_NAMED]]
     more = [f"{len(counts) - _NAMED} more kinds"] if len(counts) > _NAMED else []
@@ -102,18 +102,18 @@ def folded_box(item: Group | Repetition, note: str) -> Box:
 
 
 def border_box(graph: BlobGraph, id: int, role: str, kind: str) -> Box:
-    """The box of a value that comes from outside, or goes there."""
+    """Returns the box of a value that enters or leaves the drawing."""
     return Box(title=f"{role} {graph.values[id]}".strip(), kind=kind, tooltip=f"%{id} {graph.values[id]}")
 
 
 def _weight(graph: BlobGraph, labels: BlobLabels, role: str, id: int, prefix: str) -> str:
     value = graph.values[id]
     name = labels.names.get(id, "").removeprefix(f"{prefix}." if prefix else "")
-    # "weight conv.weight" says it twice
+    # "weight conv.weight" would be redundant
     shown = name if role and name.rpartition(".")[2] == role else " ".join(filter(None, [role, name]))
     facts = f"{value} {human_bytes(value.bytes)}"
     room = _CHARACTERS - len(facts) - 1
-    # The end of a name tells more than its beginning.
+    # The end of a name is more specific than its beginning.
     return f"{shown if len(shown) <= room else '…' + shown[1 - max(room, 8) :]} {facts}".strip()
 
 
@@ -122,5 +122,5 @@ def _cut(text: str) -> str:
 
 
 def constant_bytes(graph: BlobGraph, nodes: Iterable[BlobNode]) -> int:
-    """Bytes of the constants that operations read, each counted once."""
+    """Returns the size of all constants that operations read, in bytes."""
     return sum(graph.values[id].bytes for id in {id for node in nodes for _, id in node.reads if id >= 0})

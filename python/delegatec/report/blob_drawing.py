@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One drawing of a blob's graph: boxes of operations, and frames of modules with drawings in them."""
+"""A drawing of a blob's graph: boxes of operations, and frames of modules with nested drawings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from delegatec.report.blob_boxes import Box, border_box, operation_box
 from delegatec.report.blob_sections import Group, Item, Repetition, operations
 from delegatec.report.layered import Cell, Edge, lay_out
 
-# Space in a frame around what is in it, and above that for its title, in pixels.
+# Padding of a frame, and height of its title, in pixels.
 _PADDING: Final = 10.0
 _HEADER: Final = 14.0
-# Where an edge meets a frame, and a character of a frame's title.
+# Radius of ports on frames, and width of a character in a frame's title.
 _PORT: Final = 8.0
 _TITLE: Final = 6.5
 _GAP_X: Final = 16.0
@@ -25,14 +25,14 @@ _GAP_Y: Final = 20.0
 
 @dataclass(eq=False)
 class Frame(Cell):
-    """A module drawn inside of another one.
+    """A module drawn inside another one.
 
     Attributes:
         title: its name.
         tooltip: its path.
-        inner: what is in it; its upper left corner is at `offset`.
+        inner: the nested drawing, whose upper left corner is at `offset`.
         offset: from the frame's corner to that of `inner`.
-        stubs: paths from its edges to the ports inside.
+        stubs: paths from the frame's edges to the ports inside.
     """
 
     title: str = ""
@@ -44,7 +44,7 @@ class Frame(Cell):
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing: size in pixels, edges as paths in the syntax of SVG, boxes, frames with drawings in them."""
+    """A drawing: size in pixels, edges as SVG paths, boxes, and frames with nested drawings."""
 
     width: float
     height: float
@@ -54,13 +54,13 @@ class Picture:
 
 
 class Drawing:
-    """Lays out items and what is nested in them.
+    """Lays out items and their nested items.
 
     Args:
         graph: the graph.
-        labels: what is known of it.
-        path: of the module that is drawn; empty for the whole.
-        fold: gives the box of what is not drawn here.
+        labels: the graph's labels.
+        path: path of the drawn module; empty for the whole.
+        fold: returns the box of a group that is drawn separately.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Drawing:
     ) -> None:
         self._graph = graph
         self._labels = labels
-        self._paths = [path]  # of the module that is drawn, and of frames in it
+        self._paths = [path]  # paths of the drawn module, and of frames in it
         self._fold = fold
         self._stored = set(graph.constants)
         self._given = set(graph.inputs)
@@ -80,7 +80,7 @@ class Drawing:
         self._readers = Counter(id for node in graph.nodes for id in {id for _, id in node.reads})
 
     def of(self, items: Sequence[Item], depth: int) -> Picture:
-        """A drawing that stands alone: what comes in and goes out has boxes that say of which type it is."""
+        """Returns a standalone drawing, with boxes for the types of inputs and outputs."""
         reads, gives = self._border(items)
         inputs = {
             id: border_box(self._graph, id, "input" if id in self._given else "", "input") for id in reads
@@ -94,7 +94,7 @@ class Drawing:
     def _lay_out(
         self, items: Sequence[Item], depth: int, inputs: Mapping[int, Cell], outputs: Mapping[int, Cell]
     ) -> Picture:
-        """Draws items between the cells of what comes in and of what goes out, by the values' ids."""
+        """Lays out items between the cells of inputs and outputs, by value ids."""
         cells: list[Cell] = list(inputs.values())
         edges: list[Edge] = []
         sources: dict[int, tuple[Cell, float | None]] = {id: (cell, None) for id, cell in inputs.items()}
@@ -103,7 +103,7 @@ class Drawing:
             cell, enters, leaves = self._cell(item, depth, reads, gives)
             cells.append(cell)
             for id in reads:
-                if id in sources:  # a damaged graph may read what nothing gives
+                if id in sources:  # a damaged graph may read undefined values
                     edges.append(Edge(sources[id][0], cell, sources[id][1], enters.get(id)))
             sources.update({id: (cell, leaves.get(id)) for id in gives})
         for id, cell in outputs.items():
@@ -119,7 +119,7 @@ class Drawing:
     def _cell(
         self, item: Item, depth: int, reads: Sequence[int], gives: Sequence[int]
     ) -> tuple[Cell, Mapping[int, float], Mapping[int, float]]:
-        """The cell of an item, and where values enter and leave it if that is not the middle."""
+        """Returns the cell of an item, and the ports of values that are not in the middle."""
         if isinstance(item, BlobNode):
             return operation_box(self._graph, self._labels, item, self._paths[-1]), {}, {}
         if isinstance(item, Repetition) or not depth:
@@ -148,7 +148,7 @@ class Drawing:
         return frame, enters, leaves
 
     def _border(self, items: Sequence[Item]) -> tuple[list[int], list[int]]:
-        """What items read of the others, and what they give to them, each once and in order."""
+        """Returns the inputs and outputs of items, without duplicates, in order."""
         reads: Counter[int] = Counter()
         gives: dict[int, None] = {}
         for node in operations(items):

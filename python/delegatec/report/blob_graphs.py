@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graphs in the blobs of a program, as its file has them."""
+"""Graphs of a program's blobs, read from its file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from delegatec.program.reader import read_program
 def blob_graphs(
     pte: Path | str, emitted: EmittedProgram, backends: Iterable[Backend]
 ) -> dict[str, dict[str, BlobGraph]]:
-    """What backends say is in the blobs that they made.
+    """Returns the graphs that backends read from their blobs.
 
     Args:
-        pte: the file, which is mapped.
-        emitted: what it was written of, for the names of its delegates.
-        backends: those with a method `graph` are asked.
+        pte: the mapped file.
+        emitted: the program that it was written from, for the names of its delegates.
+        backends: the registry; backends with a method `graph` are queried.
 
     Returns:
         Method -> name of a delegate -> its graph.
 
     Raises:
-        DelegatecError: DC35x, the file cannot be read; what `graph` raises; DC410 for a faulty plug-in.
+        DelegatecError: DC35x, the file cannot be read; errors of `graph`; DC410 for a faulty plug-in.
     """
     asked = {backend.id: backend for backend in backends if hasattr(backend, "graph")}
     program = read_program(pte)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a debug map says of the graphs in the blobs of delegates: names, modules, lines."""
+"""Labels for graphs of blobs from a debug map: names, modules, lines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from delegatec.delegation import BlobLabels
 
 
 def blob_labels(document: Mapping[str, Any]) -> dict[tuple[str, int], BlobLabels]:
-    """Labels for the delegates of a program.
+    """Returns labels for the delegates of a program.
 
     Args:
-        document: what `debug_map` gave, or `debug_map_json`, parsed.
+        document: result of `debug_map`, or of `debug_map_json`, parsed.
 
     Returns:
-        Name of a method and index of the delegate in it -> its labels.
+        Name of a method and index of a delegate in it -> its labels.
 
     Raises:
-        KeyError, TypeError, ValueError: it is something else.
+        KeyError, TypeError, ValueError: it is not a debug map.
     """
     return {
         (name, index): _labels(method, delegate)
@@ -29,7 +29,7 @@ def blob_labels(document: Mapping[str, Any]) -> dict[tuple[str, int], BlobLabels
 
 
 def delegate_labels(document: Mapping[str, Any]) -> dict[tuple[str, str], BlobLabels]:
-    """The same by name of a method and name of the delegate in it."""
+    """Returns the same by name of a method and name of a delegate in it."""
     return {
         (name, str(delegate["name"])): _labels(method, delegate)
         for name, method in document["methods"].items()
@@ -46,7 +46,7 @@ def _labels(method: Mapping[str, Any], delegate: Mapping[str, Any]) -> BlobLabel
 
 
 def _of(method: Mapping[str, Any], delegate: Mapping[str, Any], key: str) -> dict[str, str]:
-    """A property of the first node that each operation comes of and that has it."""
+    """Returns for each operation a property of the first of its nodes that has it."""
     found = {
         identifier: _first(method["handles"].get(str(handle), {}).get(key, "") for handle in handles)
         for identifier, handles in delegate["map"].items()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a blob's graph: a drawing of the whole, and one of each part that is folded in it.
+"""Drawings of a blob's graph: one of the whole, and one of each collapsed part.
 
-Small modules are frames inside of a drawing; how deep is the same all over it, as deep as few enough boxes
-allow. A module beyond that is one box, and has a drawing of its own; what looks the same is drawn once.
+Small modules are frames inside a drawing, nested to the largest depth that keeps the number of boxes low.
+Deeper modules are single boxes, with separate drawings; equal structures are drawn once.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from delegatec.report.blob_drawing import Drawing, Picture
 from delegatec.report.blob_sections import Group, Item, Repetition, group_nodes, operations
 from delegatec.report.sizes import human_bytes
 
-# Boxes of one drawing, and of all drawings of a graph: a page of more is slow to open.
+# Maximum number of boxes in a drawing, and in all drawings of a graph: larger pages open slowly.
 _BOXES: Final = 60
 BOXES_SHOWN: Final = 2000
 _DEEPEST: Final = 8
-# Operations of a group that is better one box than a frame with boxes in it.
+# Groups of up to this many operations are better as one box than as a frame.
 _WORTH: Final = 6
 _PART: Final = "part "
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One of several groups of the same structure: path, its first operation, bytes of constants."""
+    """A group in a repetition: path, its first operation, bytes of constants."""
 
     path: str
     first: str
@@ -40,14 +40,14 @@ class Instance:
 
 @dataclass
 class Section:
-    """A drawing with its title; for a repetition the drawing of the first, and a row for each.
+    """A drawing with its title; for a repetition, the drawing of the first group, and a row for each.
 
     Attributes:
-        title: path of the module, or what else it is.
-        size: number of operations in it.
+        title: path of the module, or another title.
+        size: number of operations.
         picture: the drawing.
-        instances: the groups of a repetition; empty for others.
-        parts: sections of what is folded in it.
+        instances: the groups of a repetition; else empty.
+        parts: sections of its collapsed parts.
     """
 
     title: str
@@ -63,10 +63,10 @@ class BlobPicture:
 
     Attributes:
         headline: title and totals.
-        notes: on the whole.
-        families: class of the style, name, number of operations, for each family that there is.
+        notes: notes on the whole.
+        families: CSS class, name and number of operations of each family in the graph.
         whole: the drawing of the whole.
-        left_out: operations that no drawing stands for.
+        omitted: number of operations without a drawing.
         boxes: number of boxes of all drawings.
     """
 
@@ -74,7 +74,7 @@ class BlobPicture:
     notes: tuple[str, ...]
     families: tuple[tuple[str, str, int], ...]
     whole: Section
-    left_out: int
+    omitted: int
     boxes: int
 
 
@@ -83,49 +83,49 @@ def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> 
 
     Args:
         graph: the graph.
-        labels: what is known of it; the paths of modules make the groups.
-        room: how many boxes are enough: no drawing is begun after that.
+        labels: the graph's labels; the paths of modules define the groups.
+        room: limit of boxes: no drawing is started beyond it.
     """
     counts = Counter(node.family for node in graph.nodes)
     sections = _Sections(graph, labels, room)
-    whole, left_out = sections.draw()
+    whole, omitted = sections.draw()
     return BlobPicture(
         headline=blob_headline(graph, human_bytes),
         notes=blob_notes(graph),
         families=tuple((f.name.lower(), f.value, counts[f]) for f in Family if counts[f]),
         whole=whole,
-        left_out=left_out,
+        omitted=omitted,
         boxes=sections.boxes,
     )
 
 
 class _Sections:
-    """Makes the drawings, the larger view first, until there are enough."""
+    """Creates drawings, outer ones first, up to the limit."""
 
     def __init__(self, graph: BlobGraph, labels: BlobLabels, room: int) -> None:
         self.boxes = 0
         self._graph = graph
         self._labels = labels
         self._room = room
-        self._drawn: dict[int, str] = {}  # signature of a group -> the title under which it is drawn
+        self._drawn: dict[int, str] = {}  # signature of a group -> the title of its drawing
         self._queue: list[tuple[Section, Group | Repetition]] = []
         self._unlike_others = itertools.count(-1, -1)
 
     def draw(self) -> tuple[Section, int]:
-        """The section of the whole, and how many operations were left out."""
+        """Returns the section of the whole, and the number of omitted operations."""
         items = group_nodes(self._graph, self._labels.modules)
         whole = self._section("", "", len(self._graph.nodes), items)
-        left_out = 0
-        for section, item in self._queue:  # it grows
+        omitted = 0
+        for section, item in self._queue:  # grows in the loop
             group = item.groups[0] if isinstance(item, Repetition) else item
             if self.boxes >= self._room:
-                left_out += item.size
+                omitted += item.size
                 continue
             part = self._section(_title(item), group.path, item.size, group.items)
             if isinstance(item, Repetition):
                 part.instances = tuple(map(self._instance, item.groups))
             section.parts.append(part)
-        return whole, left_out
+        return whole, omitted
 
     def _section(self, title: str, path: str, size: int, items: Sequence[Item]) -> Section:
         if len(items) > _BOXES:
@@ -133,14 +133,14 @@ class _Sections:
         depth = max(d for d in range(_DEEPEST) if d == 0 or _is_clear(items, d))
         folded: list[Group | Repetition] = []
         picture = Drawing(self._graph, self._labels, path, self._fold(folded)).of(items, depth)
-        # Besides the operations, what comes in and goes out has boxes.
+        # Inputs and outputs have boxes, too.
         self.boxes += max(_count(items, depth), len(picture.boxes))
         section = Section(title, size, picture)
         self._queue += [(section, item) for item in folded]
         return section
 
     def _in_parts(self, items: Sequence[Item], path: str) -> list[Item]:
-        """Items that are too many for a drawing, in equal runs."""
+        """Splits items that are too many for a drawing into equal runs."""
         count = min(_BOXES, math.ceil(len(items) / _BOXES))
         bounds = [len(items) * number // count for number in range(count + 1)]
         parts: list[Item] = []
@@ -167,12 +167,12 @@ class _Sections:
 
 
 def _title(item: Group | Repetition) -> str:
-    """What names an item on the whole page."""
+    """Returns a title that is unique on the page."""
     return item.name if item.name.startswith(_PART) else item.path
 
 
 def _is_clear(items: Sequence[Item], depth: int) -> bool:
-    """Whether a drawing has few enough boxes, and most of what is folded in it is worth folding."""
+    """Whether a drawing has few enough boxes, and most of its collapsed groups are large."""
     folded = list(_folded(items, depth))
     small = sum(group.size < _WORTH for group in folded)
     return _count(items, depth) <= _BOXES and (2 * small < len(folded) or not folded)
@@ -185,5 +185,5 @@ def _folded(items: Sequence[Item], depth: int) -> Iterator[Group]:
 
 
 def _count(items: Sequence[Item], depth: int) -> int:
-    """Boxes of a drawing whose frames are nested up to a depth."""
+    """Counts the boxes of a drawing with frames nested up to a depth."""
     return sum(_count(i.items, depth - 1) if isinstance(i, Group) and depth else 1 for i in items)

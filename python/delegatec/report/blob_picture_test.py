@@ -136,7 +136,7 @@ def test_layers_of_the_same_structure_are_drawn_once(built: Built) -> None:
 def test_every_operation_is_drawn_or_stands_for_one_that_is(built: Built) -> None:
     graph, labels, _ = built
     picture = draw_blob(graph, labels)
-    assert picture.left_out == 0
+    assert picture.omitted == 0
     assert sum(count for _, _, count in picture.families) == len(graph.nodes)
     tooltips = {box.tooltip.partition(" ")[0] for box in boxes(picture.whole) if box.kind.startswith("op ")}
     repeated = {node.identifier for part in group_nodes(graph, labels.modules) for node in operations([part])}
@@ -203,7 +203,7 @@ def test_a_large_graph_is_cut_with_a_note(modules: int) -> None:
     shown = sum(box.kind.startswith("op ") for box in drawn)
     first = [box.lines[0] for box in drawn if box.kind == "fold"]
     likewise = sum(int(line.split()[0]) for line in first if ", like " in line)
-    assert picture.left_out + shown + likewise == 10_000
+    assert picture.omitted + shown + likewise == 10_000
 
 
 def test_a_graph_without_operations() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A blob's graph taken apart along the modules of the model, so that each part can be drawn and be read.
+"""Division of a blob's graph by modules of the model, for readable drawings.
 
-Operations that follow each other and come of one module are a group, with the groups of its submodules in it:
-contracting what is contiguous in an order of execution never makes a cycle. Groups of the same structure that
-follow each other, such as the layers of an encoder, are a repetition, of which one is drawn.
+Consecutive operations of one module are a group, which contains the groups of its submodules: contracting
+contiguous runs in execution order never creates a cycle. Consecutive groups of the same structure, such as
+the layers of an encoder, are a repetition, of which one is drawn.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from delegatec.delegation import BlobGraph, BlobNode
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Operations of one module that follow each other.
+    """Consecutive operations of one module.
 
     Attributes:
-        path: of the module, such as "encoder.layer.0".
-        name: what of the path the group around it does not have.
-        items: what is in it, in order.
+        path: path of the module, such as "encoder.layer.0".
+        name: the path relative to the enclosing group.
+        items: its contents, in order.
         size: number of operations.
         signature: equal for groups of the same structure.
     """
@@ -36,12 +36,12 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """Two or more groups of the same structure, each right behind the one before.
+    """Two or more consecutive groups of the same structure.
 
     Attributes:
         groups: the groups.
-        path: of all, such as "encoder.layer.0 … 11".
-        name: what of it the group around it does not have, such as "layer.0 … 11".
+        path: path of all groups, such as "encoder.layer.0 … 11".
+        name: the path relative to the enclosing group, such as "layer.0 … 11".
         size: number of operations.
     """
 
@@ -55,7 +55,7 @@ Item = BlobNode | Group | Repetition
 
 
 def group_nodes(graph: BlobGraph, modules: Mapping[str, str]) -> tuple[Item, ...]:
-    """The operations of a graph along the modules that they come of.
+    """Groups the operations of a graph by module.
 
     Args:
         graph: the graph.
@@ -66,7 +66,7 @@ def group_nodes(graph: BlobGraph, modules: Mapping[str, str]) -> tuple[Item, ...
 
 
 def operations(items: Sequence[Item]) -> Iterator[BlobNode]:
-    """The operations in items, in order."""
+    """Yields the operations in items, in order."""
     for item in items:
         if isinstance(item, BlobNode):
             yield item
@@ -77,7 +77,7 @@ def operations(items: Sequence[Item]) -> Iterator[BlobNode]:
 
 
 class _Grouping:
-    """Groups operations by the parts of the paths of their modules."""
+    """Groups operations by the components of their module paths."""
 
     def __init__(self, graph: BlobGraph, paths: list[list[str]]) -> None:
         self._graph = graph
@@ -94,7 +94,7 @@ class _Grouping:
                 found += [self._graph.nodes[index] for index in members]
             else:
                 group = self._group(members, (*prefix, part), depth)
-                # A list of layers alone is nothing to frame.
+                # A frame for just a list of layers is useless.
                 is_list = len(group.items) == 1 and isinstance(group.items[0], Repetition)
                 found.append(group.items[0] if is_list else group)
         return tuple(_with_repetitions(found))
@@ -104,12 +104,12 @@ class _Grouping:
         return path[depth] if depth < len(path) and path[depth] else None
 
     def _group(self, members: list[int], prefix: tuple[str, ...], depth: int) -> Group:
-        # A module that does nothing but call another one is not drawn.
+        # A module that only calls another one is not drawn.
         while (part := self._part(members[0], len(prefix))) is not None and all(
             self._part(index, len(prefix)) == part for index in members
         ):
             prefix = (*prefix, part)
-        # A number says nothing without the list that it is in.
+        # A number is meaningless without its list.
         begin = depth - 1 if depth and prefix[depth].isdigit() else depth
         return Group(
             path=".".join(prefix),
@@ -120,7 +120,7 @@ class _Grouping:
         )
 
     def _signature(self, members: Sequence[int], depth: int) -> int:
-        """A number for operations, attributes, types, submodules, and which results are whose operands."""
+        """Returns a key for operations, attributes, types, submodules, and data flow."""
         numbers: dict[int, int] = {}
         facts: list[object] = []
         for index in members:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of control flow as torch's schema has them: all that they read is an operand of the call.
+"""Conversion of bodies of control flow to torch's schema, in which they read only operands.
 
-In an edge program a body has constants of its own. Here each becomes an operand of the call, behind the
-others, and of all bodies of the call, as they take the same ones; and an input of the graph around the call,
-up to the method's own.
+In an edge program, bodies have constants of their own. Here each becomes an additional operand of the call,
+of all its bodies, which share operands, and an input of the enclosing graphs.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ class Constant:
     """A constant in one graph.
 
     Attributes:
-        name: what it is called there.
+        name: its name in the graph.
         target: its name in the model.
         value: the tensor.
-        meta: the tensor, as the schema describes it.
+        meta: the tensor's description in the schema.
     """
 
     name: str
@@ -36,18 +35,18 @@ class Constant:
 
 
 def lift_constants(program: EdgeProgram, graph: schema.Graph) -> dict[int, Constant]:
-    """Makes the constants of all bodies operands of the calls, in place.
+    """Turns the constants of all bodies into operands of the calls, in place.
 
     Args:
-        program: the program whose graph it is.
-        graph: the serialized graph; its inputs stay as they are.
+        program: the program.
+        graph: its serialized graph; inputs are unchanged.
 
     Returns:
-        `id` of each tensor that the graph reads, by itself or for its calls -> what it is called in it. Those
-        that are no input yet have to become one.
+        `id` of each tensor that the graph reads, directly or for its calls -> its name in the graph. The
+        caller must add inputs for the new ones.
 
     Raises:
-        ValueError: the call has other operands than tensors.
+        ValueError: the call has operands other than tensors.
     """
     own = dict(_own(program, graph))
     bodies = {str(node.target): program.bodies[node.name] for node in _body_nodes(program)}
@@ -82,7 +81,7 @@ def _body_nodes(program: EdgeProgram) -> Iterator[Any]:
 
 
 def _declare(graph: schema.Graph, constant: Constant) -> Constant:
-    """Makes a constant of a body known to a graph, under a name that is free there."""
+    """Declares a constant of a body in a graph, under an unused name."""
     name = constant.name
     while name in graph.tensor_values:
         name += "_"
@@ -91,7 +90,7 @@ def _declare(graph: schema.Graph, constant: Constant) -> Constant:
 
 
 def _take(graph: schema.Graph, constants: dict[int, Constant], needed: dict[int, Constant]) -> None:
-    """Gives a body its operands, then what any body of the call needs."""
+    """Adds inputs to a body: its operands, then the constants of all bodies of the call."""
     names = {constant.name for constant in constants.values()}
     operands = [
         argument
@@ -103,6 +102,6 @@ def _take(graph: schema.Graph, constants: dict[int, Constant], needed: dict[int,
 
 
 def as_input(constant: Constant) -> schema.Argument:
-    """The input of a graph that a constant is."""
+    """Returns the input of a graph for a constant."""
     argument: schema.Argument = schema.Argument.create(as_tensor=schema.TensorArgument(constant.name))  # type: ignore[no-untyped-call]
     return argument

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the manifest from what the compiler made and, for everything that is in it, from the file itself."""
+"""Construction of the manifest from the compiler's data structures and from the file itself."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def build_manifest(
     Args:
         compiler: name and version of the compiler.
         label: the target that was built.
-        backend: name of the backend that was asked, or of all with commas between them, or "portable".
+        backend: name of the requested backend, or of several separated by commas, or "portable".
         options: value of each option.
-        method_backends: method -> names of the backends that were asked.
+        method_backends: method -> names of the requested backends.
         programs: method -> its edge program, after delegation.
-        reports: method -> what became of its nodes; a method may lack one if no backend was asked.
-        emitted: what was written.
-        pte: the file that was written.
+        reports: method -> how its nodes were lowered; optional without backends.
+        emitted: the emitted program.
+        pte: the written file.
 
     Raises:
-        DelegatecError: DC35x, the file cannot be read back.
+        DelegatecError: DC35x, the file cannot be read.
     """
     program = read_program(pte)
     methods = []
@@ -154,11 +154,11 @@ def _output_names(edge: EdgeProgram, report: DelegationReport) -> list[str]:
 
 
 def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
-    """Name of a result; of what a delegate gives, the name that it had before delegation."""
+    """Returns the name of a result; for results of delegates, the name before delegation."""
     if node.target is operator.getitem:
         call, index = node.args
         if isinstance(call, Node) and call.target is call_delegate and isinstance(call.args[0], Node):
-            names = before.get(str(call.args[0].target))  # None for one that was in the exported program
+            names = before.get(str(call.args[0].target))  # None for a delegate of the exported program
             assert isinstance(index, int)
             return names[index] if names is not None else node.name
     return node.name
@@ -186,7 +186,7 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             outputs=summary.output_names,
             weights=_delegated_weights(summary),
         )
-    for name, read in in_file.items():  # They were delegates in the exported program.
+    for name, read in in_file.items():  # Delegates of the exported program.
         yield DelegateInfo(
             name=name,
             backend=read.id,
@@ -228,7 +228,7 @@ def _not_delegated(rejection: RejectionSummary) -> NotDelegated:
 
 
 def _location(source: SourceLocation | None) -> Location | None:
-    """A source location as the manifest has it."""
+    """Converts a source location."""
     return None if source is None else Location(source.file, source.line, source.function, source.text)
 
 
@@ -242,7 +242,7 @@ def _memory(plan: MemoryPlan) -> MemoryInfo:
 
 
 def _weights(program: Program, emitted: EmittedProgram) -> Iterable[Weight]:
-    """Names come from the compiler, the rest from the file."""
+    """Returns the weights: names from the compiler, the rest from the file."""
     constants: dict[int, Tensor] = {}
     mutable: dict[str, Tensor] = {}
     external: dict[str, Tensor] = {}

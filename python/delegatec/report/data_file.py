@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a .ptd, by the file alone."""
+"""The contents of a `.ptd`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.program.reader import read_flat_tensors
 
 @dataclass(frozen=True)
 class DataEntry:
-    """Data under a name: dtype and shape (empty for bytes that are no tensor), its place, and its hash."""
+    """An entry: dtype and shape (empty for bytes that are not a tensor), its place, and its hash."""
 
     key: str
     dtype: str
@@ -24,14 +24,14 @@ class DataEntry:
 
 @dataclass(frozen=True)
 class DataFileContents:
-    """A data file: its size, and what it holds in the order of the file."""
+    """The contents of a data file, in file order."""
 
     bytes: int
     entries: tuple[DataEntry, ...]
 
 
 def inspect_data_file(ptd: Path | str) -> DataFileContents:
-    """Reads a data file and sums it up.
+    """Reads and summarizes a data file.
 
     Raises:
         DelegatecError: DC35x, it cannot be read.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debug map: from what a runtime reports of an instruction back to the user's lines, as JSON."""
+"""The debug map: from instructions of a program to lines of the model, as JSON."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Sources = dict[int, dict[str, Any]]
 
 
 def sources_of(program: EdgeProgram) -> Sources:
-    """What each debug handle stands for. To be read before delegation takes nodes out of the graph.
+    """Returns the origin of each debug handle. Call it before delegation removes nodes from the graph.
 
     Returns:
-        Debug handle -> node and operator of the exported program, operators of the edge program that came of
-        it, the module they are in, and the user's line. Handles that nothing came of are not there.
+        Debug handle -> node and operator of the exported program, resulting operators of the edge program,
+        their module, and the user's line. Handles without resulting operators are omitted.
     """
     sources: Sources = {}
     for part in program.walk():
@@ -49,29 +49,28 @@ def sources_of(program: EdgeProgram) -> Sources:
 
 
 def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> str:
-    """The debug map of a program as JSON: what `debug_map` gives."""
+    """Returns the result of `debug_map` as JSON."""
     return json.dumps(debug_map(sources, emitted), indent=1) + "\n"
 
 
 def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[str, Any]:
-    """The debug map of a program.
+    """Returns the debug map of a program.
 
     Args:
-        sources: method name -> what its debug handles stand for.
+        sources: method name -> origins of its debug handles.
         emitted: the program.
 
     Returns:
         `{"methods": {name: {"handles", "instructions", "delegates"}}}`:
 
         - handles: debug handle, as text -> `{"node", "operator", "operators", "module", "source", "via"}`:
-          node and operator of the exported program; operators of the edge program that came of it; the
-          module's path; the user's line, and the line of a library below it.
-        - instructions: in the order of the program, whose runtime reports the index:
-          `{"calls", "handles", "outputs"}`: a kernel, or the name of a delegate; debug handles; how many
-          values it computes.
+          node and operator of the exported program; resulting operators of the edge program; the module's
+          path; the user's line, and the library line below it.
+        - instructions: in program order, as indexed by the runtime: `{"calls", "handles", "outputs"}`:
+          a kernel, or the name of a delegate; debug handles; number of results.
         - delegates: `{"name", "backend", "instructions", "map", "constants"}`: indices of the instructions
-          that call it; the backend's identifier of each of its own instructions, as text -> debug handles;
-          id of a constant in the blob's graph, as text -> its fully qualified name.
+          that call it; the backend's identifier of each of its instructions, as text -> debug handles; id of
+          a constant in the blob's graph, as text -> its fully qualified name.
     """
     return {"methods": _methods(sources, emitted)}
 
@@ -85,7 +84,7 @@ def _methods(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[st
 
 
 def delegate_calls(method: EmittedMethod) -> dict[int, DelegateCall]:
-    """Index of each instruction that calls a delegate -> the instruction."""
+    """Returns index -> instruction for each delegate call."""
     return {
         index: instruction
         for index, instruction in enumerate(method.instructions)
@@ -131,6 +130,6 @@ def _outputs(method: EmittedMethod, instruction: Instruction) -> int:
     if isinstance(instruction, DelegateCall):
         return method.delegates[instruction.delegate].num_outputs
     if isinstance(instruction, KernelCall):
-        result = method.values[instruction.args[-1]]  # behind the arguments stands what the kernel returns
+        result = method.values[instruction.args[-1]]  # results follow the arguments
         return len(result.items) if isinstance(result, ListValue) else 1
     return 0

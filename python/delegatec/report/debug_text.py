@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A debug map as text: what each instruction of a program, and of its delegates, comes of."""
+"""Text form of a debug map: the origin of each instruction of a program and its delegates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-# How many nodes, or lines, are named before the rest is counted.
+# Maximum number of nodes, or lines, to list.
 _SHOWN: Final = 4
 
 Row = tuple[str, str, str, str]
@@ -14,13 +14,13 @@ Row = tuple[str, str, str, str]
 
 
 def format_debug_map(document: Mapping[str, Any]) -> str:
-    """A debug map as text, the last line ended.
+    """Returns a debug map as text, with a final newline.
 
     Args:
-        document: what `debug_map` gave, or `debug_map_json`, parsed.
+        document: result of `debug_map`, or of `debug_map_json`, parsed.
 
     Raises:
-        KeyError, TypeError, ValueError: it is something else.
+        KeyError, TypeError, ValueError: it is not a debug map.
     """
     lines: list[str] = []
     for name, method in document["methods"].items():
@@ -32,10 +32,10 @@ def format_debug_map(document: Mapping[str, Any]) -> str:
 
 
 def debug_rows(method: Mapping[str, Any]) -> list[Row]:
-    """A row for each instruction; below the call of a delegate, one for each instruction of its own.
+    """Yields a row for each instruction; delegate calls are followed by the delegate's instructions.
 
     Args:
-        method: of a debug map.
+        method: a method in a debug map.
     """
     delegates = {index: found for found in method["delegates"] for index in found["instructions"]}
     rows: list[Row] = []
@@ -50,7 +50,7 @@ def debug_rows(method: Mapping[str, Any]) -> list[Row]:
 
 
 def _origin(method: Mapping[str, Any], handles: Sequence[int]) -> tuple[str, str]:
-    """The nodes of the exported program that handles stand for, and the lines of the model."""
+    """Returns the nodes of the exported program and the lines of the model for handles."""
     entries = [method["handles"][str(handle)] for handle in handles if str(handle) in method["handles"]]
     return _some(entry["node"] for entry in entries), _some(entry["source"] for entry in entries)
 

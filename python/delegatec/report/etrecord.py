@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ETRecord: what ExecuTorch's developer tools join with a runtime's measurements (an ETDump).
+"""The ETRecord, which ExecuTorch's developer tools join with a runtime's measurements (an ETDump).
 
 A zip file of named entries. Source: ExecuTorch 1.4.1, `executorch.devtools.etrecord`;
-`tests/peer/etrecord_test.py` has its tools open what is written here. There are the edge program of each
-method as it was before delegation, with its weights; and the maps from instructions to debug handles of its
-nodes. Times are fixed, so that the bytes depend on the program only.
+`tests/peer/etrecord_test.py` opens these files with its tools. It contains the edge program of each method
+before delegation, with its weights, and the maps from instructions to debug handles of its nodes. Times are
+fixed, so that the bytes depend only on the program.
 
-The program before conversion (entry `exported_program`) is left out: it would hold every weight once more,
-and the tools go to the edge program where it is missing.
+The program before conversion (entry `exported_program`) is omitted: it would repeat every weight, and without
+it the tools use the edge program.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ExampleInputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """One method as an ETRecord has it.
+    """A method of an ETRecord.
 
     Attributes:
-        graph: the edge program, serialized.
+        graph: the serialized edge program.
         state: fully qualified name -> parameter or buffer.
-        constants: name -> lifted constant, or buffer that no checkpoint has.
-        example_inputs: (args, kwargs) that the method was exported with; None if they are not known.
+        constants: name -> lifted constant, or non-persistent buffer.
+        example_inputs: (args, kwargs) that the method was exported with; None if unknown.
     """
 
     graph: bytes
@@ -52,14 +52,14 @@ class GraphRecord:
 
 
 def graph_record(program: EdgeProgram, example_inputs: ExampleInputs | None = None) -> GraphRecord:
-    """Records a method. To be called before delegation takes nodes out of the graph; no weight is copied.
+    """Records a method. Call it before delegation removes nodes from the graph; copies no weights.
 
     Args:
         program: the method.
         example_inputs: (args, kwargs) that it was exported with.
 
     Raises:
-        DelegatecError: DC422, the method has something that an ETRecord cannot hold.
+        DelegatecError: DC422, an ETRecord cannot represent the method.
     """
     state: dict[str, torch.Tensor] = {}
     constants: dict[str, torch.Tensor] = {}
@@ -77,11 +77,11 @@ def graph_record(program: EdgeProgram, example_inputs: ExampleInputs | None = No
 
 
 def write_etrecord(records: Mapping[str, GraphRecord], emitted: EmittedProgram, file: IO[bytes]) -> None:
-    """Writes an ETRecord. Weights are written from where they are.
+    """Writes an ETRecord, streaming weights.
 
     Args:
         records: method name -> its record.
-        emitted: the program that was made of them.
+        emitted: the program that was emitted from them.
         file: a seekable binary file.
     """
     methods = emitted.methods
@@ -98,12 +98,12 @@ def write_etrecord(records: Mapping[str, GraphRecord], emitted: EmittedProgram, 
         _json(archive, "instruction_id_to_num_outs_map", {m.name: _num_outputs(m) for m in methods})
         inputs = records[_FORWARD].example_inputs if _FORWARD in records else None
         if inputs is not None and not inputs[1]:
-            # The tools run the edge program with these, as positional arguments of "forward".
+            # The tools run the edge program with these as positional arguments of "forward".
             _save(archive, "representative_inputs", list(inputs[0]))
 
 
 def _debug_handles(method: EmittedMethod) -> dict[int, int | list[int]]:
-    """Index of each instruction that has any -> its handle; those of a delegate's call as a list."""
+    """Returns instruction index -> its handle, if any; a list for delegate calls."""
     calls = delegate_calls(method)
     return {
         index: list(handles) if index in calls or len(handles) > 1 else handles[0]
@@ -113,7 +113,7 @@ def _debug_handles(method: EmittedMethod) -> dict[int, int | list[int]]:
 
 
 def _delegates(method: EmittedMethod) -> dict[int, dict[str, Any]]:
-    """Index of each instruction that calls a delegate -> its backend, and the backend's own map."""
+    """Returns instruction index -> backend and its map, for each delegate call."""
     return {
         index: {
             "name": method.delegates[call.delegate].backend_id,
@@ -124,7 +124,7 @@ def _delegates(method: EmittedMethod) -> dict[int, dict[str, Any]]:
 
 
 def _num_outputs(method: EmittedMethod) -> dict[int, int]:
-    """Index of each instruction that calls a delegate -> how many values it gives. Of others tools say 1."""
+    """Returns instruction index -> number of results, for delegate calls. The tools assume 1 for others."""
     return {
         index: method.delegates[call.delegate].num_outputs for index, call in delegate_calls(method).items()
     }
@@ -146,6 +146,6 @@ def _json(archive: zipfile.ZipFile, name: str, content: object) -> None:
 
 
 def _save(archive: zipfile.ZipFile, name: str, content: object) -> None:
-    """Appends what `torch.save` writes, piece by piece."""
+    """Appends the output of `torch.save`, in chunks."""
     with archive.open(_info(name), "w", force_zip64=True) as entry:
         torch.save(content, entry)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a .pt2: signatures and operators of the methods of an exported model."""
+"""The contents of a `.pt2`: signatures and operators of the methods of an exported model."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ExportedContents:
     """A method of an exported model.
 
     Attributes:
-        name: such as "forward".
+        name: name of the method, such as "forward".
         inputs: name -> dtype and shape, as text; dynamic sizes are symbols.
         outputs: likewise.
         symbols: symbol of a dynamic size -> its range, as text.
         parameters: number of weights and buffers.
-        parameter_bytes: their size.
-        operators: what its graph calls, the most frequent first.
+        parameter_bytes: their size in bytes.
+        operators: operators of its graph, the most frequent first.
     """
 
     name: str
@@ -40,12 +40,12 @@ class ExportedContents:
 
 
 def inspect_model(methods: Mapping[str, ExportedProgram]) -> list[ExportedContents]:
-    """Sums up the methods of an exported model."""
+    """Summarizes the methods of an exported model."""
     return [_method(name, exported) for name, exported in methods.items()]
 
 
 def value_text(value: Any) -> str:
-    """What a constant method returns, as text: tensors by their dtype and shape."""
+    """Returns the value of a constant method as text: tensors by dtype and shape."""
     if isinstance(value, torch.Tensor):
         return _kind(value)
     if isinstance(value, (tuple, list)):
@@ -55,11 +55,11 @@ def value_text(value: Any) -> str:
 
 
 def format_model(methods: list[ExportedContents], constant_methods: Mapping[str, str]) -> str:
-    """An exported model as text, the last line ended.
+    """Returns an exported model as text, with a final newline.
 
     Args:
-        methods: what computes something.
-        constant_methods: name -> what it returns, as text.
+        methods: the methods that compute something.
+        constant_methods: name -> value, as text.
     """
     lines = [f"exported model of {len(methods)} method(s)"]
     for method in methods:

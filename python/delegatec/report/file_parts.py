@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a .pte file and their hashes."""
+"""Parts of a `.pte` file with their hashes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from delegatec.report.manifest import FileInfo, FilePart
 
 
 def file_info(program: Program, pte: Path | str) -> FileInfo:
-    """Sizes and hashes of a program file.
+    """Returns sizes and hashes of a program file.
 
     Args:
-        program: as it was read from the file.
+        program: the program read from the file.
         pte: the file.
     """
     with open(pte, "rb") as file:

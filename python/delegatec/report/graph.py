@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of a method after delegation, as the manifest has it."""
+"""The graph of a method after delegation, for the manifest."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from delegatec.report.manifest import GraphNode, Location
 
 
 def operator_graph(program: EdgeProgram, delegates: Mapping[str, int]) -> tuple[GraphNode, ...]:
-    """The operators and delegates of a program, in order; `getitem` and constants are left out.
+    """Returns the operators and delegates of a program in order, without `getitem` and constants.
 
-    Those in bodies of control flow stand in front of the call, which reads what its bodies return; what a
-    body takes is what the call is given. Their names have that of the body in front.
+    Nodes in bodies of control flow precede the call, which reads the results of its bodies; operands of a
+    body are those of the call. Their names are prefixed with that of the body.
 
     Args:
-        program: after delegation.
+        program: the program after delegation.
         delegates: name of the `get_attr` node -> number of the delegate.
     """
     graph = _OperatorGraph(program, delegates)
@@ -39,7 +39,7 @@ class _OperatorGraph:
         self.nodes: list[GraphNode] = []
         self._delegates = delegates
         self._numbers: dict[Node, int] = {}
-        # input of a body -> what its call is given for it
+        # input of a body -> operand of its call
         self._operands: dict[Node, Node] = {}
         self._inputs = {
             node
@@ -49,7 +49,7 @@ class _OperatorGraph:
         self._returned = {self._origin(node) for node in program.output_node().all_input_nodes}
 
     def add(self, program: EdgeProgram, prefix: str) -> None:
-        """Adds the nodes of a program, or of a body whose operands are known."""
+        """Adds the nodes of a program, or of a body with known operands."""
         for node in program.graph.nodes:
             if node.op != "call_function" or node.target is operator.getitem:
                 continue
@@ -72,7 +72,7 @@ class _OperatorGraph:
             )
 
     def _add_bodies(self, program: EdgeProgram, call: Node, prefix: str) -> list[Node]:
-        """Adds what a call runs; gives the nodes that its bodies return."""
+        """Adds the bodies of a call, and returns the nodes that they return."""
         returned: list[Node] = []
         for attribute in call.all_input_nodes:
             if attribute.name not in program.bodies:
@@ -86,7 +86,7 @@ class _OperatorGraph:
         return returned
 
     def _origin(self, node: Node) -> Node:
-        """The node that a `getitem` takes apart, or that an input of a body stands for."""
+        """Resolves a `getitem`, or an input of a body, to its node."""
         while True:
             if node in self._operands:
                 node = self._operands[node]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edge program as JSON that the peer's tools read: version 5.4 of torch.export's schema, which they kept.
+"""JSON of edge programs for the peer's tools: version 5.4 of torch.export's schema, which they froze.
 
-torch's own serializer (schema 8) makes the objects; here they become plain values, without the fields that
-5.4 does not have, and with its numbers for dtypes. The peer's reader refuses unknown fields. Source:
-ExecuTorch 1.4.1, `executorch.exir.serde.schema`; `tests/peer/etrecord_test.py` compares the tables here with
-it.
+torch's own serializer (schema 8) creates the objects; here they become plain values, without fields that 5.4
+lacks, and with its numbering of dtypes. The peer's reader rejects unknown fields. Source: ExecuTorch 1.4.1,
+`executorch.exir.serde.schema`; `tests/peer/etrecord_test.py` compares it with the tables here.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from delegatec.report.body_constants import as_input, lift_constants
 
 SCHEMA_VERSION: Final = {"major": 5, "minor": 4}
 
-# Fields that schema 8 added, all with a default that the peer assumes.
+# Fields added by schema 8, all with a default that the peer assumes.
 ADDED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "Graph": frozenset({"sym_float_values"}),
     "GraphModule": frozenset({"metadata", "treespec_namedtuple_fields"}),
@@ -47,7 +46,7 @@ ADDED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "NamedArgument": frozenset({"kind"}),
     "Node": frozenset({"is_hop_single_tensor_return"}),
 }
-# Members of unions that schema 8 added: a program that needs one cannot be told to the peer's tools.
+# Union members added by schema 8: programs that need one cannot be represented.
 ADDED_KINDS: Final = frozenset(
     {
         "as_complex",
@@ -61,33 +60,33 @@ ADDED_KINDS: Final = frozenset(
         "parameter_mutation",
     }
 )
-# Numbers of dtypes that differ; up to BFLOAT16 = 13 they are the same, and the others 5.4 does not have.
+# Numbers of dtypes that differ; up to BFLOAT16 = 13 they agree, and 5.4 lacks the others.
 MOVED_DTYPES: Final = {"UINT16": 14, "FLOAT8E5M2": 15, "FLOAT8E4M3FN": 16}
 LAST_COMMON_DTYPE: Final = 13
-# What is kept of a node's metadata. The rest names Python objects of the process that exported.
+# Node metadata to keep. The rest refers to Python objects of the exporting process.
 _METADATA: Final = ("nn_module_stack", "stack_trace")
-# The tools run the program in eager, where a view of a view would see strides, which edge programs have not.
+# The tools run the program in eager mode, where views of views would have strides, which edge programs lack.
 _COPYING: Final = {f"torch.ops.{view}": f"torch.ops.{copy}" for view, copy in VIEW_COPIES.items()}
-# torch's own functions in expressions, such as FloorDiv.
+# torch's own functions in symbolic expressions, such as FloorDiv.
 _FUNCTIONS: Final = {name: value for name, value in vars(functions).items() if isinstance(value, type)}
 
 
 class _NotInSchemaError(ValueError):
-    """The program has something that schema 5.4 cannot say."""
+    """The program cannot be represented in schema 5.4."""
 
 
 def graph_json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
-    """An edge program as a serialized exported program, with the debug handle of each node in its metadata.
+    """Returns an edge program as a serialized exported program, with debug handles in the nodes' metadata.
 
     Args:
-        program: the program; without delegates.
+        program: the program, without delegates.
 
     Returns:
-        The JSON; and name -> tensor of the constants that only bodies of its control flow read, which there
-        are constants of the whole program.
+        The JSON; and name -> tensor of constants that only bodies of control flow read, which become
+        constants of the whole program.
 
     Raises:
-        DelegatecError: DC422, it has something that the peer's schema cannot say.
+        DelegatecError: DC422, the peer's schema cannot represent the program.
     """
     try:
         return _json(program)
@@ -108,7 +107,7 @@ def _json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
     signature = ExportGraphSignature(program.input_specs, list(_output_specs(program)))
     calls = ModuleCallSignature([], [], program.in_spec, program.out_spec)
     serializer = GraphModuleSerializer(signature, [ModuleCallEntry("", calls)])
-    with quiet_logs():  # torch warns of calls of control flow without further operands
+    with quiet_logs():  # torch warns of control flow without extra operands
         serialized = serializer.serialize(program.graph_module)
     _annotate(program, serialized.graph)
     lifted = _lift(program, serialized)
@@ -127,7 +126,7 @@ def _json(program: EdgeProgram) -> tuple[bytes, dict[str, torch.Tensor]]:
 
 
 def _annotate(program: EdgeProgram, graph: schema.Graph) -> None:
-    """Leaves the metadata that the tools read, adds debug handles, makes views copies; in bodies, too."""
+    """Keeps the metadata for the tools, adds debug handles, and turns views into copies; in bodies, too."""
     nodes = {node.name: node for node in program.graph.nodes}
     bodies = {str(nodes[name].target): body for name, body in program.bodies.items()}
     for call in graph.nodes:
@@ -143,14 +142,14 @@ def _annotate(program: EdgeProgram, graph: schema.Graph) -> None:
 
 
 def _several(outputs: list[schema.Argument]) -> list[schema.Argument]:
-    """What a call of control flow gives: a tuple always, where 5.4 takes one tensor for the tensor itself."""
+    """Converts results of control flow: always a tuple, while 5.4 unpacks a single tensor."""
     if len(outputs) != 1 or outputs[0].type != "as_tensor":
         return outputs
     return [schema.Argument.create(as_tensors=[outputs[0].as_tensor])]  # type: ignore[no-untyped-call]
 
 
 def _lift(program: EdgeProgram, serialized: schema.GraphModule) -> dict[str, torch.Tensor]:
-    """Makes what only bodies read inputs of the program."""
+    """Turns constants that only bodies read into inputs of the program."""
     if not program.bodies:
         return {}
     known = {node.name for node in program.placeholders()}
@@ -160,7 +159,7 @@ def _lift(program: EdgeProgram, serialized: schema.GraphModule) -> dict[str, tor
         if constant.name in known:
             continue
         target = constant.target
-        while target in targets:  # another tensor of the same name
+        while target in targets:  # another tensor with this name
             target += "_"
         targets.add(target)
         lifted[target] = constant.value
@@ -174,14 +173,14 @@ def _lift(program: EdgeProgram, serialized: schema.GraphModule) -> dict[str, tor
 
 
 def _ranges(program: EdgeProgram) -> dict[Any, Any]:
-    """The ranges of the symbols that are left: torch makes others on its way."""
+    """Returns the ranges of the remaining symbols, without torch's temporaries."""
     values = [node.meta.get("val") for node in program.graph.nodes]
     used = {symbol for val in values if val is not None for symbol in free_symbols(val)}
     return {symbol: bounds for symbol, bounds in program.range_constraints.items() if symbol in used}
 
 
 def _output_specs(program: EdgeProgram) -> Iterator[Any]:
-    """The output specs with the names that results have now."""
+    """Returns the output specs with the current names of results."""
     results: Any = program.output_node().args[0]
     for spec, result in zip(program.output_specs, results, strict=True):
         arg: Any = spec.arg
@@ -205,7 +204,7 @@ def _plain(value: Any) -> Any:
         low, high = value.min_val, value.max_val
         return {"min_val": -math.inf if low is None else low, "max_val": math.inf if high is None else high}
     if isinstance(value, schema.SymExpr):
-        # 5.4 has expressions as they print ("2*s0"), 8 as what makes them ("Mul(Integer(2), Symbol('s0'))")
+        # 5.4 stores printed expressions ("2*s0"), 8 constructor calls ("Mul(Integer(2), Symbol('s0'))")
         text = str(sympy.sympify(value.expr_str, locals=_FUNCTIONS))
         return {"expr_str": text, "hint": _plain(value.hint)}
     if dataclasses.is_dataclass(value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one HTML file that needs nothing else, made of the manifest and the debug map."""
+"""The report: a self-contained HTML file rendered from the manifest and the debug map."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from delegatec.report.partition_picture import draw_partition, short_name
 from delegatec.report.reasons import reasons_of
 from delegatec.report.sizes import human_bytes
 
-# How many rows of a method's debug map are shown; the debug map itself has all.
+# Number of rows to show of a method's debug map.
 LINES_SHOWN: Final = 1000
-# How many boxes the pictures of all delegates have together; it is looked at before each of them.
+# Number of boxes for the drawings of all delegates, checked before each drawing.
 BOXES_SHOWN: Final = 4000
 
 
@@ -30,12 +30,12 @@ def render_html(
     debug_map: Mapping[str, Any] | None = None,
     graphs: Mapping[str, Mapping[str, BlobGraph]] | None = None,
 ) -> str:
-    """Renders the report.
+    """Renders the report as an HTML document.
 
     Args:
-        manifest: of the program.
-        debug_map: of the program, for lines of instructions, and for what operations of delegates come of.
-        graphs: method -> name of a delegate -> the graph in its blob, which is drawn.
+        manifest: the program's manifest.
+        debug_map: the program's debug map, for the origins of instructions and delegates' operations.
+        graphs: method -> name of a delegate -> the graph in its blob, to draw.
 
     Returns:
         The whole document.
@@ -70,7 +70,7 @@ def render_html(
 def _blobs(
     manifest: Manifest, debug_map: Mapping[str, Any] | None, graphs: Mapping[str, Mapping[str, BlobGraph]]
 ) -> dict[str, list[BlobPicture | None]]:
-    """Method -> for each of its delegates the picture of the graph in its blob, if that is known and fits."""
+    """Returns method -> the drawing of each delegate's graph, if known and within the limit."""
     labels = delegate_labels(debug_map) if debug_map is not None else {}
     pictures: dict[str, list[BlobPicture | None]] = {method.name: [] for method in manifest.methods}
     room = BOXES_SHOWN
@@ -104,7 +104,7 @@ def _totals(manifest: Manifest) -> dict[str, int]:
 
 
 def _parts(manifest: Manifest) -> list[tuple[str, int]]:
-    """Kind of part -> bytes, with the padding between them."""
+    """Returns kind of part -> bytes, including padding."""
     sizes: dict[str, int] = {}
     for part in manifest.file.parts:
         sizes[part.kind] = sizes.get(part.kind, 0) + part.bytes
@@ -117,7 +117,7 @@ def _percent(part: int, whole: int) -> str:
         return "0 %"
     if part in (0, whole):
         return f"{100 * part // whole} %"
-    value = min(max(100 * part / whole, 0.1), 99.9)  # what is left, or taken, must show
+    value = min(max(100 * part / whole, 0.1), 99.9)  # never round to none or all
     return f"{value:.0f} %" if 1 <= value <= 99 else f"{value:.1f} %"
 
 

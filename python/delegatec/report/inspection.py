@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a .pte, by the file alone: ours or another compiler's."""
+"""The contents of a `.pte` of any compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delegatec.report.manifest import FilePart, OperatorCount
 
 @dataclass(frozen=True)
 class TensorContents:
-    """A tensor, or a number (whose text is its name): dtype, sizes (upper bounds where `dynamic`), layout."""
+    """A tensor, or a number (whose text is its name): dtype, sizes (upper bounds if `dynamic`), layout."""
 
     name: str
     dtype: str
@@ -41,18 +41,18 @@ class MethodContents:
     """A method.
 
     Attributes:
-        name: such as "forward".
-        inputs: what a caller passes.
-        outputs: what it gets.
+        name: name of the method, such as "forward".
+        inputs: the arguments.
+        outputs: the results.
         values: number of values.
         instructions: number of instructions.
-        kernels: kernels of the runtime, with the number of their calls.
+        kernels: kernels of the runtime, with their numbers of calls.
         delegates: its delegates.
         arena_bytes: size of each arena of planned memory.
         planned: number of tensors in them.
         constants: number of constant tensors.
-        constant_bytes: their size, each run of bytes counted once.
-        external: constants and initial states that are in a `.ptd`, by their keys.
+        constant_bytes: their size, without duplicates.
+        external: keys of constants and initial states in a `.ptd`.
         external_bytes: their size.
         state: mutable buffers with initial bytes.
     """
@@ -85,7 +85,7 @@ class ProgramContents:
 
 
 def inspect_program(pte: Path | str) -> ProgramContents:
-    """Reads a program and sums it up.
+    """Reads and summarizes a program.
 
     Raises:
         DelegatecError: DC35x, it cannot be read.
@@ -102,14 +102,14 @@ def inspect_program(pte: Path | str) -> ProgramContents:
 
 
 def spec_text(spec: CompileSpec) -> str:
-    """The value of a compile spec: text where it is printable ASCII, else hexadecimal after "0x"."""
+    """Returns the value of a compile spec: text if it is printable ASCII, else hexadecimal after "0x"."""
     if spec.value.isascii() and spec.value.decode("ascii").isprintable():
         return spec.value.decode("ascii")
     return f"0x{spec.value.hex()}"
 
 
 def layout_name(tensor: Tensor) -> str:
-    """The order of a tensor's elements in memory, as torch calls it, or its dimensions from outside in."""
+    """Returns torch's name of a dim order, or else the dimensions from outermost to innermost."""
     order = tensor.dim_order
     if order == tuple(range(len(order))):
         return "contiguous"
@@ -118,7 +118,7 @@ def layout_name(tensor: Tensor) -> str:
 
 
 def kernel_counts(method: Method) -> tuple[OperatorCount, ...]:
-    """The kernels that a method calls, the most frequent first."""
+    """Returns the kernels that a method calls, the most frequent first."""
     calls = Counter(
         method.operators[instruction.operator]
         for chain in method.chains

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layered drawings: cells from top to bottom in the direction of the edges, whatever the cells hold.
+"""Layered graph drawing: cells from top to bottom in the direction of edges.
 
-Layers are longest paths; edges that skip layers go through points in between, which the edges of one source
-share; the order within layers and the positions come from the mean of a cell's neighbours, swept up and down.
-The time is linear in cells and points, but for sorting.
+Layers are longest paths; edges that skip layers pass through dummy cells, which the edges of one source
+share; order within layers and positions follow the mean of a cell's neighbors, in sweeps down and up. Time is
+linear in cells and dummies, apart from sorting.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SWEEPS: Final = 8
 
 @dataclass(eq=False)
 class Cell:
-    """Something with a place: a box, a frame that holds another drawing, or a point that edges go through.
+    """A box to place: an operation, a frame with a nested drawing, or a dummy on an edge.
 
     Attributes:
         width: in pixels.
         height: in pixels.
-        pin: -1 for a cell of the first layer, 1 for one of the last, 0 for others.
+        pin: -1 for the first layer, 1 for the last layer, else 0.
         x: left edge, set by `lay_out`.
         y: upper edge, set by `lay_out`.
     """
@@ -37,19 +37,19 @@ class Cell:
 
     @property
     def center(self) -> float:
-        """Middle, from the left."""
+        """Horizontal center."""
         return self.x + self.width / 2
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge, from above to below.
+    """A downward edge.
 
     Attributes:
-        source: where it begins.
-        target: where it ends.
-        leaves: where it leaves the source's lower edge, from the left; None for the middle.
-        enters: where it meets the target's upper edge; None for the middle.
+        source: the source cell.
+        target: the target cell.
+        leaves: x of its start on the source's lower edge, relative to the cell; None for the middle.
+        enters: x of its end on the target's upper edge, likewise.
     """
 
     source: Cell
@@ -60,7 +60,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Size in pixels, and the edges as paths in the syntax of SVG. The cells have their places."""
+    """Size in pixels, and edges as SVG paths. Positions are in the cells."""
 
     width: float
     height: float
@@ -69,7 +69,7 @@ class Drawing:
 
 @dataclass(eq=False)
 class _Link:
-    """A piece of an edge, between neighbouring layers; offsets are from the left edges."""
+    """A segment of an edge between adjacent layers; offsets are relative to the cells."""
 
     upper: _Spot
     lower: _Spot
@@ -91,13 +91,13 @@ class _Spot:
 def lay_out(
     cells: Sequence[Cell], edges: Iterable[Edge], gap_x: float = 28.0, gap_y: float = 38.0
 ) -> Drawing:
-    """Gives cells their places, from (0, 0) on.
+    """Places cells, from (0, 0).
 
     Args:
-        cells: all of them, at least one.
-        edges: between them, without a cycle.
-        gap_x: between neighbours, in pixels.
-        gap_y: between layers.
+        cells: all cells, at least one.
+        edges: edges between them, without cycles.
+        gap_x: horizontal gap in pixels.
+        gap_y: gap between layers.
     """
     spots = {id(cell): _Spot(cell) for cell in cells}
     wanted = _unique(edges)
@@ -121,7 +121,7 @@ def _unique(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def _assign_layers(spots: list[_Spot], pairs: list[tuple[_Spot, _Spot]]) -> None:
-    """Longest path from the top; what has nothing above it stands right above its first reader."""
+    """Assigns longest-path layers; cells without predecessors are just above their first successor."""
     waiting = {id(spot): 0 for spot in spots}
     readers: dict[int, list[_Spot]] = {id(spot): [] for spot in spots}
     for upper, lower in pairs:
@@ -182,7 +182,7 @@ def _order(layers: list[list[_Spot]]) -> None:
 
 
 def _rank(spot: _Spot, position: dict[int, int], down: bool, default: int) -> float:
-    """Mean place of the neighbours; within a wide one, where the edge meets it."""
+    """Returns the mean position of the neighbors; for wide ones, of the port."""
     if down:
         places = [position[id(k.upper)] + k.leaves / max(k.upper.cell.width, 1.0) for k in spot.above]
     else:
@@ -191,7 +191,7 @@ def _rank(spot: _Spot, position: dict[int, int], down: bool, default: int) -> fl
 
 
 def _place(layers: list[list[_Spot]], gap_x: float, gap_y: float) -> list[float]:
-    """Sets x and y; gives the lower edge of each layer."""
+    """Sets x and y, and returns the lower edge of each layer."""
     y = 0.0
     bottoms = []
     for layer in layers:
@@ -210,8 +210,8 @@ def _place(layers: list[list[_Spot]], gap_x: float, gap_y: float) -> list[float]
 
 
 def _align(layer: list[_Spot], down: bool, gap: float) -> None:
-    """Moves cells towards their neighbours; blocks of cells that would overlap move as one."""
-    blocks: list[tuple[int, float, float]] = []  # cells that touch, the left edge that they want, their span
+    """Moves cells towards their neighbors; overlapping cells move as blocks."""
+    blocks: list[tuple[int, float, float]] = []  # adjacent cells, their desired left edge, their span
     for spot in layer:
         blocks.append((1, _wanted(spot, down), spot.cell.width + gap))
         while len(blocks) > 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifest: what is in a program and why, for tools. One JSON object, whose schema are these classes.
+"""The manifest: a JSON description of a program for tools, with these classes as its schema.
 
-It is a function of the program: no times, no absolute paths. All sizes are in bytes.
+It is deterministic: no times, no absolute paths. All sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-# Raised when a field changes its meaning or goes away; new fields do not raise it.
+# Incremented when a field changes its meaning or is removed, not when fields are added.
 SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class Location:
-    """A line of the user's code: workspace-relative file, line from 1, function, and the line's text."""
+    """A line of user code: workspace-relative file, 1-based line, function, and source text."""
 
     file: str
     line: int
@@ -30,14 +30,14 @@ class Argument:
     """An input or an output of a method.
 
     Attributes:
-        name: of its node in the exported program; a number's text for a constant.
-        dtype: such as "float32"; the Python type of a number.
-        shape: sizes; upper bounds where `dynamic`. Empty for numbers.
-        dynamic: whether a size may be smaller at run time.
-        path: where it is in what the model's method takes or returns, such as "args[0]['image']",
+        name: name of its node in the exported program; a number's text for a constant.
+        dtype: dtype, such as "float32"; the Python type of a number.
+        shape: sizes; upper bounds if `dynamic`. Empty for numbers.
+        dynamic: whether sizes may be smaller at run time.
+        path: its path in the arguments or results of the model's method, such as "args[0]['image']",
             "kwargs['mask']" or "result[1]".
-        layout: order of its elements in memory: "contiguous", or "channels_last" for an input whose example
-            is; a caller has to pass it so, as the runtime does not look. Empty for numbers.
+        layout: "contiguous", or "channels_last" for an input with a channels-last example, which callers must
+            respect: the runtime does not check it. Empty for numbers.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class OperatorCount:
-    """A kernel of the runtime, such as "aten::add.out", and how many instructions call it."""
+    """A kernel of the runtime, such as "aten::add.out", and its number of calls."""
 
     name: str
     count: int
@@ -61,12 +61,12 @@ class Weight:
     """Constant data.
 
     Attributes:
-        names: fully qualified names; more than one where weights are tied or equal and stored once.
-        dtype: such as "float32".
+        names: fully qualified names; several if weights are tied, or equal and stored once.
+        dtype: dtype, such as "float32".
         shape: sizes.
-        bytes: size.
+        bytes: size in bytes.
         mutable: whether it is the initial state of a buffer.
-        external: whether it is in the `.ptd`, under its one name, and not in the program.
+        external: whether it is in the `.ptd` instead of the program.
     """
 
     names: tuple[str, ...]
@@ -81,20 +81,20 @@ class Weight:
 class DelegateInfo:
     """A delegate.
 
-    One that the exported program had already stands for no operator, and says nothing of what it was made of.
+    For a delegate of the exported program itself, nodes and operators are unknown.
 
     Attributes:
-        name: in the program, such as "lowered_0".
-        backend: id that the runtime looks up.
+        name: name in the program, such as "lowered_0".
+        backend: id of its backend in the runtime.
         bytes: size of its blob.
-        sha256: of its blob.
-        nodes: how many operators of the edge program it stands for.
+        sha256: hash of its blob.
+        nodes: number of operators of the edge program that it replaces.
         operators: these operators, counted.
-        compile_specs: key -> value; as text where it is printable ASCII, else in hexadecimal after "0x".
-        inputs: names of what it reads.
-        outputs: names of what it writes.
-        weights: the constants that it reads, largest first, as the model has them: what its blob holds may
-            have another dtype.
+        compile_specs: key -> value; as text if printable ASCII, else in hexadecimal after "0x".
+        inputs: names of its operands.
+        outputs: names of its results.
+        weights: the model's constants that it reads, largest first; its blob may store them with another
+            dtype.
     """
 
     name: str
@@ -111,15 +111,15 @@ class DelegateInfo:
 
 @dataclass(frozen=True)
 class NotDelegated:
-    """Why a backend left a node.
+    """Why a backend did not take a node.
 
     Attributes:
         node: its name.
-        operator: what it calls.
-        backend: who left it.
-        rule: stable short id of the rule that it broke.
-        message: what broke it, with the value.
-        help: what would make the backend take it; empty if nothing would.
+        operator: the operator.
+        backend: name of the backend.
+        rule: stable short id of the violated rule.
+        message: the violation, with the value.
+        help: what would make the backend take it, if anything.
         location: the user's line.
     """
 
@@ -134,15 +134,15 @@ class NotDelegated:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A node of the method's graph after delegation: an operator, or a whole delegate.
+    """A node of the method's graph after delegation: an operator or a delegate.
 
     Attributes:
-        name: of the node.
-        operator: what it calls; the backend's id for a delegate.
+        name: name of the node.
+        operator: the operator; the backend's id for a delegate.
         delegate: index into the method's delegates; None for an operator.
-        inputs: indices of the nodes that it reads (constants and inputs of the method are left out).
+        inputs: indices of its operands (without constants and inputs of the method).
         reads_input: whether it reads an input of the method.
-        is_output: whether the method returns it, or keeps it as state.
+        is_output: whether the method returns it, or stores it as state.
         location: the user's line.
     """
 
@@ -157,14 +157,14 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class PlannedStorage:
-    """Bytes of planned memory.
+    """A storage in planned memory.
 
     Attributes:
-        name: the value that it was made for.
-        bytes: size.
-        offset: in the arena.
-        first: number of the instruction that writes it; -1 for an input.
-        last: number of the last instruction that reads it.
+        name: the value that it was created for.
+        bytes: size in bytes.
+        offset: offset in the arena.
+        first: index of the instruction that writes it; -1 for an input.
+        last: index of the last instruction that reads it.
     """
 
     name: str
@@ -179,10 +179,10 @@ class MemoryInfo:
     """The memory plan of a method.
 
     Attributes:
-        arena_bytes: planned memory that the method needs.
+        arena_bytes: size of the arena.
         lower_bound_bytes: the most bytes alive at one time; no plan is smaller.
-        order: name of the order of placement that won.
-        storages: what lies where, and when.
+        order: name of the winning order of placement.
+        storages: the storages.
     """
 
     arena_bytes: int
@@ -196,18 +196,18 @@ class MethodInfo:
     """A method.
 
     Attributes:
-        name: such as "forward".
-        backends: names of the backends that were asked, in order of priority; none for the portable kernels.
-        inputs: what a caller passes.
-        outputs: what it gets.
-        nodes: operators of the edge program before delegation.
-        nodes_delegated: how many of them are in delegates.
-        instructions: how many the runtime executes.
+        name: name of the method, such as "forward".
+        backends: names of the requested backends, in order of priority; empty for the portable kernels.
+        inputs: the arguments.
+        outputs: the results.
+        nodes: number of operators of the edge program before delegation.
+        nodes_delegated: number of operators in delegates.
+        instructions: number of instructions.
         kernels: the runtime's kernels that they call.
         delegates: delegates that they call.
-        not_delegated: for each node that stayed, one for each backend that was asked.
+        not_delegated: for each node that was not delegated, one entry per requested backend.
         memory: its memory plan.
-        graph: its graph after delegation, in the order of execution.
+        graph: its graph after delegation, in execution order.
     """
 
     name: str
@@ -226,7 +226,7 @@ class MethodInfo:
 
 @dataclass(frozen=True)
 class ConstantMethod:
-    """A method without inputs and instructions: its name, and what it returns at every call."""
+    """A method without inputs and instructions: its name and its results."""
 
     name: str
     outputs: tuple[Argument, ...]
@@ -234,7 +234,7 @@ class ConstantMethod:
 
 @dataclass(frozen=True)
 class FilePart:
-    """A run of bytes of the file: the "program" itself, or a segment ("constants", "delegate" and so on)."""
+    """A byte range of the file: the "program" itself, or a segment ("constants", "delegate" and so on)."""
 
     kind: str
     offset: int
@@ -244,7 +244,7 @@ class FilePart:
 
 @dataclass(frozen=True)
 class FileInfo:
-    """The file. What its parts do not cover is padding."""
+    """The file. Gaps between its parts are padding."""
 
     bytes: int
     sha256: str
@@ -253,17 +253,17 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The whole.
+    """The manifest of a program.
 
     Attributes:
         schema_version: `SCHEMA_VERSION`.
         compiler: name and version of the compiler.
         label: the target that was built.
-        backend: name of the backend that was asked, or of all with commas between them, or "portable".
-        options: value of each option; named "BACKEND.OPTION" if there are several backends.
-        methods: those that compute something, in the order of the file.
-        constant_methods: the others.
-        weights: what the runtime's kernels read, in the order of the file; what delegates read is with them.
+        backend: name of the requested backend, or of several separated by commas, or "portable".
+        options: values of all options; named "BACKEND.OPTION" if there are several backends.
+        methods: the methods that compute something, in file order.
+        constant_methods: the other methods.
+        weights: weights read by the runtime's kernels, in file order; those of delegates are listed there.
         file: size and hashes.
     """
 
@@ -279,5 +279,5 @@ class Manifest:
 
 
 def to_json(manifest: Manifest) -> str:
-    """The manifest as JSON text: two spaces an indent, a line feed at the end."""
+    """Returns the manifest as JSON, indented by two spaces, with a final newline."""
     return json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to draw what in the picture of a memory plan: time to the right, offset upwards."""
+"""Layout of the drawing of a memory plan: time to the right, offsets upwards."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from delegatec.report.manifest import MethodInfo, PlannedStorage
 
 _WIDTH: Final = 960.0
 _HEIGHT: Final = 320.0
-_COLOURS: Final = 8
+_COLORS: Final = 8
 
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A storage: its lifetime across, its bytes upwards. Positions in pixels, `colour` from 0 to 7."""
+    """A storage: its lifetime (x) and its bytes (y). Positions in pixels, `color` from 0 to 7."""
 
     x: float
     y: float
     width: float
     height: float
-    colour: int
+    color: int
     storage: PlannedStorage
 
 
 @dataclass(frozen=True)
 class MemoryPicture:
-    """A laid out picture.
+    """A drawing of a memory plan.
 
     Attributes:
         width: in pixels.
         height: in pixels.
         rectangles: the storages.
-        bound_y: where the lower bound lies.
-        live: how many bytes are alive over time, as a path in the syntax of SVG.
+        bound_y: position of the lower bound.
+        live: bytes alive over time, as an SVG path.
         steps: number of instructions.
     """
 
@@ -47,13 +47,13 @@ class MemoryPicture:
 
 
 def draw_memory(method: MethodInfo) -> MemoryPicture | None:
-    """Lays out the memory plan of a method; None if nothing is planned."""
+    """Lays out the memory plan of a method; returns None if nothing is planned."""
     memory = method.memory
     storages = [storage for storage in memory.storages if storage.bytes]
     if not storages or not memory.arena_bytes:
         return None
     begin = min(storage.first for storage in storages)
-    # what is returned or kept as state outlives the last instruction: one step shows that
+    # results and state outlive the last instruction: draw them one step longer
     end = min(max(storage.last for storage in storages), method.instructions) + 1
     across = _WIDTH / (end - begin)
     upward = _HEIGHT / max(memory.arena_bytes, memory.lower_bound_bytes)
@@ -63,7 +63,7 @@ def draw_memory(method: MethodInfo) -> MemoryPicture | None:
             y=_HEIGHT - (storage.offset + storage.bytes) * upward,
             width=(min(storage.last + 1, end) - storage.first) * across,
             height=storage.bytes * upward,
-            colour=index % _COLOURS,
+            color=index % _COLORS,
             storage=storage,
         )
         for index, storage in enumerate(storages)

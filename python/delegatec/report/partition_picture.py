@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a partition: boxes in layers, from the inputs down to the outputs.
+"""The drawing of a partition: boxes in layers, from inputs at the top to outputs.
 
-Runs of operators without a branch become one box, so that a model of hundreds of operators fits a page.
+Runs of operators without branches are drawn as one box, so that hundreds of operators fit a page.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from delegatec.report.sizes import human_bytes
 _WIDTH: Final = 256
 _LINE: Final = 16
 _PADDING: Final = 12
-# Kinds of operators that a box lists by name; the rest is counted.
+# Number of operator kinds that a box lists.
 _NAMED: Final = 4
-# Characters of a line that fit a box.
+# Number of characters that fit a line of a box.
 _CHARACTERS: Final = 41
 
 
 @dataclass(eq=False)
 class Box(Cell):
-    """A box of the picture.
+    """A box of the drawing.
 
     Attributes:
-        title: first line.
-        lines: the others.
+        title: the first line.
+        lines: the other lines.
         kind: "input", "output", "operators" or "delegate".
-        tooltip: what it stands for, at length.
+        tooltip: a full description.
     """
 
     title: str = ""
@@ -47,13 +47,13 @@ class Box(Cell):
 
 @dataclass(frozen=True)
 class Picture:
-    """A laid out picture.
+    """A finished drawing.
 
     Attributes:
         width: in pixels.
         height: in pixels.
-        boxes: what to draw.
-        edges: paths in the syntax of SVG.
+        boxes: the boxes.
+        edges: SVG paths.
     """
 
     width: float
@@ -70,7 +70,7 @@ def draw_partition(method: MethodInfo) -> Picture:
 
 
 def short_name(operator: str) -> str:
-    """An operator as a picture names it: "aten.add.Tensor" is "add"."""
+    """Returns the short name of an operator: "add" for "aten.add.Tensor"."""
     parts = operator.split(".")
     return parts[1] if len(parts) > 1 and parts[0] in {"aten", "prims", "dim_order_ops"} else operator
 
@@ -98,7 +98,7 @@ def _boxes(method: MethodInfo) -> tuple[list[Box], list[Edge]]:
 
 
 def _runs(graph: tuple[GraphNode, ...]) -> list[list[int]]:
-    """Longest runs of operators, each the only reader of the one before. A delegate stands alone."""
+    """Returns the longest runs of operators, each the only user of the previous one, without delegates."""
     readers = Counter(source for node in graph for source in node.inputs)
     run_of: dict[int, list[int]] = {}
     runs: list[list[int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the flat inputs and outputs of a program are in what the model takes and returns."""
+"""Paths of a program's flat inputs and outputs in the model's arguments and results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch.utils import _pytree as pytree
 
 
 def input_paths(spec: pytree.TreeSpec) -> list[str]:
-    """For each leaf of the tree of (args, kwargs) how it is reached, such as "args[0]['image']"."""
+    """Returns the path of each leaf of (args, kwargs), such as "args[0]['image']"."""
     return [
         ("kwargs" if path[0].idx else "args") + pytree.keystr(path[1:])  # type: ignore[attr-defined]
         for path in _paths(spec)
@@ -15,7 +15,7 @@ def input_paths(spec: pytree.TreeSpec) -> list[str]:
 
 
 def output_paths(spec: pytree.TreeSpec) -> list[str]:
-    """For each leaf of the tree of results how it is reached, such as "result[1]"."""
+    """Returns the path of each leaf of the results, such as "result[1]"."""
     return ["result" + pytree.keystr(path) for path in _paths(spec)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why nodes were left by the backends that were asked: equal reasons together, and all of them as text."""
+"""Reasons why backends did not take nodes, grouped and as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delegatec.report.manifest import Location, Manifest, MethodInfo, NotDelegat
 
 @dataclass(frozen=True)
 class Reason:
-    """Nodes that a backend left for the same reason: message, help, and where they come from."""
+    """Nodes that a backend rejected for the same reason: message, help, and locations."""
 
     backend: str
     operator: str
@@ -23,7 +23,7 @@ class Reason:
 
 
 def reasons_of(method: MethodInfo) -> list[Reason]:
-    """Equal reasons together, those that hold most nodes back first."""
+    """Groups equal reasons, those with the most nodes first."""
     alike: dict[tuple[str, str, str, str, str], list[NotDelegated]] = defaultdict(list)
     for item in method.not_delegated:
         alike[item.backend, item.operator, item.rule, item.message, item.help].append(item)
@@ -41,13 +41,13 @@ def reasons_of(method: MethodInfo) -> list[Reason]:
 
 
 def format_reasons(manifest: Manifest) -> str:
-    """What became of each method, and why nodes were left, as text.
+    """Returns how each method was delegated, and why nodes were not, as text.
 
     Args:
-        manifest: of the program.
+        manifest: the program's manifest.
 
     Returns:
-        Lines, the last one ended.
+        Lines, with a final newline.
     """
     lines: list[str] = []
     for method in manifest.methods:
@@ -57,7 +57,7 @@ def format_reasons(manifest: Manifest) -> str:
 
 def _method(method: MethodInfo) -> list[str]:
     if not method.backends:
-        return [f"method {method.name}: no backend was asked"]
+        return [f"method {method.name}: no backend requested"]
     delegates = len(method.delegates)
     lines = [
         f"method {method.name}: {method.nodes_delegated} of {method.nodes} operators in {delegates} "
@@ -65,7 +65,7 @@ def _method(method: MethodInfo) -> list[str]:
     ]
     lines += [f"  {d.name}: {d.nodes} operators, {d.backend}, {d.bytes} B" for d in method.delegates]
     for reason in reasons_of(method):
-        lines += ["", f"  {reason.operator}, left by {reason.backend} [{reason.rule}]: {reason.message}"]
+        lines += ["", f"  {reason.operator}, rejected by {reason.backend} [{reason.rule}]: {reason.message}"]
         lines += [f"    at {_place(location)}" for location in reason.locations]
         lines.append(f"    node{'s' if len(reason.nodes) > 1 else ''}: {', '.join(reason.nodes)}")
         lines += [f"    help: {reason.help}"] if reason.help else []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes for people."""
+"""Human-readable sizes."""
 
 from __future__ import annotations
 
 
 def human_bytes(count: int) -> str:
-    """A size in decimal units, to three digits: "8.90 MB"."""
+    """Returns a size in decimal units with three digits: "8.90 MB"."""
     if count < 1000:
         return f"{count} B"
     value, units = count / 1000, ["kB", "MB", "GB", "TB"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain text for the terminal: what `inspect` prints of a program or of a data file."""
+"""Plain text for the terminal: the output of `inspect` for programs and data files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from delegatec.report.sizes import human_bytes
 
 
 def format_program(contents: ProgramContents) -> str:
-    """A program as text.
+    """Returns a program as text.
 
     Args:
-        contents: what is in the file.
+        contents: the program's contents.
 
     Returns:
-        Lines, the last one ended.
+        Lines, with a final newline.
     """
     lines = [f"program of {len(contents.methods)} method(s), {_size(contents.bytes)}", ""]
     lines += _table(
@@ -31,7 +31,7 @@ def format_program(contents: ProgramContents) -> str:
 
 
 def format_data_file(contents: DataFileContents) -> str:
-    """A data file as text, the last line ended."""
+    """Returns a data file as text, with a final newline."""
     lines = [f"data file of {len(contents.entries)} name(s), {_size(contents.bytes)}", ""]
     head = ("name", "what", "offset", "bytes", "sha256")
     rows = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running programs on the host, and comparing them with eager."""
+"""Running programs on the host, and comparing them with eager mode."""
 
 from delegatec.verify.compare import Comparison as Comparison
 from delegatec.verify.compare import compare as compare

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the "aten" namespace: torch's own overloads of the same names, called by their schemas.
+"""Kernels of the "aten" namespace: torch's overloads of the same names, called by their schemas.
 
-Results are made in fresh memory and then copied to where the program wants them. So shapes and dtypes can
-be checked first, and an instruction whose output overlaps an input is found by comparing addresses.
+Results are computed in new memory and then copied to the program's. This way shapes and dtypes are checked
+first, and outputs that overlap inputs are found by comparing addresses.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from delegatec.verify.slots import TensorSlot, byte_range
 
 
 class Machine(Protocol):
-    """What kernels see of a running method."""
+    """The interface of a running method for kernels."""
 
     def read(self, index: int) -> Any:
-        """A value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+        """Returns a value as torch takes it: a tensor, a number, a string, None, or a list of these."""
 
     def slots(self, index: int) -> list[TensorSlot]:
-        """The slot of a tensor value, or those of a list of tensors."""
+        """Returns the slot of a tensor value, or those of a list of tensors."""
 
     def set_scalar(self, index: int, value: bool | int | float) -> None:
-        """Sets a value that is a number."""
+        """Sets a number."""
 
 
 # Values of c10::MemoryFormat.
@@ -43,10 +43,10 @@ _MEMORY_FORMATS: Final[dict[int, torch.memory_format]] = {
 
 @functools.cache
 def find_aten(name: str) -> OpOverload | None:
-    """The overload of torch that a kernel is named after.
+    """Returns torch's overload for a kernel.
 
     Args:
-        name: such as "aten::add.out" or "aten::copy_".
+        name: name of the kernel, such as "aten::add.out" or "aten::copy_".
     """
     base, _, overload = name.removeprefix("aten::").partition(".")
     found = getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
@@ -54,10 +54,10 @@ def find_aten(name: str) -> OpOverload | None:
 
 
 def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> None:
-    """Runs one kernel call.
+    """Runs a kernel call.
 
     Args:
-        operator: what to call.
+        operator: the overload.
         machine: the running method.
         args: indices of values: the arguments of the operator's schema, then its results.
 
@@ -94,7 +94,7 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
 
 
 def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:
-    """Refuses an output whose memory overlaps that of an input: the kernel would read what it has written.
+    """Rejects an output that overlaps an input: the kernel would read what it has written.
 
     Raises:
         DelegatecError: DC506.

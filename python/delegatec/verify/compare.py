@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far one tensor is from another."""
+"""Comparison of tensors."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import torch
 
 @dataclass(frozen=True)
 class Comparison:
-    """The distance of `actual` from `expected`, two tensors of one shape and dtype.
+    """The difference of `actual` and `expected`, two tensors of one shape and dtype.
 
     Attributes:
         passed: every element is within tolerance; integers and bools are equal.
-        max_abs: largest absolute difference; inf where only one side is finite.
-        max_rel: largest difference relative to the expected element, where that is not zero; inf likewise.
-        cosine: cosine of the angle between the two as vectors; 1 for two zero vectors, NaN where only one
-            side is finite.
+        max_abs: largest absolute difference; inf if only one side is finite.
+        max_rel: largest difference relative to the expected element, if not zero; inf likewise.
+        cosine: cosine similarity; 1 for two zero vectors, NaN if only one side is finite.
         snr_db: power of `expected` over that of the difference, in dB; inf if they are equal.
-        worst_index: the element that exceeds its tolerance by most; None for no elements.
+        worst_index: the element that exceeds its tolerance most; None for empty tensors.
         worst_actual: its value.
-        worst_expected: what it should be.
-        vacuous: a tensor of zeros would have passed as well: the tolerance is too large to say anything.
-        failures: how many elements are out of tolerance.
-        elements: how many there are.
+        worst_expected: its expected value.
+        vacuous: whether zeros would pass, too: the tolerance is too large to be meaningful.
+        failures: number of elements out of tolerance.
+        elements: number of elements.
     """
 
     passed: bool
@@ -44,11 +43,11 @@ class Comparison:
 def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: float) -> Comparison:
     """Compares element by element: |actual - expected| <= atol + rtol * |expected|.
 
-    NaN equals NaN and an infinity itself. Integers and bools must be equal, whatever the tolerance.
+    NaN equals NaN, and infinities equal themselves. Integers and bools must be equal.
 
     Args:
-        actual: what was computed.
-        expected: what it should be, of the same shape and dtype.
+        actual: the computed tensor.
+        expected: the expected tensor, of the same shape and dtype.
         atol: absolute tolerance, in the unit of the tensors.
         rtol: relative tolerance.
     """
@@ -59,7 +58,7 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: 
         atol = rtol = 0.0
     a = actual.detach().flatten().to(torch.float64)
     e = expected.detach().flatten().to(torch.float64)
-    equal = (actual == expected).flatten() | (a.isnan() & e.isnan())  # exact, for integers beyond 2**53 too
+    equal = (actual == expected).flatten() | (a.isnan() & e.isnan())  # exact, also for integers beyond 2**53
     difference = torch.where(equal, 0.0, (a - e).abs()).nan_to_num(nan=math.inf, posinf=math.inf)
     allowed = torch.where(e.isfinite(), atol + rtol * e.abs(), 0.0)
     excess = difference - allowed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which arguments of a delegate's call are inputs: the file does not say, its backend knows by the blob."""
+"""Detection of the inputs among the arguments of delegate calls, which only the backend knows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from delegatec.program.reader.model import DelegateCall, KernelCall, Method, Mov
 
 
 def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]) -> dict[int, range]:
-    """How many arguments of each delegate call can be inputs, by the position of the instruction.
+    """Returns possible numbers of inputs of each delegate call, by instruction.
 
-    An executor may tell (`num_inputs`). Otherwise, all up to the last one that is a constant, or that
-    something set before the call, are; those behind it are outputs, or views, which no instruction sets.
+    An executor may know (`num_inputs`). Otherwise, all arguments up to the last one that is a constant, or
+    was set before the call, are inputs; those after it are outputs, or views, which no instruction sets.
 
     Args:
         method: the method.
-        executors: of its delegates.
+        executors: executors of its delegates.
     """
     counts: dict[int, range] = {}
     written = set(method.inputs)
@@ -44,20 +44,20 @@ def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]
 def run_delegate(
     executor: ReferenceExecutor, arguments: Sequence[int], read: Callable[[int], Any], counts: range
 ) -> tuple[int, Sequence[Any]]:
-    """Runs a delegate with as many of its arguments as leave one argument for each output.
+    """Runs a delegate with a number of inputs that leaves one argument for each output.
 
     Args:
-        executor: the delegate; it changes nothing but what it returns.
-        arguments: indices of its inputs and outputs.
-        read: gives the value of an index; an output may have none yet.
-        counts: how many of them can be inputs.
+        executor: the delegate; it has no side effects.
+        arguments: indices of inputs and outputs.
+        read: returns the value of an index; outputs may have none yet.
+        counts: the possible numbers of inputs.
 
     Returns:
         The number of inputs, and the values of the outputs.
 
     Raises:
-        DelegatecError: DC505 if there is no such number.
-        Exception: what the executor raised with the least number of inputs, if no number fits.
+        DelegatecError: DC505 if no number fits.
+        Exception: if no number fits, the executor's exception for the smallest.
     """
     first: Exception | None = None
     for count in counts:

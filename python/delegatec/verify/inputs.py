@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs to try a model with: its example inputs, and variations of them that a seed decides."""
+"""Inputs for verification: example inputs, and random variations of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-# Without an upper bound of its own, a dynamic dimension is tried up to this size.
+# The largest size to try for unbounded dynamic dimensions.
 _LARGEST_SIZE: Final = 128
 
 
@@ -23,9 +23,9 @@ class Trial:
 
     Attributes:
         name: "example", or the seed.
-        leaves: the arguments, flattened in the order of the program's inputs.
-        args: the same, as positional arguments.
-        kwargs: and as keyword arguments.
+        leaves: the arguments, flattened like the program's inputs.
+        args: positional arguments.
+        kwargs: keyword arguments.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Trial:
 
 
 def trials(exported: ExportedProgram, seeds: int) -> Iterator[Trial]:
-    """The example inputs, then `seeds` variations.
+    """Yields the example inputs, then `seeds` variations.
 
-    A variation keeps what a model may rely on: floats are normal with the mean and the deviation of the
-    example; integers and bools are the example's own, in another order, so that token ids stay in the
-    vocabulary and a mask keeps its ones. Dynamic dimensions take their least size, their largest, then any.
+    Variations keep properties that a model may rely on: floats are normal with the mean and deviation of the
+    example; integers and bools are permuted, so that token ids stay in the vocabulary and masks keep their
+    ones. Dynamic dimensions take their smallest size, their largest, then random ones.
 
     Args:
         exported: a program with example inputs.
@@ -82,7 +82,7 @@ def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if not deviation > 0:
         deviation = 1.0
     varied = torch.randn(tensor.shape, generator=generator) * deviation + mean
-    return torch.empty_like(tensor).copy_(varied)  # keeps the strides: channels last, for example
+    return torch.empty_like(tensor).copy_(varied)  # keeps strides, such as channels last
 
 
 def _symbolic_shapes(exported: ExportedProgram) -> list[Sequence[Any] | None]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a method of a .pte program on the host, by the file alone.
+"""Interpreter of a method of a `.pte` program on the host, from the file alone.
 
-Planned memory is real memory: every tensor lives at the offset that the file gives it, so that a memory plan
-which lets two live tensors share bytes gives wrong numbers, as it would on a device.
+Planned memory is real memory: every tensor lies at its offset in the file, so that a memory plan in which
+live tensors overlap gives wrong results, as on a device.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from delegatec.verify.delegate_inputs import possible_input_counts, run_delegate
 from delegatec.verify.prim_kernels import PRIM_KERNELS
 from delegatec.verify.slots import POISON, TensorSlot
 
-# A program that jumps back for ever should end, too.
+# Programs with endless loops must end, too.
 _MAX_STEPS: Final = 10_000_000
 _KERNEL_ERRORS: Final = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
 class Backends(Protocol):
-    """Where the interpreter finds reference executors: a `BackendRegistry`."""
+    """Finds reference executors of backends, like a `BackendRegistry`."""
 
     def by_id(self, backend_id: str) -> Backend:
-        """The backend that the runtime knows by an id. Raises a DelegatecError if there is none."""
+        """Returns the backend for an id of the runtime. Raises a DelegatecError for an unknown one."""
         ...
 
 
 class Interpreter:
-    """A loaded method. State (mutable buffers) lasts from one run to the next.
+    """A loaded method. State (mutable buffers) persists between runs.
 
     Args:
-        method: what to run.
-        backends: who runs the delegates; without it, a program with delegates cannot be run.
-        data: what the program has outside of it: the entries of a `.ptd`.
-        named_data: what delegates look up by name, as `Program.named_bytes` of the program gives it.
-        shared: memory id -> arena, of those behind the first, which methods share; each method that is loaded
-            writes the initial state of its own buffers there.
-        fill: the byte that planned memory holds at first. The runtime promises nothing; zero is what a
-            program needs whose mutable buffers have no initial state and count on it.
+        method: the method.
+        backends: runs delegates; without it, programs with delegates are rejected.
+        data: external data: the entries of a `.ptd`.
+        named_data: data that delegates load by name, as returned by `Program.named_bytes`.
+        shared: memory id -> arena, of those after the first, which methods share; loading a method writes the
+            initial state of its buffers there.
+        fill: initial value of bytes in planned memory. The runtime guarantees none; zero is for programs that
+            rely on it for mutable buffers without an initial state.
 
     Raises:
-        DelegatecError: DC360, one diagnostic for each tensor that `data` lacks; DC501, one for each kernel
-            and each delegate that cannot be run here.
+        DelegatecError: DC360, one diagnostic for each tensor missing in `data`; DC501, one for each kernel
+            and each delegate that cannot run here.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Interpreter:
         self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
         for index in range(2, len(self._arenas)):
             arena = (shared if shared is not None else {}).setdefault(index, self._arenas[index])
-            # a bytearray with views cannot grow; all methods of a program give the same size
+            # a bytearray with views cannot grow; all methods of a program agree on the size
             self._arenas[index] = arena if len(arena) >= len(self._arenas[index]) else self._arenas[index]
         self._values: list[Any] = [self._load(value) for value in method.values]
         problems: list[Diagnostic] = []
@@ -99,21 +99,21 @@ class Interpreter:
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs the method takes."""
+        """Number of inputs of the method."""
         return len(self._method.inputs)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the method once.
 
         Args:
-            inputs: one for each input of the method: tensors, or the numbers it was compiled with. Those that
-                are not in planned memory are used where they are, and the program may write to them.
+            inputs: one for each input of the method: tensors, or the numbers it was specialized for. Those
+                outside planned memory are used in place, and the program may write to them.
 
         Returns:
-            One for each output; tensors are copies.
+            The outputs; tensors are copies.
 
         Raises:
-            DelegatecError: DC504 for inputs that do not fit, DC505 and DC506 for an instruction that fails.
+            DelegatecError: DC504 for inputs that do not match, DC505 and DC506 for an instruction that fails.
         """
         if len(inputs) != len(self._method.inputs):
             _fail("DC504", f"the method takes {len(self._method.inputs)} inputs, got {len(inputs)}")
@@ -131,7 +131,7 @@ class Interpreter:
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
 
     def read(self, index: int) -> Any:
-        """A value as torch takes it: a tensor, a number, a string, None, or a list of these."""
+        """Returns a value as torch takes it: a tensor, a number, a string, None, or a list of these."""
         value = self._values[index]
         match value:
             case TensorSlot():
@@ -143,7 +143,7 @@ class Interpreter:
         return value
 
     def slots(self, index: int) -> list[TensorSlot]:
-        """The slot of a tensor value, or those of a list of tensors."""
+        """Returns the slot of a tensor value, or those of a list of tensors."""
         value = self._values[index]
         if isinstance(value, TensorSlot):
             return [value]
@@ -152,7 +152,7 @@ class Interpreter:
         _fail("DC505", f"value {index} is not a tensor")
 
     def set_scalar(self, index: int, value: bool | int | float) -> None:
-        """Sets a value that is a number."""
+        """Sets a number."""
         if isinstance(self._values[index], (TensorSlot, IntList, DoubleList, BoolList, TensorList, str)):
             _fail("DC505", f"value {index} is not a number")
         self._values[index] = value
@@ -198,7 +198,7 @@ class Interpreter:
                 Diagnostic(code=d.code, message=f"{where}: {d.message}", help=d.help)
                 for d in error.diagnostics
             ) from error
-        except _KERNEL_ERRORS as error:  # what a kernel refuses is an answer about the program
+        except _KERNEL_ERRORS as error:  # an error of a kernel is a result of the verification
             _fail("DC505", f"{self._describe(position, instruction)}: {type(error).__name__}: {error}")
 
     def _execute(self, position: int, instruction: Instruction) -> int | None:

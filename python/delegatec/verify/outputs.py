@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One output of one call, compared with eager's."""
+"""Comparison of outputs with eager mode."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from delegatec.verify.inputs import Trial
 
 @dataclass(frozen=True)
 class OutputResult:
-    """One output of one call.
+    """The result for one output of one call.
 
     Attributes:
         method: the method.
-        trial: which inputs: "example" or the seed.
-        output: number of the output, counted from 0 in the flattened result; inputs that the model writes to
-            are counted behind the outputs.
-        path: where it is in the result, such as "['logits']"; "" for a result that is one tensor.
+        trial: name of the inputs: "example" or the seed.
+        output: index in the flattened result, from 0; inputs that the model writes to follow the outputs.
+        path: its path in the result, such as "['logits']"; "" for a single tensor.
         kind: its dtype and shape.
-        comparison: how far it is from eager; None if shape or dtype differ.
+        comparison: its difference from eager mode; None if shape or dtype differ.
     """
 
     method: str
@@ -37,12 +36,12 @@ class OutputResult:
 
     @property
     def passed(self) -> bool:
-        """Whether it is as it should be."""
+        """Whether the output is correct."""
         return self.comparison is not None and self.comparison.passed
 
 
 def vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
-    """A diagnostic for each output whose comparison could not have failed, whatever the inputs."""
+    """Returns a diagnostic for each output whose comparison cannot fail."""
     by_output: dict[tuple[str, str], list[OutputResult]] = {}
     for result in results:
         output = f"{result.output} {result.path}".rstrip()
@@ -68,23 +67,23 @@ def compare_output(
     results: list[OutputResult],
     diagnostics: list[Diagnostic],
 ) -> None:
-    """Compares one output of one call.
+    """Compares an output of a call.
 
     Args:
-        name: of the method.
+        name: name of the method.
         trial: the call.
-        output: its number and its path.
-        actual: what the program gives: a tensor, a number, a string or None.
-        expected: what eager gives.
+        output: its index and path.
+        actual: the program's result: a tensor, a number, a string or None.
+        expected: the result in eager mode.
         tolerance: absolute and relative.
-        results: gets the comparison of tensors and numbers.
-        diagnostics: gets DC502 for other values, DC503 for another dtype or shape.
+        results: receives comparisons of tensors and numbers.
+        diagnostics: receives DC502 for other values, DC503 for another dtype or shape.
     """
     index, path = output
     where = f"method {name!r}, {trial.name}, output {index} {path}".rstrip()
     if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
         if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
-            if actual != expected:  # None, or text
+            if actual != expected:  # None or a string
                 message = f"{where} is {actual!r}; eager gives {expected!r}"
                 diagnostics.append(Diagnostic(code="DC502", message=message))
             return

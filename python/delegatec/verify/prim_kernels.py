@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the runtime that torch does not have: numbers, views, and copies with an order of dimensions."""
+"""Kernels of the runtime that torch lacks: numbers, views, and copies with a dim order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.verify.aten_kernels import Machine, check_overlap
 
 Kernel = Callable[[Machine, Sequence[int]], None]
 
-# The last argument of each is where the number goes.
+# The last argument of each is the result.
 _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "add.Scalar": operator.add,
     "sub.Scalar": operator.sub,
@@ -65,14 +65,14 @@ def _copy_index(machine: Machine, args: Sequence[int]) -> None:
 
 
 def _copy(machine: Machine, args: Sequence[int]) -> None:
-    """Copies argument 0 to the last one; strides and dtype are those that the output has."""
+    """Copies argument 0 to the last one, which keeps its strides and dtype."""
     source, target = machine.read(args[0]), machine.slots(args[-1])[0]
     target.write(source.to(target.dtype))
     check_overlap([source], target.read())
 
 
 def _empty(machine: Machine, args: Sequence[int]) -> None:
-    """_empty_dim_order(size, dim_order, out): only the shape."""
+    """_empty_dim_order(size, dim_order, out): sets only the shape."""
     target = machine.slots(args[-1])[0]
     target.write(target.read().new_empty(machine.read(args[0])))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor values at run time: views of planned memory, of constants, or of memory of their own."""
+"""Tensor values at run time: views of planned memory, constants, or memory of their own."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader.model import Dynamism, Tensor, strides_of
 
-# What fresh memory is filled with. As a float of any width it is NaN, so that an instruction which reads what
-# nothing has written shows in the result.
+# The fill byte of new memory. As a float of any width it is NaN, so that reads of uninitialized memory show
+# in the result.
 POISON: Final = 0xFF
 
 
 def dtype_of(tensor: Tensor) -> torch.dtype:
-    """The torch dtype of a tensor value."""
+    """Returns the torch dtype of a tensor value."""
     dtype = getattr(torch, tensor.kind.name)
     assert isinstance(dtype, torch.dtype)
     return dtype
 
 
 class TensorSlot:
-    """One tensor value of a running method.
+    """A tensor value of a running method.
 
     Args:
-        spec: what the file says of it.
-        memory: the bytes it lives in: an arena or a constant; None for what gets memory of its own.
-        offset: where in `memory` it starts, in bytes.
+        spec: the tensor in the file.
+        memory: its bytes: an arena or a constant; None for memory of its own.
+        offset: its offset in `memory`, in bytes.
 
     Attributes:
-        spec: as given.
+        spec: the tensor in the file.
         dtype: its torch dtype.
-        sizes: its present shape.
+        sizes: its current shape.
     """
 
     def __init__(self, spec: Tensor, memory: bytearray | memoryview | None, offset: int = 0) -> None:
@@ -47,10 +47,10 @@ class TensorSlot:
         self._view: torch.Tensor | None = None
 
     def read(self) -> torch.Tensor:
-        """The tensor, a view of its memory.
+        """Returns the tensor, a view of its memory.
 
         Raises:
-            DelegatecError: DC505, nothing gave it memory yet.
+            DelegatecError: DC505, it has no memory yet.
         """
         if self._view is None:
             if self._memory is None:
@@ -59,7 +59,7 @@ class TensorSlot:
         return self._view
 
     def resize(self, sizes: tuple[int, ...]) -> None:
-        """Gives it a shape, under the rules of the runtime.
+        """Sets the shape, under the rules of the runtime.
 
         Args:
             sizes: the new shape.
@@ -80,34 +80,34 @@ class TensorSlot:
             self.release()
 
     def write(self, value: torch.Tensor) -> None:
-        """Copies a tensor in, with its shape; the dtype must be right already."""
+        """Copies a tensor of the same dtype, with its shape."""
         if value.dtype != self.dtype:
             _fail(f"cannot write {value.dtype} to a tensor of {self.dtype}")
         self.resize(tuple(value.shape))
         if self._memory is None:
-            # a bounded shape may grow with the next call
+            # a bounded shape may grow in the next call
             self._memory = bytearray([POISON]) * max(1, value.nbytes, self.spec.nbytes)
             self._offset = 0
         self.read().copy_(value)
 
     def bind(self, value: torch.Tensor) -> None:
-        """Makes it a tensor of the caller's, with its shape, in the caller's memory if it is laid out so."""
+        """Binds it to a tensor of the caller, sharing its memory if the layout agrees."""
         self.resize(tuple(value.shape))
         in_order = value.permute(self.spec.dim_order).contiguous()
         self._memory, self._offset, self._view = tensor_bytes(in_order), 0, None
 
     def alias(self, other: TensorSlot, sizes: tuple[int, ...]) -> None:
-        """Makes it a view of another tensor's memory, with a shape of its own."""
+        """Makes it a view of another tensor's memory, with another shape."""
         self.resize(sizes)
         self._memory, self._offset, self._view = other._memory, other._offset, None
 
     def release(self) -> None:
-        """Takes its memory away."""
+        """Releases its memory."""
         self._memory, self._view = None, None
 
 
 def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Addresses of the first byte of a dense tensor and of the one behind its last."""
+    """Returns the address of a dense tensor's first byte, and the address after its last."""
     start = tensor.data_ptr()
     return start, start + tensor.numel() * tensor.element_size()
 
@@ -124,7 +124,7 @@ def _view(
         count *= size
     if count == 0:
         return torch.empty(sizes, dtype=dtype)
-    with warnings.catch_warnings():  # constants are read-only, and no kernel writes to one
+    with warnings.catch_warnings():  # constants are read-only, and no kernel writes to them
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
         flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
     return flat.as_strided(sizes, strides_of(sizes, dim_order))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a .pte program with the exported model that it was made of."""
+"""Comparison of a `.pte` program with the exported model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of it.
+    """The result of a verification.
 
     Attributes:
-        results: one for each output of each call.
-        diagnostics: what is wrong; empty if the program computes what the model does.
+        results: the results for each output of each call.
+        diagnostics: errors; empty if the program is correct.
     """
 
     results: tuple[OutputResult, ...]
@@ -39,11 +39,11 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether the program computes what the model does."""
+        """Whether the program is correct."""
         return not self.diagnostics
 
     def table(self) -> str:
-        """The worst call of each output, one a line."""
+        """Returns a table of the worst call of each output."""
         rows = [("method", "output", "", "worst call", "max abs", "max rel", "cosine", "SNR dB", "")]
         for result in self.worst():
             c = result.comparison
@@ -68,7 +68,7 @@ class Verification:
         return "\n".join(lines)
 
     def worst(self) -> list[OutputResult]:
-        """For each output of each method, the call in which it was furthest from eager."""
+        """Returns for each output of each method the call with the largest difference from eager mode."""
         worst: dict[tuple[str, int], OutputResult] = {}
         for result in self.results:
             key = result.method, result.output
@@ -92,28 +92,28 @@ def verify_program(
     ptd: Path | str | None = None,
     constant_methods: Mapping[str, Any] | None = None,
 ) -> Verification:
-    """Runs every method of a program on this host and compares it with eager.
+    """Runs every method of a program on this host and compares it with eager mode.
 
-    Each method is called with its example inputs and then with `seeds` variations of them, in one sequence on
-    both sides, so that mutable state is compared as well.
+    Each method is called with its example inputs, then with `seeds` variations, in one sequence on both
+    sides, so that mutable state is compared, too.
 
     Args:
         pte: the program.
-        exported: method -> the exported program it was made of, with example inputs.
-        backends: registry whose reference executors run the delegates.
+        exported: method -> its exported program, with example inputs.
+        backends: the registry; its reference executors run the delegates.
         atol: absolute tolerance, in the unit of the outputs.
         rtol: relative tolerance.
         seeds: number of variations.
-        ptd: the data file of a program that has weights outside of it.
-        constant_methods: what further methods have to return; they are compared without tolerance.
+        ptd: the program's external weights.
+        constant_methods: expected values of constant methods, compared without tolerance.
 
     Returns:
-        Results and diagnostics: DC502 other numbers, DC503 another shape or dtype, DC508 a tolerance that
-        zeros would meet, DC505 and DC506 a program that fails while it runs.
+        Results and diagnostics: DC502 different values, DC503 another shape or dtype, DC508 a tolerance that
+            zeros would meet, DC505 and DC506 a program that fails at run time.
 
     Raises:
         DelegatecError: DC35x a file that cannot be read, DC360 a data file that lacks a weight, DC501 a
-            program that cannot be run here, DC507 one that does not belong to the model.
+            program that cannot run here, DC507 a program of another model.
     """
     program = read_program(pte)
     data = read_flat_tensors(ptd).entries if ptd is not None else {}
@@ -152,7 +152,7 @@ def _verify_method(
     if exported.example_inputs is None:
         _mismatch(f"method {name!r} of the model has no example inputs")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch.export's own modules, nothing of the user's
+        warnings.simplefilter("ignore")  # warnings about torch.export's own modules
         eager = _own_buffers(exported.module(), buffers)
     for trial in trials(exported, seeds):
         before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
@@ -169,7 +169,7 @@ def _verify_method(
             compare_output(name, trial, (index, path), a, e, tolerance, results, diagnostics)
         after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(inputs), "inputs")
         for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True)):
-            # what the program, or the model, wrote to an input
+            # writes to inputs, by the program or the model
             if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
                 output = len(expected) + index, f"(input {index})"
                 compare_output(name, trial, output, a, e, tolerance, results, diagnostics)
@@ -181,7 +181,7 @@ def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _named(result: Any) -> list[tuple[str, Any]]:
-    """The leaves of a result, each with where it is."""
+    """Returns the leaves of a result with their paths."""
     return [(pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0]]
 
 
@@ -197,15 +197,15 @@ def _verify_constants(
     for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
             compare_output(name, trial, (index, ""), a, e, (0.0, 0.0), results, diagnostics)
-        elif repr(a) != repr(e):  # which tells 1 from 1.0 and True, and makes nan equal to itself
+        elif repr(a) != repr(e):  # distinguishes 1 from 1.0 and True; nan equals nan
             message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
             diagnostics.append(Diagnostic(code="DC502", message=message))
 
 
 def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
-    """The values that a program takes or gives: all, or (where it leaves out constants) the tensors.
+    """Returns the values that a program takes or returns: all, or just the tensors if it omits constants.
 
-    A value may have its name in front of it.
+    Values may be pairs with their name.
     """
     if len(values) == count:
         return list(values)
@@ -216,11 +216,11 @@ def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
 
 
 def _own_buffers(module: torch.nn.Module, known: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """Gives a module buffers that it may write to: those of an archive are mapped read-only.
+    """Replaces a module's buffers, which archives map read-only, by writable copies.
 
     Args:
         module: one method of a model.
-        known: name -> buffer of the methods so far, which share them as they do in the model.
+        known: name -> buffer of previous methods, which share buffers as in the model.
     """
     copies: dict[int, torch.Tensor] = {}
     for name, buffer in list(module.named_buffers(remove_duplicate=False)):
