@@ -49,21 +49,13 @@ class Budget:
         self._elements = size * sharing + 1024
 
     def table(self) -> None:
-        """Counts one table.
-
-        Raises:
-            ValueError: there are too many.
-        """
+        """Counts one table; raises ValueError beyond the limit."""
         self._tables -= 1
         if self._tables < 0:
             raise ValueError("it refers to more tables than it can hold")
 
     def elements(self, count: int) -> None:
-        """Counts elements of a vector, or bytes of a string.
-
-        Raises:
-            ValueError: there are too many.
-        """
+        """Counts elements of a vector, or bytes of a string; raises ValueError beyond the limit."""
         self._elements -= count
         if self._elements < 0:
             raise ValueError("it refers to more elements than it can hold")

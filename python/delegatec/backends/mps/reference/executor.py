@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -162,16 +163,11 @@ class MpsReferenceExecutor:
         return last_uses(operations, self._blob.graph.outputIds)
 
 
-def _check_declared(tensor: torch.Tensor, value: ValueT, what: str) -> None:
-    declared = ints(value.dims)
-    dtype = format_dtype(value.datatype)
-    if tensor.dtype != dtype or tensor.numel() != torch.Size(declared).numel():
+def _as_declared(tensor: torch.Tensor, value: ValueT, what: str) -> torch.Tensor:
+    declared, dtype = ints(value.dims), format_dtype(value.datatype)
+    if tensor.dtype != dtype or tensor.numel() != math.prod(declared):
         refuse(
             f"{what} is declared as {short_name(dtype)}{declared}, and is "
             f"{short_name(tensor.dtype)}{list(tensor.shape)}"
         )
-
-
-def _as_declared(tensor: torch.Tensor, value: ValueT, what: str) -> torch.Tensor:
-    _check_declared(tensor, value, what)
-    return tensor.reshape(ints(value.dims)).contiguous()
+    return tensor.reshape(declared).contiguous()
