@@ -88,6 +88,14 @@ CASES = {
         ("--backend=mps", "--method-backend=forward=pkg.good:BACKEND", "--option=precision=fp16"),
         [Problem("DC403", 0, ("BACKEND",))],
     ),
+    "pass": Case(
+        "good",
+        ("--print-after=fold_cast", "--print-after=mps"),
+        [
+            Problem("DC416", 0, ("fold_cast", "all, lower_complex, decompose", "'fold_casts'")),
+            Problem("DC416", 0, ("mps",)),
+        ],
+    ),
     "option of portable": Case("good", ("--option=precision=fp16",), [Problem("DC402", 0, ("portable",))]),
 }
 

@@ -18,6 +18,7 @@ from delegatec.cli.delegation_arguments import (
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
+from delegatec.cli.print_after import printing_after
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ETRecord for ExecuTorch's developer tools; includes the weights",
     )
     parser.add_argument("--reasons", default="", metavar="OUT.txt", help="why operators were not delegated")
+    parser.add_argument(
+        "--print-after",
+        action="append",
+        default=[],
+        metavar="PASS",
+        help="print each program on stderr after this pass, or after all; may be repeated",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,20 +85,21 @@ def run(arguments: argparse.Namespace) -> int:
         for selector in asked:
             registry.resolve(selector)
     model = archive.load(arguments.program)
-    lowered = lower(
-        model.methods,
-        backends,
-        options,
-        method_backends=method_backends,
-        rules=rules,
-        require_full_delegation=arguments.require_full_delegation,
-        keep_text=bool(arguments.ir),
-        keep_record=bool(arguments.etrecord),
-        registry=registry,
-        external_weights=arguments.external_weights,
-        program_options=layout_options(arguments),
-        constant_methods=model.constant_methods,
-    )
+    with printing_after(arguments.print_after):
+        lowered = lower(
+            model.methods,
+            backends,
+            options,
+            method_backends=method_backends,
+            rules=rules,
+            require_full_delegation=arguments.require_full_delegation,
+            keep_text=bool(arguments.ir),
+            keep_record=bool(arguments.etrecord),
+            registry=registry,
+            external_weights=arguments.external_weights,
+            program_options=layout_options(arguments),
+            constant_methods=model.constant_methods,
+        )
     if arguments.pte:
         with replacing(arguments.pte) as file:
             write_program(lowered.emitted, file, [model.file])
@@ -107,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    if not any(getattr(arguments, output) for output in OUTPUTS):
+    if not any(getattr(arguments, output) for output in (*OUTPUTS, "print_after")):
         raise CommandLineError("no output requested: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
     if (arguments.manifest or arguments.report or arguments.reasons) and not arguments.pte:
         raise CommandLineError("--manifest, --report and --reasons describe a .pte: expected --pte as well")

@@ -2,6 +2,7 @@
 """`pytest_test`: a test whose files pytest runs."""
 
 _MAIN = Label("//rules/private/testing:pytest_main.py")
+_PLUGIN = Label("//rules/private/testing:verified_passes.py")
 _PYTEST = Label("@delegatec_pip_test//:lib")
 
 def pytest_test(name, srcs, deps = [], data = [], size = "medium", tags = [], shard_count = None, **kwargs):
@@ -23,7 +24,7 @@ def pytest_test(name, srcs, deps = [], data = [], size = "medium", tags = [], sh
     native.py_test(
         name = name,
         size = size,
-        srcs = srcs + [_MAIN],
+        srcs = srcs + [_MAIN, _PLUGIN],
         args = ["$(rootpath %s)" % source for source in srcs if not source.endswith("conftest.py")],
         data = data,
         main = _MAIN,

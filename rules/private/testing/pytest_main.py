@@ -13,6 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+import verified_passes
 
 
 class Shard:
@@ -101,7 +102,7 @@ def main(files: list[str]) -> int:
             ["-p", "no:cacheprovider", "--import-mode=importlib", "-q", "-ra", "--strict-markers"]
             + arguments_from_bazel()
             + files,
-            plugins=shards,
+            plugins=[verified_passes, *shards],
         )
     # A shard may have nothing to do. A test that has nothing to do is a mistake.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pytest needs where Bazel does not run it; see rules/private/testing/pytest_main.py."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent / "rules/private/testing"))
+pytest_plugins = ["verified_passes"]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--print-after`: prints the programs that passes leave behind."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+if TYPE_CHECKING:
+    from delegatec.edge import EdgeProgram
+
+_ALL: Final = "all"
+
+
+@contextmanager
+def printing_after(names: Collection[str]) -> Iterator[None]:
+    """Within this scope, prints each program on stderr after the named passes.
+
+    Args:
+        names: names of passes and stages of lowering, or "all".
+
+    Raises:
+        DelegatecError: DC416, one diagnostic for each name that is not that of a pass that ran.
+    """
+    if not names:
+        yield
+        return
+    from delegatec.edge import print_program
+    from delegatec.edge.passes.pass_manager import observed_passes
+
+    ran: dict[str, None] = {}
+
+    def show(name: str, program: EdgeProgram, changed: bool) -> None:
+        ran[name] = None
+        if name in names or _ALL in names:
+            text = f":\n{print_program(program)}" if changed else f" did not change {program.method}\n"
+            print(f"# {name}{text}", end="", file=sys.stderr)
+
+    with observed_passes(show):
+        yield
+    unknown = [name for name in names if name not in ran and name != _ALL]
+    if unknown:
+        raise DelegatecError(_unknown(name, ran) for name in unknown)
+
+
+def _unknown(name: str, ran: Collection[str]) -> Diagnostic:
+    near = difflib.get_close_matches(name, ran, n=1)
+    return Diagnostic(
+        "DC416",
+        f"--print-after={name}: no pass of this name ran",
+        expected=", ".join((_ALL, *ran)),
+        help=f"did you mean {near[0]!r}?" if near else "",
+    )

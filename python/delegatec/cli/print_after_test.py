@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--print-after` prints each program after the named passes, those of a backend included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from delegatec.cli.print_after import printing_after
+from delegatec.delegation import BackendRegistry, CompileSpec
+from delegatec.delegation.testing import EagerBackend
+from delegatec.edge import EdgeProgram
+from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.testing import export
+from delegatec.lowering import lower
+
+aten = torch.ops.aten
+
+
+def sines_become_cosines(program: EdgeProgram) -> bool:
+    found = program.graph.find_nodes(op="call_function", target=aten.sin.default)
+    for node in found:
+        node.target = aten.cos.default
+    return bool(found)
+
+
+class Editing(EagerBackend):
+    """Has a pass of its own."""
+
+    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        return [sines_become_cosines]
+
+
+def printed(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    return re.split("^# ", capfd.readouterr().err, flags=re.MULTILINE)[1:]
+
+
+def test_programs_are_printed_after_the_named_passes(capfd: pytest.CaptureFixture[str]) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.silu(x).sin()
+
+    with printing_after(["decompose", "fold_casts", "sines_become_cosines", "to_backend"]):
+        exported = export(model, torch.ones(2))
+        lower({"main": exported}, "eager", registry=BackendRegistry([Editing()]))
+    texts = printed(capfd)
+    titles = [text.split("\n")[0] for text in texts]
+    assert titles[:2] == ["decompose:", "fold_casts did not change main"]
+    assert titles[-2:] == ["sines_become_cosines:", "to_backend:"]
+    decomposed = next(text for text in texts if text.startswith("decompose:"))
+    assert "\nmain(%args_0: f32[2]):\n" in decomposed and "aten.sigmoid.default" in decomposed
+    edited = next(text for text in texts if text.startswith("sines_become_cosines:"))
+    assert "aten.cos.default" in edited and "aten.sin" not in edited
+    assert "delegatec_call_delegate" in texts[-1]
+
+
+def test_all_stands_for_every_pass(capfd: pytest.CaptureFixture[str]) -> None:
+    with printing_after(["all"]):
+        lower({"main": export(torch.relu, torch.ones(2))})
+    texts = printed(capfd)
+    assert texts[0].startswith("lower_complex:\nmain(") and texts[-1].startswith("legalize:\nmain(")
+    assert "eliminate_dead_code did not change main\n" in texts
+
+
+def test_nothing_is_printed_by_default(capfd: pytest.CaptureFixture[str]) -> None:
+    with printing_after([]):
+        lower({"main": export(torch.relu, torch.ones(2))})
+    assert capfd.readouterr().err == ""
