@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.common.testing import Compiled, eager, floats
-from delegatec.backends.mps import MPS
+from delegatec.backends.mps import BACKEND
 from delegatec.backends.mps.testing import compile_module
 
 quantized = torch.ops.quantized_decomposed
-WHOLE: Final = sorted(MPS.preserved_operators(), key=str)
+WHOLE: Final = sorted(BACKEND.preserved_operators(), key=str)
 INT4: Final = (-8, 7, torch.int8)
 INT8: Final = (-128, 127, torch.int8)
 
