@@ -94,14 +94,15 @@ class PreprocessResult:
 class HasPasses(Protocol):
     """A backend that edits its partitions before it compiles them."""
 
-    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """Passes over a partition, in order.
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """Passes over a partition, in order; none if it needs no edits.
 
         They run on a private program, made from the partition: its inputs and outputs are the delegate's, in
         order, and keep their dtypes and shapes; everything else may change. `preprocess` gets a view of what
         they leave. The verifier runs after each.
 
         Args:
+            view: the partition in its own program, which must not be edited.
             compile_specs: the settings.
         """
         ...

@@ -60,7 +60,7 @@ def extract(
     graph.output(results)
     return EdgeProgram(
         method="delegate",
-        graph_module=GraphModule({}, graph),
+        graph_module=_owner(graph),
         input_specs=input_specs,
         output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
         constants={copies[node].name: tensor for node, tensor in constants.items()},
@@ -86,6 +86,14 @@ def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgePro
         specs=specs,
         ranges=view.program.range_constraints,
     )
+
+
+def _owner(graph: Graph) -> GraphModule:
+    """A module with this graph, without the Python code that it would have: programs are interpreted."""
+    module = GraphModule({}, Graph())
+    module._graph = graph
+    graph.owning_module = module
+    return module
 
 
 def _spec(node: Node, is_constant: bool, origin: InputSpec | None) -> InputSpec:

@@ -120,9 +120,12 @@ def _edited(
     if not isinstance(backend, HasPasses):
         return view
     with blamed_on(backend, f"passes of backend {backend.id}"):
+        passes = backend.passes(view, compile_specs)
+        if not passes:
+            return view
         program = extract_view(view, input_specs)
         with observed_passes(verify_after):
-            for each in backend.passes(compile_specs):
+            for each in passes:
                 run_pass(program, each)
         return PartitionView.of_program(program, view)
 

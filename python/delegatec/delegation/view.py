@@ -72,10 +72,14 @@ class PartitionView:
             program: the program.
             outer: the partition, whose facts say what is known of the inputs.
         """
-        inputs = dict(zip(program.user_inputs(), outer.inputs, strict=True))
-        facts = Facts(program.constants, lambda node: outer.facts.of(inputs[node]))
+        facts = outer.facts_in(program)
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         view = cls(program, nodes, (), facts)
         results: Any = program.output_node().args[0]
         view.inputs, view.outputs = tuple(program.user_inputs()), tuple(results)
         return view
+
+    def facts_in(self, program: EdgeProgram) -> Facts:
+        """Say what is known of the values of a program that was extracted from this partition."""
+        inputs = dict(zip(program.user_inputs(), self.inputs, strict=True))
+        return Facts(program.constants, lambda node: self.facts.of(inputs[node]) if node in inputs else None)

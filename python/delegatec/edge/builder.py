@@ -26,12 +26,17 @@ _INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
 class Builder:
     """Creates nodes in front of an anchor node, which hands down its source location and debug handle.
 
+    Args:
+        program: gets the nodes.
+        facts: what is known of its values; by default what follows from its constants.
+
     Values of new nodes are computed by running the operator on the fake values of its arguments, once for
     each distinct call signature. All values are dense and row-major: the edge program has no strides.
     """
 
-    def __init__(self, program: EdgeProgram) -> None:
+    def __init__(self, program: EdgeProgram, facts: Facts | None = None) -> None:
         self.program = program
+        self.facts = facts or Facts(program.fixed_constants())
         self.fake_mode = _fake_mode_of(program)
         self._sizes = SizeNodes(program)
         self._anchor: Node | None = None

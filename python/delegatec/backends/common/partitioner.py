@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from torch.fx import Node
 
-from delegatec.backends.common.table import OperatorTable
+from delegatec.backends.common.legality import Legality, Prepare, TableTarget
 from delegatec.delegation.call_delegate import call_delegate
 from delegatec.delegation.grouping import connected_components, convex_groups
 from delegatec.delegation.partitioner import DelegationSpec, Partitioning, Rejection
@@ -19,33 +19,34 @@ SettingsT = TypeVar("SettingsT")
 
 
 class TablePartitioner(Generic[SettingsT]):
-    """Takes each node that has a row and satisfies its constraints.
+    """Takes each node that has a row and satisfies its constraints, or can be rewritten into such nodes.
 
     Args:
-        table: the backend's operators.
+        target: the backend's rows and rewrites.
         delegation: the backend and its compile specs.
-        settings: its options, for the constraints.
+        prepare: passes over a private program that run before it is legalized.
     """
 
     def __init__(
-        self, table: OperatorTable[Any, SettingsT], delegation: DelegationSpec, settings: SettingsT
+        self, target: TableTarget[SettingsT], delegation: DelegationSpec, prepare: Sequence[Prepare] = ()
     ) -> None:
-        self._table = table
+        self._target = target
         self._delegation = delegation
-        self._settings = settings
+        self._prepare = prepare
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         """See `Partitioner.partition`. Connected parts that only move data are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
+        legality = Legality(self._target, self._prepare)
         rejections: list[Rejection] = []
         taken: list[bool] = []
         for node, sources in zip(nodes, predecessors, strict=True):
             if node.target is operator.getitem:
                 taken.append(all(taken[source] for source in sources))
                 continue
-            rejection = self._table.rejection(node, self._settings)
+            rejection = legality.rejection(program, node)
             taken.append(rejection is None)
             if rejection is not None and node.target is not call_delegate:
                 rejections.append(rejection)
@@ -64,7 +65,7 @@ class TablePartitioner(Generic[SettingsT]):
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Returns whether any of the nodes does more than move data."""
-        return self._table.computes(nodes)
+        return self._target.computes(nodes)
 
 
 def worthwhile_groups(

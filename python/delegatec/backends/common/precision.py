@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -34,46 +35,37 @@ def to_float16(program: EdgeProgram) -> bool:
     outputs: Any = output.args[0]
     float32_outputs = {node for node in outputs if _is_float32(node)}
     builder = Builder(program)
-    narrow = _Narrow()
-    with builder.fake_mode:
-        for node in nodes:
-            if node not in inputs:
-                node.meta["val"] = narrow(node.meta["val"])
-            if torch.float32 in node.args or torch.float32 in node.kwargs.values():
-                node.args = tuple(_narrowed_dtype(value) for value in node.args)
-                node.kwargs = {name: _narrowed_dtype(value) for name, value in node.kwargs.items()}
-        halves = {node: narrow(node.meta["val"]) for node in inputs}
-        singles = {node: node.meta["val"].to(torch.float32) for node in float32_outputs}
+    found = bool(inputs)
+    for node in nodes:
+        narrowed = _narrowed(builder, node.meta["val"])
+        if narrowed is not node.meta["val"] and node not in inputs:
+            node.meta["val"] = narrowed
+            found = True
+        if torch.float32 in node.args or torch.float32 in node.kwargs.values():
+            node.args = tuple(_narrowed_dtype(value) for value in node.args)
+            node.kwargs = {name: _narrowed_dtype(value) for name, value in node.kwargs.items()}
     first = next((node for node in nodes if node.op == "call_function"), output)
-    casts = {node: _cast(program, node, first, half) for node, half in halves.items()}
+    casts = {node: _cast(builder, node, first, torch.float16) for node in inputs}
     for node, cast in casts.items():
         node.replace_all_uses_with(cast)
         cast.args = (node,)
     output.args = (
         tuple(
-            _cast(program, casts.get(node, node), output, singles[node]) if node in singles else node
+            _cast(builder, casts.get(node, node), output, torch.float32) if node in float32_outputs else node
             for node in outputs
         ),
     )
-    return narrow.found or bool(inputs)
+    return found
 
 
-class _Narrow:
-    """Gives the float16 value for each float32 one; nodes of one signature go on sharing theirs."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any]] = {}
-        self.found = False
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
-            return type(value)(map(self, value))
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
-            return value
-        self.found = True
-        if id(value) not in self._known:
-            self._known[id(value)] = (value, value.to(torch.float16))
-        return self._known[id(value)][1]
+def _narrowed(builder: Builder, value: Any) -> Any:
+    """The float16 value for a float32 one, and any other as it is."""
+    if isinstance(value, (tuple, list)):
+        items = [_narrowed(builder, item) for item in value]
+        return value if all(map(operator.is_, items, value)) else type(value)(items)
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return value
+    return builder.empty(value.shape, torch.float16)
 
 
 def _is_float32(node: Node) -> bool:
@@ -85,9 +77,10 @@ def _narrowed_dtype(argument: Any) -> Any:
     return torch.float16 if argument is torch.float32 else argument
 
 
-def _cast(program: EdgeProgram, node: Node, before: Node, value: torch.Tensor) -> Node:
+def _cast(builder: Builder, node: Node, before: Node, dtype: torch.dtype) -> Node:
     """A cast that stands for no node of the model."""
-    with program.graph.inserting_before(before):
-        cast = program.graph.call_function(aten._to_copy.default, (node,), {"dtype": value.dtype})
-    cast.meta["val"] = value
+    graph = builder.program.graph
+    with graph.inserting_before(before):
+        cast = graph.call_function(aten._to_copy.default, (node,), {"dtype": dtype})
+    cast.meta["val"] = builder.empty(node.meta["val"].shape, dtype)
     return cast

@@ -11,27 +11,10 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.edge.legalize.constraint import Constraint, SettingsT
+
 BuilderT = TypeVar("BuilderT", contravariant=True)
 """The graph builder of a backend."""
-SettingsT = TypeVar("SettingsT", contravariant=True)
-"""The options of a backend."""
-
-
-@dataclass(frozen=True)
-class Constraint(Generic[SettingsT]):
-    """A requirement on nodes.
-
-    Attributes:
-        rule: stable short id, such as "dtype".
-        doc: the constraint and its reason, for the operator table of the docs.
-        broken: says how a node violates it; None if it does not.
-        help: how a user can satisfy it.
-    """
-
-    rule: str
-    doc: str
-    broken: Callable[[Node, SettingsT], str | None]
-    help: str = ""
 
 
 @dataclass(frozen=True)

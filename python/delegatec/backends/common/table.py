@@ -14,9 +14,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
-from delegatec.backends.common.row import Constraint, OperatorRow
-from delegatec.delegation.partitioner import Rejection
+from delegatec.backends.common.row import OperatorRow
 from delegatec.delegation.report import operator_name
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.rule import Refusal
 
 
 class GraphBuilder(Protocol):
@@ -62,23 +63,19 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
                 raise ValueError(f"{row.target} has two rows")
             self.rows[row.target] = row
 
-    def rejection(self, node: Node, settings: SettingsT) -> Rejection | None:
-        """Returns the first violated constraint; None if the node can be lowered."""
+    def refusal(self, node: Node, settings: SettingsT) -> Refusal | None:
+        """Returns the first violated constraint; None if the node can be lowered as it is."""
         if isinstance(node.target, HigherOrderOperator):
             message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
-            return Rejection(node, "operator", message)
+            return Refusal("operator", message)
         row = self.rows.get(node.target)
         if row is None:
-            return Rejection(node, "operator", f"the delegate has no lowering for {operator_name(node)}")
+            return Refusal("operator", f"the delegate has no lowering for {operator_name(node)}")
         for constraint in (*self.universal, *row.constraints):
             broken = constraint.broken(node, settings)
             if broken is not None:
-                return Rejection(node, constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
+                return Refusal(constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
         return None
-
-    def computes(self, nodes: Iterable[Node]) -> bool:
-        """Returns whether any of the nodes does more than move data."""
-        return any(node.target in self.rows and self.rows[node.target].computes for node in nodes)
 
     def preserved(self) -> frozenset[OpOverload]:
         """Returns the operators that must not be decomposed."""

@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import operand_dtypes, rank_at_most, result_dtypes
+from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
-from delegatec.backends.common.row import Constraint, OperatorRow, overload, variants
+from delegatec.backends.common.row import OperatorRow, overload, variants
 from delegatec.backends.common.table import OperatorTable
 from delegatec.delegation import DelegationSpec
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import operand_dtypes, rank_at_most, result_dtypes
 
 aten = torch.ops.aten
 
@@ -62,7 +64,7 @@ def edge() -> EdgeProgram:
 
 
 def partition(is_fast: bool) -> tuple[list[list[str]], list[tuple[str, str, str]]]:
-    result = TablePartitioner(TABLE, DelegationSpec("Imagined"), is_fast).partition(edge())
+    result = TablePartitioner(TableTarget(TABLE, {}, is_fast), DelegationSpec("Imagined")).partition(edge())
     groups = [[str(node.target) for node in group] for group in result.groups]
     return groups, [(str(r.node.target), r.rule, r.message) for r in result.rejections]
 
@@ -86,8 +88,8 @@ def test_settings_and_help_reach_the_constraints() -> None:
     x = graph.placeholder("x")
     node = graph.call_function(aten.sin.default, (x,))
     x.meta["val"] = node.meta["val"] = torch.rand(3)
-    assert TABLE.rejection(node, False) is None
-    rejection = TABLE.rejection(node, True)
+    assert TABLE.refusal(node, False) is None
+    rejection = TABLE.refusal(node, True)
     assert rejection is not None
     assert (rejection.rule, rejection.message, rejection.help) == (
         "speed",

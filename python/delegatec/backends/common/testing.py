@@ -13,7 +13,6 @@ from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
-from delegatec.backends.common.table import OperatorTable
 from delegatec.delegation import DelegationReport, LoweredModule, to_backend
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.builder import Builder
@@ -144,23 +143,6 @@ def check_results(
         assert result.dtype == dtype, f"{result.dtype} is not {dtype}"
         assert result.shape == value.shape, f"{result.shape} is not {value.shape}"
         torch.testing.assert_close(result, value.to(dtype), rtol=rtol, atol=atol, equal_nan=True)
-
-
-def undeclared_operations(
-    compiled: Compiled, table: OperatorTable[Any, Any], operations: Iterable[str]
-) -> set[str]:
-    """Returns operations that stand for nodes of a single delegate, but are in no row of its operators.
-
-    Args:
-        compiled: the module.
-        table: the table of the backend.
-        operations: names of the operations in the blob, in order.
-    """
-    lowered = compiled.delegates[0].debug_handle_map
-    emitted = {name for index, name in enumerate(operations) if index in lowered}
-    rows = {str(target): row for target, row in table.rows.items()}
-    taken = compiled.report.delegates[0].operators
-    return emitted - {operation for name in taken if name in rows for operation in rows[name].emits}
 
 
 def program_of(build: Build) -> tuple[EdgeProgram, torch.Tensor]:

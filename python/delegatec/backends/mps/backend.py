@@ -16,6 +16,7 @@ from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.target import target
 from delegatec.delegation import (
     BlobGraph,
     CompileSpec,
@@ -27,6 +28,7 @@ from delegatec.delegation import (
     resolve_options,
 )
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.program import EdgeProgram
 
 
 class MpsBackend:
@@ -46,12 +48,19 @@ class MpsBackend:
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> TablePartitioner[Settings]:
         """See `Backend.partitioner`."""
+        settings = settings_of(compile_specs)
         delegation = DelegationSpec(self.id, tuple(compile_specs))
-        return TablePartitioner(TABLE, delegation, settings_of(compile_specs))
+        return TablePartitioner(target(settings), delegation, _precision(settings))
 
-    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `HasPasses.passes`."""
-        return [to_float16] if settings_of(compile_specs).precision is Precision.FP16 else []
+        settings = settings_of(compile_specs)
+        mps = target(settings)
+
+        def legalize(program: EdgeProgram) -> bool:
+            return mps.legalize(program, view.facts_in(program))
+
+        return [*_precision(settings), *([legalize] if mps.needs_rewrites(view.nodes) else [])]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""
@@ -64,6 +73,10 @@ class MpsBackend:
     def graph(self, blob: memoryview) -> BlobGraph:
         """See `Backend`."""
         return blob_graph(read_blob(blob))
+
+
+def _precision(settings: Settings) -> list[Pass]:
+    return [to_float16] if settings.precision is Precision.FP16 else []
 
 
 MPS: Final = MpsBackend()

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch._ops import OpOverload
@@ -12,13 +14,33 @@ from torch._ops import OpOverload
 from delegatec.backends.common import testing
 from delegatec.backends.common.testing import Compiled
 from delegatec.backends.mps.blob import Blob, read_blob
+from delegatec.backends.mps.building.draft import Draft
 from delegatec.backends.mps.operands import OPERATION_NAMES
+from delegatec.delegation import Part
 from delegatec.edge import EdgeProgram
 
 
 def compile_program(program: EdgeProgram, precision: str = "fp32", **options: str) -> Compiled:
     """Lowers what the delegate takes of a program, in place; `options` are the backend's others."""
     return testing.compile_program("mps", program, precision=precision, **options)
+
+
+@contextmanager
+def recorded_rows() -> Iterator[list[tuple[Any, str]]]:
+    """Records the overload of each row and an operation that it emits, for all operations of blobs."""
+    emitted: list[tuple[Any, str]] = []
+    write = Draft.blob
+
+    def blob(draft: Draft) -> list[Part]:
+        emitted.extend(
+            (operation.origin.target, OPERATION_NAMES[operation.node.mpsnodeUnionType])
+            for operation in draft.operations
+            if operation.origin is not None
+        )
+        return write(draft)
+
+    with patch.object(Draft, "blob", blob):
+        yield emitted
 
 
 def compile_module(

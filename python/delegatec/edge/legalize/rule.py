@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraint import Constraint
 
 # A function computes what an operator computes with others of torch, on tensors, and takes the operator's
 # arguments. It is traced, once for each distinct call signature: slower than a rule, and easier to read. It
@@ -40,6 +42,46 @@ class Refusal:
 # a refusal that says why it does not apply, or None where it just does not.
 Rule = Callable[[Builder, Node], Any]
 RuleTable = Mapping[OpOverload, Rule]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rule with what it requires, for a target that takes the parts of an operator and not the whole.
+
+    Attributes:
+        target: the overload that it rewrites.
+        rule: does it.
+        constraints: what a call must satisfy beyond the legality of its parts.
+        note: what a reader of the table should know.
+        computes: whether a delegate of such calls alone is worth a call; false for what only moves data.
+    """
+
+    target: OpOverload
+    rule: Rule
+    constraints: tuple[Constraint[object], ...] = ()
+    note: str = ""
+    computes: bool = True
+
+    def __call__(self, builder: Builder, node: Node) -> Any:
+        """Apply the rule, or say which constraint the call breaks."""
+        for constraint in self.constraints:
+            broken = constraint.broken(node, None)
+            if broken is not None:
+                return Refusal(constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
+        return self.rule(builder, node)
+
+
+Rewrites = Mapping[OpOverload, Sequence[Rewrite]]
+"""Alternatives for each overload, in order of preference."""
+
+
+def rewrites(*tables: Iterable[Rewrite]) -> dict[OpOverload, tuple[Rewrite, ...]]:
+    """Index rewrites by their overload; those of one keep their order."""
+    found: dict[OpOverload, tuple[Rewrite, ...]] = {}
+    for rewrite in itertools.chain.from_iterable(tables):
+        found[rewrite.target] = (*found.get(rewrite.target, ()), rewrite)
+    return found
+
 
 _Decomposition = TypeVar("_Decomposition", Rule, Function)
 

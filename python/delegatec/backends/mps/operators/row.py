@@ -8,6 +8,7 @@ from typing import TypeAlias
 from delegatec.backends.common import row
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.compile_spec import Settings
+from delegatec.edge.legalize import constraint
 
-Constraint: TypeAlias = row.Constraint[Settings]
+Constraint: TypeAlias = constraint.Constraint[Settings]
 OperatorRow: TypeAlias = row.OperatorRow[GraphBuilder, Settings]

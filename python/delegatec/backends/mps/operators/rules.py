@@ -7,7 +7,10 @@ from typing import Final
 
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import (
+from delegatec.backends.mps.dtypes import ALL, FLOATS
+from delegatec.backends.mps.operators.row import Constraint
+from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import (
     contiguous,
     known_dtypes,
     no_empty_tensors,
@@ -16,10 +19,7 @@ from delegatec.backends.common.constraints import (
     same_dtypes,
     static_shapes,
 )
-from delegatec.backends.common.nodes import tensors
-from delegatec.backends.mps.dtypes import ALL, FLOATS
-from delegatec.backends.mps.operators.row import Constraint
-from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import tensors
 
 EXACT_FLOAT32: Final = 2**24
 """Integers beyond it have no float32, the type in which the format holds numbers."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.dtypes import FLOATS
 from delegatec.backends.mps.reference.run import Run, Semantics, refuse, wide
 from delegatec.backends.mps.reference.unary import pick
+from delegatec.edge.nodes import short_name
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor, Tensor], Tensor]

@@ -13,7 +13,6 @@ import torch
 from delegatec_schemas.mps_graph import DataType, GraphType, ValueT
 
 from delegatec.backends.common.liveness import last_uses
-from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.blob import Blob
 from delegatec.backends.mps.operands import OPERATION_NAMES, value_ids
 from delegatec.backends.mps.reference import (
@@ -39,6 +38,7 @@ from delegatec.backends.mps.reference.run import (
     refuse,
 )
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
+from delegatec.edge.nodes import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **activation.SEMANTICS,

@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.reference.run import (
     Run,
@@ -20,6 +19,7 @@ from delegatec.backends.mps.reference.run import (
     refuse,
     unsigned_axis,
 )
+from delegatec.edge.nodes import short_name
 
 Tensor = torch.Tensor
 

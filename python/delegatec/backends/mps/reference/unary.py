@@ -14,9 +14,9 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.common.nodes import short_name
 from delegatec.backends.mps.dtypes import FLOATS
 from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
+from delegatec.edge.nodes import short_name
 
 Tensor = torch.Tensor
 

@@ -18,8 +18,6 @@ from delegatec_schemas.mps_graph import (
 )
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import argument, operand_dtypes
-from delegatec.backends.common.nodes import dtype_of, positive, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import sum_of
@@ -30,6 +28,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import expm1
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import argument, operand_dtypes
+from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
 _REDUCED_RANK: Final = 4
@@ -188,7 +188,7 @@ ROWS: Final = (
     OperatorRow(overload("_softmax"), ("Softmax", "View", "Permute"), _softmax, _SOFTMAX_RULES),
     OperatorRow(
         overload("_log_softmax"),
-        ("LogSoftmax", "Softmax", "Mul", "Eq", "Where", "Mean", "Sub", "Exp", "Log", "View"),
+        ("LogSoftmax", "Softmax", "Mul", "Eq", "Where", "Mean", "Sub", "Exp", "Log", "View", "Permute"),
         _log_softmax,
         _SOFTMAX_RULES,
         note="LogSoftmax where the operand is bounded such that no softmax underflows, else composed",

@@ -14,8 +14,6 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
@@ -26,6 +24,8 @@ from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of
 
 
 def operands_of(node: Node) -> tuple[Operand, Operand]:

@@ -11,7 +11,6 @@ import torch
 from delegatec_schemas.mps_graph import ArangeT, FullT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import full, operand
@@ -21,6 +20,7 @@ from delegatec.backends.mps.operators.family import Lower, movement
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import dtype_of, shape_of
 
 
 def _full(argument: str | None) -> Lower:

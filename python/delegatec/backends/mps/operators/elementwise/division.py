@@ -18,8 +18,6 @@ from delegatec_schemas.mps_graph import DivisionT, Operation
 from torch.fx import Node
 
 from delegatec.backends.common.constants import FLOAT32_MAX
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -29,6 +27,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import absolute, is
 from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind, broadcast
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of
 
 _BITS: Final = 24
 """Of the significand of a float32, in which all of this is computed."""

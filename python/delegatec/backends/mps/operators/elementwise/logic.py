@@ -9,8 +9,6 @@ import torch
 from delegatec_schemas.mps_graph import BinaryT, Operation, UnaryT
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import operand_dtypes, result_dtypes
-from delegatec.backends.common.nodes import dtype_of, promoted, shape_of
 from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -21,6 +19,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import number
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
+from delegatec.edge.nodes import dtype_of, promoted, shape_of
 
 
 def comparison(operation: int) -> Lower:

@@ -13,8 +13,6 @@ from typing import Final
 from delegatec_schemas.mps_graph import BinaryT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -24,6 +22,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import number, powe
 from delegatec.backends.mps.operators.elementwise.roots import unrounded
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind, broadcast
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of, shape_of
 
 _LARGEST_PRODUCT: Final = 32
 """Beyond this exponent the roundings of the products add up to more than those of a power."""
@@ -106,7 +106,7 @@ _SIGNED: Final = ("Pow", "Abs", "Mul", "Floor", "Sub", "Eq", "Ne", "Neg", "Lt", 
 ROWS: Final = (
     OperatorRow(
         overload("pow.Tensor_Scalar"),
-        ("Mul", "Sqrt", "Rsqrt", "Reciprocal", "Full", "Pow", "Abs", "Neg", "Lt", "Where"),
+        ("Mul", "Sqrt", "Rsqrt", "Reciprocal", "Full", "Pow", "Abs", "Neg", "Lt", "Where", "Add"),
         _by_number,
         (
             result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32"),

@@ -12,17 +12,20 @@ from collections.abc import Callable
 from typing import Final
 
 import torch
+from delegatec_schemas.mps_graph import Operation
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of
+from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.family import Lower, family
+from delegatec.backends.mps.operators.family import Lower
+from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of
 
 aten = torch.ops.aten
 
@@ -65,9 +68,13 @@ def _root(operation: int) -> Lower:
     return lower
 
 
-ROWS: Final = family(
-    {"rsqrt": "Rsqrt", "sqrt": "Sqrt"},
-    _root,
-    result_dtypes(FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"),
-    note="with fp16 that of a mean or a sum in float32",
+ROWS: Final = tuple(
+    OperatorRow(
+        overload(name),
+        (name.capitalize(), "Add", "Mul", "Div"),
+        _root(getattr(Operation, name.capitalize())),
+        (result_dtypes(FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"),),
+        note="with fp16 that of a mean or a sum in float32",
+    )
+    for name in ("rsqrt", "sqrt")
 )

@@ -14,8 +14,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation, TernaryT
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -25,6 +23,8 @@ from delegatec.backends.mps.operators.elementwise.elementary import bounded, max
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32, FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of
 
 
 def _clamp(b: GraphBuilder, node: Node) -> None:

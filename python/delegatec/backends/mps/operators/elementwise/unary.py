@@ -10,8 +10,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation, UnaryT
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -20,14 +18,14 @@ from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
 from delegatec.backends.mps.operators.elementwise.elementary import (
     absolute,
     bounded,
-    expm1,
-    log1p,
     rounded,
     truncated,
 )
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of, shape_of
 
 
 def unary(operation: int) -> Lower:
@@ -134,20 +132,6 @@ ROWS: Final = (
             note="false for integers",
         )
         for name in ("isinf", "isnan")
-    ),
-    OperatorRow(
-        overload("log1p"),
-        ("Add", "Div", "Mul", "Abs", "Lt", "Log", "Where"),
-        _composed(log1p),
-        (_FLOAT_RESULT,),
-        note="a series near zero, where log(1 + x) loses the digits of x",
-    ),
-    OperatorRow(
-        overload("expm1"),
-        ("Mul", "Add", "Abs", "Lt", "Exp", "Sub", "Where"),
-        _composed(expm1),
-        (_FLOAT_RESULT,),
-        note="a series near zero, where exp(x) - 1 loses the digits of x",
     ),
     OperatorRow(
         overload("logit"),

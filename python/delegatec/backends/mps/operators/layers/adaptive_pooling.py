@@ -13,7 +13,6 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import read_results, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand, table
@@ -22,6 +21,7 @@ from delegatec.backends.mps.operators.layers.pooling import Windows, averages, i
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import read_results, shape_of
 
 
 def _bounds(size: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:

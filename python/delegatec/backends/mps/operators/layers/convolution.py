@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 from delegatec_schemas.mps_graph import ConvolutionT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import rank_of
-from delegatec.backends.common.nodes import shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -23,6 +21,8 @@ from delegatec.backends.mps.operators.layers import transposed_weight
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import rank_of
+from delegatec.edge.nodes import shape_of
 
 _MOST_CHANNELS: Final = 2**16
 _MOST_TAPS: Final = 255

@@ -14,8 +14,6 @@ import torch
 from delegatec_schemas.mps_graph import AddmmT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import rank_of
-from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, sum_of
@@ -24,6 +22,8 @@ from delegatec.backends.mps.building.values import full, operand, table
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import rank_of
+from delegatec.edge.nodes import dtype_of, shape_of
 
 _LONGEST: Final = 32766
 _TILE: Final = 16

@@ -16,8 +16,6 @@ import torch
 from delegatec_schemas.mps_graph import BatchNormT, LayerNormT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import only_first_result, rank_of
-from delegatec.backends.common.nodes import dtype_of, read_results
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -25,6 +23,8 @@ from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import only_first_result, rank_of
+from delegatec.edge.nodes import dtype_of, read_results
 
 _MOST_RANK: Final = 4
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import pair, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -22,6 +21,7 @@ from delegatec.backends.mps.operators.layers.padding import padded
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import pair, shape_of
 
 
 def _col2im(b: GraphBuilder, node: Node) -> None:

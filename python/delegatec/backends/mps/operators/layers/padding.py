@@ -10,7 +10,6 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import dtype_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
@@ -18,6 +17,7 @@ from delegatec.backends.mps.building.values import operand, table
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import exact_number
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import dtype_of
 
 _AT_ONCE: Final = 3
 """Dimensions that one ConstantPadND pads at most, which are the last ones."""

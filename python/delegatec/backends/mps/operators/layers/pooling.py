@@ -20,7 +20,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation, Pool2dT
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import read_results, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -28,6 +27,7 @@ from delegatec.backends.mps.building.values import operand, table
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import read_results, shape_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -27,6 +26,7 @@ from delegatec.backends.mps.operators.layers.pooling import Windows, averages
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import shape_of
 
 # From this many elements on, one look-up of all is cheaper than one of each.
 _MANY: Final = 5

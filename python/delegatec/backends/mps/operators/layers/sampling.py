@@ -14,7 +14,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import operand_dtypes
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -23,6 +22,7 @@ from delegatec.backends.mps.dtypes import FLOATS
 from delegatec.backends.mps.operators.lookups.places import progression
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import operand_dtypes
 
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)

@@ -14,11 +14,11 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import dtype_of, shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand, table
 from delegatec.backends.mps.operators.layers.padding import padded
+from delegatec.edge.nodes import dtype_of, shape_of
 
 _NONE: Final = -1
 

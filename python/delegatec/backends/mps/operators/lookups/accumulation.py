@@ -10,8 +10,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import HAS_AXIS
-from delegatec.backends.common.nodes import dtype_of, positive, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import sum_of
@@ -20,6 +18,8 @@ from delegatec.backends.mps.building.values import cat, full, operand
 from delegatec.backends.mps.operators.lookups.places import broadcast, progression
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _MOST_PAIRS: Final = 1 << 22
 """Pairs of a place and an element that an accumulation may compare: 16 MiB of float32."""

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import positive, shape_of
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.operators.lookups.places import index_of, progression, ranked, weighted
+from delegatec.edge.nodes import positive, shape_of
 
 
 class Indexing:

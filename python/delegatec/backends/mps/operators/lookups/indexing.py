@@ -13,8 +13,6 @@ from typing import Any, Final
 from delegatec_schemas.mps_graph import EmbeddingT, IndexTensorT, Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import HAS_AXIS, argument
-from delegatec.backends.common.nodes import positive, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
@@ -24,6 +22,8 @@ from delegatec.backends.mps.operators.lookups.addressing import Indexing, Lines
 from delegatec.backends.mps.operators.lookups.places import EXACT, INDICES, moved, progression, ranked
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import HAS_AXIS, argument
+from delegatec.edge.nodes import positive, shape_of
 
 
 def _embedding(b: GraphBuilder, node: Node) -> None:

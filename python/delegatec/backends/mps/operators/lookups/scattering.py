@@ -10,8 +10,6 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import HAS_AXIS
-from delegatec.backends.common.nodes import dtype_of, positive, shape_of, short_name
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import running_sum
@@ -32,6 +30,8 @@ from delegatec.backends.mps.operators.lookups.places import (
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.nodes import dtype_of, positive, shape_of, short_name
 
 
 def _slice_scatter(b: GraphBuilder, node: Node) -> None:

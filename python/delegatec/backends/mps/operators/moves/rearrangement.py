@@ -9,12 +9,12 @@ from typing import Final
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import HAS_AXIS
-from delegatec.backends.common.nodes import positive, shape_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import cat, full, operand, positions
 from delegatec.backends.mps.operators.family import movement
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.nodes import positive, shape_of
 
 
 def _diagonal(b: GraphBuilder, node: Node) -> None:

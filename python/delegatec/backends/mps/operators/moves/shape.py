@@ -22,13 +22,13 @@ from delegatec_schemas.mps_graph import (
 )
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import HAS_AXIS
-from delegatec.backends.common.nodes import dtype_of, positive, read_results, shape_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.backends.mps.operators.rules import CONTIGUOUS
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.nodes import dtype_of, positive, read_results, shape_of
 
 
 def _reshape(b: GraphBuilder, operation: int, source: int, shape: Sequence[int], out: int) -> None:

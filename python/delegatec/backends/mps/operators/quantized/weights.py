@@ -16,7 +16,6 @@ from delegatec_schemas.mps_graph import DataType, DequantizePerChannelGroupT, Op
 from torch.fx import Node
 
 from delegatec.backends.common.constants import FLOAT16_MAX
-from delegatec.backends.common.nodes import dtype_of, positive, shape_of, short_name
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import constant, operand
@@ -24,6 +23,7 @@ from delegatec.backends.mps.compile_spec import Int4
 from delegatec.backends.mps.dtypes import FLOATS, INTEGERS
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import dtype_of, positive, shape_of, short_name
 
 # The peer packs no other sizes, so that no runtime has been seen with them.
 _ROWS: Final = 8

@@ -14,7 +14,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import positive, read_results
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, amin
@@ -23,6 +22,7 @@ from delegatec.backends.mps.building.values import full, operand, positions
 from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import positive, read_results
 
 
 def first_at(x: Expression, extremum: Expression, dim: int) -> Expression:

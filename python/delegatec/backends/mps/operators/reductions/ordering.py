@@ -15,8 +15,6 @@ import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import operand_dtypes, result_dtypes
-from delegatec.backends.common.nodes import dtype_of, positive, read_results, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import folded, reversed_order, running_sum
@@ -25,6 +23,8 @@ from delegatec.backends.mps.building.values import cat, full, operand, positions
 from delegatec.backends.mps.dtypes import NUMBERS
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
+from delegatec.edge.nodes import dtype_of, positive, read_results, shape_of
 
 _MOST_COMPARISONS: Final = 2**24
 _MOST_ROUNDS: Final = 16

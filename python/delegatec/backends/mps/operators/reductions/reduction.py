@@ -9,8 +9,6 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.constraints import result_dtypes
-from delegatec.backends.common.nodes import dtype_of, positive, shape_of
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.folding import amax, amin, any_of, prod_of, sum_of
@@ -21,6 +19,8 @@ from delegatec.backends.mps.operators.elementwise.power import float_power
 from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.common.nodes import operand_nodes, read_results, short_name, tensors, values_of
-from delegatec.backends.common.row import Constraint
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.nodes import operand_nodes, read_results, short_name, tensors, values_of
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
 

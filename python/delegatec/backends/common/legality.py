@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backend's table and its rewrites can lower together."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from torch.fx import Node
+
+from delegatec.backends.common.table import OperatorTable
+from delegatec.delegation.extract import extract_view
+from delegatec.delegation.partitioner import Rejection
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.signature import call_signature
+
+SettingsT = TypeVar("SettingsT")
+
+Prepare = Callable[[EdgeProgram], Any]
+"""A pass that runs on a private program before it is legalized, such as `to_float16`."""
+
+
+class TableTarget(Generic[SettingsT]):
+    """A backend as a target of legalization: a call is legal if it has a row and keeps its constraints.
+
+    Args:
+        table: the rows.
+        rewrites: of calls that are not legal.
+        settings: what the user chose, for the constraints.
+    """
+
+    closes: Final = True
+
+    def __init__(self, table: OperatorTable[Any, SettingsT], rewrites: Rewrites, settings: SettingsT) -> None:
+        self.table = table
+        self.rewrites = rewrites
+        self._settings = settings
+        self._computes: dict[Any, bool] = {
+            **{target: any(each.computes for each in several) for target, several in rewrites.items()},
+            **{target: row.computes for target, row in table.rows.items()},
+        }
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """See `Target.refusal`."""
+        return self.table.refusal(node, self._settings)
+
+    def rules(self, node: Node) -> Sequence[Rule]:
+        """See `Target.rules`."""
+        target: Any = node.target
+        return self.rewrites.get(target, ())
+
+    def computes(self, nodes: Iterable[Node]) -> bool:
+        """Whether any of the nodes computes something, rather than only moving data."""
+        return any(self._computes.get(node.target, False) for node in nodes)
+
+    def needs_rewrites(self, nodes: Iterable[Node]) -> bool:
+        """Whether a node that `Legality` has accepted may have to be rewritten."""
+        return any(node.target in self.rewrites for node in nodes)
+
+    def legalize(self, program: EdgeProgram, facts: Facts) -> bool:
+        """Make a private program legal whose calls `Legality` has accepted.
+
+        Args:
+            program: edited in place.
+            facts: what is known of its values.
+
+        Returns:
+            Whether a call may have been rewritten.
+        """
+        candidates = [node for node in program.graph.nodes if node.target in self.rewrites]
+        if not candidates:
+            return False
+        legalizer = Legalizer(Builder(program, facts), self)
+        for node in candidates:
+            refusal = legalizer.legalize(node)
+            assert refusal is None, f"{node.name} was accepted: {refusal}"
+        program.graph.eliminate_dead_code()
+        program.erase_unused_placeholders()
+        return True
+
+
+class Legality(Generic[SettingsT]):
+    """Answers whether calls of a program can be lowered, once for each signature. It edits nothing.
+
+    Args:
+        target: the backend.
+        prepare: passes over a private program that run before legalization.
+    """
+
+    def __init__(self, target: TableTarget[SettingsT], prepare: Sequence[Prepare]) -> None:
+        self._target = target
+        self._prepare = prepare
+        self._answers: dict[Hashable, Refusal | None] = {}
+
+    def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
+        """Say why a call can be neither lowered nor rewritten into calls that can; None if it can."""
+        refusal = self._target.refusal(node)
+        if refusal is not None and self._target.rules(node):
+            refusal = self._tried(program, node)
+        if refusal is None:
+            return None
+        return Rejection(node, refusal.rule, refusal.message, refusal.help)
+
+    def _tried(self, program: EdgeProgram, node: Node) -> Refusal | None:
+        results = tuple(user for user in node.users if user.target is operator.getitem)
+        key = (
+            call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
+            tuple(source.name in program.constants for source in node.all_input_nodes),
+            tuple(sorted(user.args[1] for user in results)),  # type: ignore[type-var]
+        )
+        if key not in self._answers:
+            self._answers[key] = self._try(program, node, results)
+        return self._answers[key]
+
+    def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> Refusal | None:
+        alone = extract_view(PartitionView(program, [node, *results]), {})
+        for prepare in self._prepare:
+            prepare(alone)
+        (call,) = (each for each in alone.graph.nodes if each.target is node.target)
+        return Legalizer(Builder(alone), self._target).legalize(call)
