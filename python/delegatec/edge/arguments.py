@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of a call by name, with the schema's defaults filled in, and the shapes of values."""
+"""Arguments of calls by name, including defaults, and shapes of values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.fx import Node
 
 
 def bind(node: Node) -> dict[str, Any]:
-    """Every argument of the operator that `node` calls, by its name in the schema, in the schema's order."""
+    """Returns all arguments of the call `node` by their names in the operator's schema, in its order."""
     assert isinstance(node.target, OpOverload)
     bound: dict[str, Any] = {}
     for position, argument in enumerate(node.target._schema.arguments):
@@ -25,20 +25,20 @@ def bind(node: Node) -> dict[str, Any]:
 
 
 def writes(node: Node) -> bool:
-    """Whether `node` calls an operator that writes to one of its arguments."""
+    """Whether `node` calls an operator that writes to an argument."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 def shape(node: Node) -> tuple[int, ...]:
-    """Sizes of the tensor that `node` stands for; symbolic where a dimension is dynamic."""
+    """Returns the sizes of a tensor; dynamic dimensions are symbolic."""
     return tuple(node.meta["val"].shape)
 
 
 def dtype(node: Node) -> Any:
-    """The torch.dtype of the tensor that `node` stands for."""
+    """Returns the torch.dtype of a tensor."""
     return node.meta["val"].dtype
 
 
 def broadcast(*shapes: Any) -> tuple[Any, ...]:
-    """The shape to which several broadcast; sizes may be symbolic."""
+    """Returns the shape that several shapes broadcast to; sizes may be symbolic."""
     return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inserts nodes into an edge program, with their metadata computed on the spot."""
+"""Insertion of nodes into an edge program, with their metadata."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
 
-# What a node that replaces another one takes over from it.
+# The metadata that a node inherits from the node that it replaces.
 _INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
 
 
 class Builder:
-    """Creates nodes in front of an anchor node, which hands down its source location and debug handle.
+    """Creates nodes before an anchor node, from which they inherit source location and debug handle.
+
+    Values of new nodes are inferred by running the operator on the fake values of its arguments, once for
+    each distinct call signature. All values are dense and row-major: the edge program has no strides.
 
     Args:
-        program: gets the nodes.
-        facts: what is known of its values; by default what follows from its constants.
-
-    Values of new nodes are computed by running the operator on the fake values of its arguments, once for
-    each distinct call signature. All values are dense and row-major: the edge program has no strides.
+        program: receives the nodes.
+        facts: analysis results on its values; those that follow from its constants by default.
     """
 
     def __init__(self, program: EdgeProgram, facts: Facts | None = None) -> None:
@@ -46,25 +46,25 @@ class Builder:
 
     @cached_property
     def facts(self) -> Facts:
-        """What is known of the values of the program."""
+        """Analysis results on the values of the program."""
         return Facts(self.program.fixed_constants())
 
     def at(self, anchor: Node) -> Builder:
-        """Makes `anchor` the node in front of which the next nodes are created."""
+        """Sets the anchor, before which nodes are created."""
         self._anchor = anchor
         return self
 
     def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
-        """Adds `target(*args, **kwargs)`.
+        """Creates a call `target(*args, **kwargs)`.
 
         Args:
             target: an operator overload, or a function on symbolic integers.
             *args: nodes and constants.
-            val: the value of the new node where it is known; computed otherwise.
+            val: the value of the new node if known; inferred otherwise.
             **kwargs: nodes and constants.
         """
         assert self._anchor is not None
-        args = self._materialise(args)
+        args = self._materialize(args)
         if val is None:
             val = self.infer(target, args, kwargs)
         with self.program.graph.inserting_before(self._anchor):
@@ -72,24 +72,24 @@ class Builder:
         self.adopt(node, val)
         return node
 
-    def _materialise(self, value: Any) -> Any:
-        """The same arguments with nodes for symbolic numbers."""
+    def _materialize(self, value: Any) -> Any:
+        """Replaces symbolic numbers in arguments by nodes."""
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.number(value)
         if isinstance(value, (tuple, list)):
-            return type(value)(self._materialise(item) for item in value)
+            return type(value)(self._materialize(item) for item in value)
         return value
 
     def number(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-        """The node that computes a symbolic number, or a number where it is one.
+        """Returns the node that computes a symbolic number, or a constant number itself.
 
         Raises:
-            UnknownSizeError: if it does not follow from values of the program.
+            UnknownSizeError: if it cannot be computed from values of the program.
         """
         return self._sizes.node_of(value)
 
     def adopt(self, node: Node, val: Any) -> None:
-        """Gives a fresh node its value and what it inherits from the anchor."""
+        """Sets the value of a new node, and what it inherits from the anchor."""
         assert self._anchor is not None
         for key in _INHERITED:
             if key in self._anchor.meta:
@@ -97,7 +97,7 @@ class Builder:
         node.meta["val"] = self.dense(val)
 
     def infer(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The value of a call, with fake values for the nodes among its arguments."""
+        """Infers the value of a call from the fake values of its operands."""
         key = call_signature(target, args, kwargs)
         if key not in self._values:
             values = map_arg((tuple(args), kwargs), lambda node: node.meta["val"])
@@ -106,7 +106,7 @@ class Builder:
         return self._values[key]
 
     def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-        """A fake tensor of these sizes; calls of one dtype and static shape share it."""
+        """Returns a fake tensor; calls with the same dtype and static shape share it."""
         key = (dtype, *sizes) if all(isinstance(size, int) for size in sizes) else None
         if key not in self._empty:
             with self.fake_mode:
@@ -117,9 +117,9 @@ class Builder:
         return self._empty[key]
 
     def constant(self, tensor: torch.Tensor) -> Node:
-        """Add a small constant to the program; equal ones are one placeholder.
+        """Adds a small constant to the program, deduplicated.
 
-        It is in front of all other placeholders, so that the user's inputs keep their order.
+        Its placeholder precedes all others, which keeps the order of the user's inputs.
         """
         content = tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         key = (tensor.dtype, tuple(tensor.shape), content)
@@ -135,10 +135,10 @@ class Builder:
         return self._constants[key]
 
     def dense(self, val: Any) -> Any:
-        """The same value with row-major strides."""
+        """Returns the value with row-major strides."""
         if isinstance(val, (tuple, list)):
             return type(val)(self.dense(item) for item in val)
-        # of a size that depends on data torch cannot say whether its strides are row-major
+        # torch cannot tell whether strides of data-dependent sizes are row-major
         if not isinstance(val, torch.Tensor) or is_contiguous_or_false(val):
             return val
         with self.fake_mode:

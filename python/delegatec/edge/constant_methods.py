@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods without inputs that return the same values at every call, such as a model's largest sequence."""
+"""Constant methods: methods without inputs, such as a model's maximum sequence length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
 
-# Integers of a program have so many bits.
+# Width of a program's integers.
 _INTEGERS: Final = range(-(2**63), 2**63)
 
 
@@ -21,17 +21,17 @@ def check_constant_methods(
     dtypes: Collection[torch.dtype],
     location: SourceLocation | None = None,
 ) -> list[Diagnostic]:
-    """Finds names and values that a program cannot hold.
+    """Checks names and values of constant methods.
 
     Args:
-        constant_methods: name -> what it returns: an int, a float, a bool, a string, a tensor on CPU, or a
-            tuple or list of these, nested or not.
+        constant_methods: name -> value: an int, a float, a bool, a string, a tensor on CPU, or a tuple or
+            list of these, which may be nested.
         methods: names that are taken.
-        dtypes: what tensors may hold.
-        location: where the user gives them.
+        dtypes: supported dtypes of tensors.
+        location: the line that defines them.
 
     Returns:
-        DC122 for each name and each value that is wrong.
+        DC122 for each invalid name and value.
     """
     problems: list[Diagnostic] = []
     for name, value in constant_methods.items():
@@ -59,7 +59,7 @@ def check_constant_methods(
 
 
 def flatten(value: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """What a constant method returns, as leaves in order and their tree."""
+    """Returns the leaves of a value in order, and their tree."""
     return pytree.tree_flatten(value, is_leaf=lambda item: not isinstance(item, (tuple, list)))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of control flow: which arguments are bodies, and what becomes of the others in them.
+"""Calls of control flow: their bodies and operands.
 
-Source of the forms: `torch._higher_order_ops` of torch 2.13. The operands of a body are the operands of its
-call, group after group; an element of a sliced operand is one of its rows.
+Source: `torch._higher_order_ops` of torch 2.13. The operands of a body are those of its call, group by group;
+for a sliced operand, the body gets one row.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from delegatec.edge.program import EdgeProgram
 
 @dataclass(frozen=True)
 class Form:
-    """How one operator of control flow is called, as positions among its arguments.
+    """The signature of a control-flow operator, as positions of its arguments.
 
     Attributes:
         bodies: the bodies.
-        free: the operands that every run of a body gets unchanged.
-        carried: those that are the first state of a loop; what the body returns first is the next one.
-        sliced: those of which each round gets a row.
+        free: operands that are the same in every run of a body.
+        carried: initial values of loop state; the first results of the body are the next values.
+        sliced: operands of which each iteration gets a row.
     """
 
     bodies: tuple[int, ...]
@@ -46,7 +46,7 @@ class Form:
     sliced: int | None = None
 
     def groups(self) -> list[int]:
-        """Positions of the groups of operands, in the order in which bodies take them."""
+        """Positions of the groups of operands, in the order of a body's operands."""
         return sorted(group for group in (self.carried, self.sliced, self.free) if group is not None)
 
 
@@ -64,18 +64,18 @@ FORMS: Final[dict[Any, Form]] = {
 
 
 def calls(program: EdgeProgram) -> list[Node]:
-    """The calls of control flow in a program's own graph, in order."""
+    """Returns the calls of control flow in a program's own graph, in order."""
     return [node for node in program.graph.nodes if node.target in FORMS]
 
 
 def bodies_of(program: EdgeProgram, call: Node) -> list[EdgeProgram]:
-    """The bodies of a call, in the order of its arguments."""
+    """Returns the bodies of a call, in the order of its arguments."""
     names = [call.args[position] for position in FORMS[call.target].bodies]
     return [program.bodies[name.name] for name in names if isinstance(name, Node)]
 
 
 def group(call: Node, position: int | None) -> list[Any]:
-    """One group of a call's operands; empty if its operator has no such group, or the call none."""
+    """Returns a group of a call's operands; empty if its operator or the call has none."""
     if position is None or position >= len(call.args):
         return []
     operands: Any = call.args[position]
@@ -83,16 +83,16 @@ def group(call: Node, position: int | None) -> list[Any]:
 
 
 def operands(call: Node) -> list[Any]:
-    """All operands of a call, in the order in which its bodies take them."""
+    """Returns all operands of a call, in the order of its bodies' operands."""
     return [operand for position in FORMS[call.target].groups() for operand in group(call, position)]
 
 
 def adopt_bodies(program: EdgeProgram) -> None:
-    """Makes programs of the graphs that the calls of a program run, and of those in them.
+    """Turns graphs that a program's calls run into programs, recursively.
 
-    All of their inputs are operands. Each call gets graphs of its own.
+    All of their inputs are operands. Each call gets its own copies.
     """
-    # torch.export renames placeholders behind the back of what makes names unique
+    # torch.export renames placeholders without updating the namespace of the graph
     program.graph._graph_namespace._used_names.update(node.name for node in program.graph.nodes)
     seen: set[str] = set()
     for call in calls(program):
@@ -108,13 +108,13 @@ def adopt_bodies(program: EdgeProgram) -> None:
 
 
 def returned(body: EdgeProgram) -> list[Any]:
-    """What a body returns, flat: the condition of a loop returns one value, not a tuple."""
+    """Returns the flat results of a body: the condition of a loop returns a value, not a tuple."""
     results: Any = body.output_node().args[0]
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
 def normalize_bodies(program: EdgeProgram) -> None:
-    """Lets every body return a tuple, and makes tensors that torch.export left in its graph its constants."""
+    """Makes every body return a tuple, and turns tensors left in its graph by torch.export into constants."""
     for each in program.walk():
         each.output_node().args = (tuple(returned(each)),)
         for node in each.graph.find_nodes(op="get_attr"):
@@ -124,7 +124,7 @@ def normalize_bodies(program: EdgeProgram) -> None:
 
 
 def _lift(program: EdgeProgram, attribute: Node, value: torch.Tensor) -> None:
-    """Makes a tensor that a graph names by an attribute a constant of the program."""
+    """Turns a tensor attribute of a graph into a constant of the program."""
     mode = Builder(program).fake_mode
     with program.graph.inserting_before(next(iter(program.graph.nodes))):
         placeholder = program.graph.placeholder(f"c_{attribute.name}")
@@ -139,7 +139,7 @@ def _lift(program: EdgeProgram, attribute: Node, value: torch.Tensor) -> None:
 
 
 def _own_copy(program: EdgeProgram, call: Node, position: int) -> Node:
-    """Gives a call a copy of a graph that another one runs, too."""
+    """Gives a call its own copy of a graph that another call shares."""
     shared: Any = call.args[position]
     module = getattr(program.graph_module, shared.target)
     name = next(
@@ -156,7 +156,7 @@ def _own_copy(program: EdgeProgram, call: Node, position: int) -> Node:
 
 
 def _copy(module: GraphModule) -> GraphModule:
-    """The graph, copied, of a module; the graphs in it are copied when a call in it needs its own."""
+    """Returns a copy of a module's graph; nested graphs are copied when a call needs its own."""
     graph = Graph()
     result = graph.graph_copy(module.graph, {}, return_output_node=True)
     assert isinstance(result, tuple)
@@ -192,7 +192,7 @@ def _body(owner: EdgeProgram, attribute: Node) -> EdgeProgram:
 
 
 def _argument(value: Any) -> Any:
-    """How a signature names an operand or a result."""
+    """Returns the argument for an operand or a result in a signature."""
     if not isinstance(value, Node):
         return ConstantArgument("", value)
     val = value.meta.get("val")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites in-place operators as functional ones, in place and without a trace.
+"""Rewrites in-place operators to functional ones, without tracing.
 
-torch.export keeps `relu_` and its like. Where the tensor that is written to is the whole result of an
-operator, or a whole buffer, and no view of it sees the write, the write is a new value that all later readers
-get; that of a buffer is also what the program leaves in it. Anything else (views that see the write, inputs)
-needs torch's functionalisation of the whole program, which the caller falls back to.
+torch.export keeps operators such as `relu_`. If the written tensor is the whole result of an operator, or a
+whole buffer, and no view observes the write, then the write defines a new value for all later uses, and the
+buffer's final value. All other writes (observed by views, or to inputs) need torch's functionalization of the
+whole program, which is the caller's fallback.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from delegatec.edge.passes.remove_identities import is_identity
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
 
-# There is one device and one layout.
+# There is only one device and one layout.
 _CONVERSIONS: Final = frozenset({torch.ops.aten.to.dtype, torch.ops.aten.to.dtype_layout})
 
 
 def mutations(program: EdgeProgram) -> list[Node]:
-    """The nodes that write to one of their arguments; in-place operators that do nothing are none."""
+    """Returns the nodes that write to an argument, without in-place operators that have no effect."""
     return [
         node
         for node in program.graph.nodes
@@ -42,10 +42,10 @@ def mutations(program: EdgeProgram) -> list[Node]:
 
 
 def functionalize(program: EdgeProgram) -> bool:
-    """Replaces every mutation, or none.
+    """Replaces all mutations, or none.
 
     Returns:
-        False if a mutation has no local functional form; the program then does what it did.
+        False if a mutation has no local functional form; the program is then equivalent to before.
     """
     found = mutations(program)
     if not found:
@@ -80,7 +80,7 @@ def functionalize(program: EdgeProgram) -> bool:
 
 
 def _drop_other_names(program: EdgeProgram) -> None:
-    """Erases conversions to the dtype that is there: they return the tensor itself, and may be written to."""
+    """Erases no-op dtype conversions: they return the tensor itself, which may be written to."""
     for node in list(program.graph.nodes):
         if node.target not in _CONVERSIONS:
             continue
@@ -94,7 +94,7 @@ def _drop_other_names(program: EdgeProgram) -> None:
 
 
 def _leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:
-    """Makes the new values of buffers results, in front of the user's, whose specs name what they are now."""
+    """Returns the new values of buffers as the first results, and updates their specs."""
     output = program.output_node()
     results: Any = output.args[0]
     program.output_specs = [
@@ -112,7 +112,7 @@ def _leave(program: EdgeProgram, lasting: Mapping[str | None, Node]) -> None:
 
 @cache
 def functional_overload(target: OpOverload) -> OpOverload | None:
-    """The overload that returns what `target` writes: relu for relu_."""
+    """Returns the functional overload of an in-place one: relu for relu_."""
     name = target._opname.removesuffix("_")
     packet = (
         getattr(torch.ops.aten, name, None) if target.namespace == "aten" and name != target._opname else None
@@ -127,7 +127,7 @@ def functional_overload(target: OpOverload) -> OpOverload | None:
 
 
 def _is_local(node: Node, roots: Mapping[Node, Node], buffers: Container[Node]) -> bool:
-    """Whether `node` writes to the whole of what an operator computed, or of a buffer."""
+    """Whether `node` writes to the whole result of an operator, or to a whole buffer."""
     assert isinstance(node.target, OpOverload)
     written = bind(node).get("self")
     if functional_overload(node.target) is None or not isinstance(written, Node):
@@ -138,7 +138,7 @@ def _is_local(node: Node, roots: Mapping[Node, Node], buffers: Container[Node]) 
 
 
 def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: Mapping[Node, int]) -> bool:
-    """Whether something reads a view of what is written to that was taken before the write."""
+    """Whether a view taken before the write is used after it."""
     times: dict[Node, list[int]] = {}
     for node in found:
         times.setdefault(roots[node], []).append(order[node])
@@ -153,7 +153,7 @@ def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: 
 def _keeps_type(builder: Builder, node: Node) -> bool:
     """Whether the functional form has the dtype and sizes of the tensor that `node` writes to.
 
-    A write converts to the dtype that is there; the functional form of `half.add_(float)` promotes.
+    A write converts to the tensor's dtype; the functional form of `half.add_(float)` promotes.
     """
     assert isinstance(node.target, OpOverload)
     functional = functional_overload(node.target)
@@ -163,7 +163,7 @@ def _keeps_type(builder: Builder, node: Node) -> bool:
 
 
 def storage_roots(graph: Graph) -> dict[Node, Node]:
-    """For each node the one that made the memory it is in, as far as an operator may return its argument."""
+    """Returns for each node the node that defines its memory, if operators may return their argument."""
     roots: dict[Node, Node] = {}
     for node in graph.nodes:
         source = node.args[0] if node.args else None

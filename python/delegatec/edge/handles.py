@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug handles: a number for each node of the exported program, which all that comes from the node carries.
+"""Debug handles: numbers for the nodes of the exported program, inherited by all nodes derived from them.
 
-Handles count from 1: operators first, in the order of the graph, those of control flow bodies after those of
-the graph that calls them; then whatever else there is. A handle so depends on nothing but the exported
-program: not on the backend, its settings, or what passes do; and a weight or an input more or less changes no
-operator's handle. An operator more or less changes the handles of those behind it, as it changes the
-instructions of the program.
+Handles start at 1: operators first, in graph order, with bodies of control flow after the graph that calls
+them; then all other nodes. So handles depend only on the exported program, not on the backend, its settings,
+or passes, and adding a weight or an input changes no operator's handle. Adding an operator changes the
+handles of those after it, like the instructions of the program.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ class Origin:
     """A node of the exported program.
 
     Attributes:
-        node: its name there.
-        operator: what it calls, such as "aten.linear.default"; its kind if it calls nothing.
+        node: its name in the exported program.
+        operator: its operator, such as "aten.linear.default"; else its node kind.
     """
 
     node: str
@@ -31,13 +30,13 @@ class Origin:
 
 
 def number_nodes(owner: GraphModule) -> dict[int, Origin]:
-    """Sets `meta["debug_handle"]` of every node of a graph and of the graphs that it calls.
+    """Sets `meta["debug_handle"]` of all nodes of a graph and of its bodies.
 
     Args:
         owner: the exported program's module, before any edit.
 
     Returns:
-        Debug handle -> the node that has it, in order of handles.
+        Debug handle -> its node, in order of handles.
     """
     nodes = [node for graph in _graphs(owner) for node in graph.nodes]
     ordered = sorted(nodes, key=lambda node: node.op != "call_function")
@@ -47,21 +46,21 @@ def number_nodes(owner: GraphModule) -> dict[int, Origin]:
 
 
 def handles_by_name(graph: Graph) -> dict[str, int]:
-    """Name of each node -> its debug handle."""
+    """Returns node name -> debug handle."""
     return {node.name: node.meta["debug_handle"] for node in graph.nodes}
 
 
 def inherit_handles(graph: Graph, origin: dict[str, int], origin_id: int, last: int) -> int:
-    """Sets debug handles in a graph that torch traced anew.
+    """Sets debug handles in a graph that torch has retraced.
 
     Args:
-        graph: the new graph. torch notes in `meta["from_node"]` which nodes each came from.
-        origin: name of each node of the graph it was traced from -> its debug handle.
-        origin_id: `id` of that graph, by which torch names it.
-        last: the last handle so far; what comes from no node gets one of its own after it.
+        graph: the new graph, with its origins in `meta["from_node"]`.
+        origin: debug handle of each node of the graph it was traced from, by name.
+        origin_id: `id` of that graph, by which torch refers to it.
+        last: the last handle in use; nodes without an origin get new ones.
 
     Returns:
-        The last handle that is taken.
+        The last handle in use.
     """
     for node in graph.nodes:
         handle = origin.get(node.name) if node.op != "call_function" else _inherited(node, origin, origin_id)
@@ -97,7 +96,7 @@ def _graphs(owner: GraphModule) -> Iterator[Graph]:
 
 
 def written(node: Node, origins: Mapping[int, Origin]) -> str:
-    """The operator of a node, after that which the user's code calls where it is another one."""
+    """Returns the operator of a node, with the operator of the user's code if different."""
     origin = origins.get(node.meta.get("debug_handle", 0))
     if origin is None or origin.operator == str(node.target):
         return str(node.target)

@@ -82,7 +82,7 @@ def test_a_weight_more_changes_no_handle_before_it() -> None:
     assert more.keys() - less.keys() == {4}
 
 
-def test_handles_survive_torchs_functionalisation() -> None:
+def test_handles_survive_torchs_functionalization() -> None:
     exported = _export(_Writes())
     handles = _exported_handles(exported)
     edge = _by_handle(to_edge(exported))

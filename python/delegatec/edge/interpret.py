@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an edge program in eager, on real tensors: what its graph says, before anything is lowered."""
+"""Interpretation of edge programs in eager mode, on real tensors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def interpret(program: EdgeProgram, inputs: Sequence[Any]) -> list[Any]:
     """Runs a program once.
 
     Args:
-        program: it stays as it is, its mutable buffers too.
-        inputs: what the caller passes, flat, in the order of `program.user_inputs()`.
+        program: not modified, nor its mutable buffers.
+        inputs: the flat inputs, in the order of `program.user_inputs()`.
 
     Returns:
-        One result for each of `program.output_specs`, in their order: the user's outputs, flat, and the new
-        value of every buffer or input that the program writes to.
+        The values of `program.output_specs`, in order: the user's outputs, flat, and the new value of every
+            buffer or input that the program writes to.
 
     Raises:
-        ValueError: there are more or fewer inputs than the program takes.
+        ValueError: the number of inputs is wrong.
     """
     wanted = [node.name for node in program.user_inputs()]
     if len(wanted) != len(inputs):
@@ -44,7 +44,7 @@ def interpret(program: EdgeProgram, inputs: Sequence[Any]) -> list[Any]:
 
 
 class _DenseInterpreter(Interpreter):
-    """Keeps every tensor row-major: the edge program has no strides, and views rely on it."""
+    """Makes every tensor row-major: the edge program has no strides, and its views rely on that."""
 
     def __init__(self, program: EdgeProgram) -> None:
         super().__init__(program.graph_module)
@@ -56,7 +56,7 @@ class _DenseInterpreter(Interpreter):
         return _dense(self._call(n) if n.target in FORMS else super().run_node(n))
 
     def _call(self, call: Node) -> tuple[Any, ...]:
-        """Runs a call of control flow; its bodies are programs with constants of their own."""
+        """Runs a call of control flow, whose bodies are programs with their own constants."""
         form, bodies = FORMS[call.target], bodies_of(self._program, call)
         values: Any = self.map_nodes_to_values(
             (call.args[0], *(group(call, number) for number in (form.carried, form.sliced, form.free))), call

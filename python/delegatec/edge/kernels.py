@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of the runtime: what a program may call without a delegate.
+"""The kernels of the runtime.
 
-Source: the operator registry of the ExecuTorch 1.4.1 runtime with portable kernels, as a process that loads
-it lists them; `tests/oracle` compares this table with that list.
+Source: the operator registry of the ExecuTorch 1.4.1 runtime with portable kernels; `tests/oracle` compares
+this table with it.
 """
 
 from __future__ import annotations

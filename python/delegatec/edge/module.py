@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edge program as a module: called in eager the way that the exported method was, delegates included."""
+"""Edge programs as modules, called like the exported method, with or without delegates."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from delegatec.edge.program import EdgeProgram
 class EdgeModule(torch.nn.Module):
     """Runs a program, before or after delegation.
 
-    Buffers that the program writes to keep their new value from call to call, in copies: the program stays as
-    it is. Inputs that it writes to are written to.
+    Buffers that the program writes to keep their new values between calls, as copies. Writes to inputs go to
+    the caller's tensors.
 
     Args:
         program: the program.
@@ -37,14 +37,14 @@ class EdgeModule(torch.nn.Module):
         """Runs the program once.
 
         Args:
-            *args: of the exported method.
-            **kwargs: of the exported method.
+            *args: arguments of the exported method.
+            **kwargs: keyword arguments of the exported method.
 
         Returns:
-            What it returns.
+            The results of the exported method.
 
         Raises:
-            ValueError: there are more or fewer inputs than the program takes.
+            ValueError: the number of inputs is wrong.
         """
         inputs = pytree.tree_leaves((args, kwargs))
         constants = {**self.program.constants, **self._state}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a functional operator to the kernel that computes it: its out variant."""
+"""Mapping of functional operators to the runtime's kernels: their out variants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delegatec.edge.kernels import KERNELS
 
 aten = torch.ops.aten
 
-# Views, which the runtime computes with kernels that copy. Memory planning elides most of them.
+# Views, for which the runtime has copying kernels. Memory planning elides most of them.
 VIEW_COPIES: Final[dict[OpOverload, OpOverload]] = {
     aten.alias.default: aten.alias_copy.default,
     aten.as_strided.default: aten.as_strided_copy.default,
@@ -35,10 +35,10 @@ VIEW_COPIES: Final[dict[OpOverload, OpOverload]] = {
 
 @cache
 def out_variant(target: Any) -> OpOverload | None:
-    """The overload that writes what `target` returns to given tensors, where the runtime has its kernel.
+    """Returns the out variant of an overload, if the runtime has its kernel.
 
     Args:
-        target: a functional overload; for anything else the answer is None.
+        target: a functional overload; None is returned for anything else.
     """
     if not isinstance(target, OpOverload):
         return None
@@ -52,18 +52,18 @@ def out_variant(target: Any) -> OpOverload | None:
 
 
 def kernel_name(operator: OpOverload) -> str:
-    """The name under which the runtime registers a kernel: "aten::add.out"."""
+    """Returns the runtime's name of a kernel: "aten::add.out"."""
     return f"{operator.namespace}::{operator._opname}" + (
         "" if operator._overloadname == "default" else f".{operator._overloadname}"
     )
 
 
 def out_arguments(operator: OpOverload) -> list[str]:
-    """Names of the arguments that an out variant writes to, in the order of its results."""
+    """Returns the names of an out variant's output arguments, in the order of its results."""
     return [argument.name for argument in operator._schema.arguments if argument.is_out]
 
 
-# What a functional factory or conversion takes and its out variant reads off the tensor it writes to.
+# Arguments of functional factories and conversions that their out variants derive from the output tensor.
 _OF_THE_OUTPUT = frozenset({"dtype", "layout", "device", "pin_memory"})
 
 
@@ -71,7 +71,7 @@ def _writes_results_of(candidate: OpOverload, functional: OpOverload) -> bool:
     inputs = [a for a in candidate._schema.arguments if not a.is_out]
     outs = [a for a in candidate._schema.arguments if a.is_out]
     returns = functional._schema.returns
-    # a list of results would be one output here, and several nodes there
+    # a list of results would be one output here, but several nodes in the graph
     if not outs or len(outs) != len(returns) or any(str(a.type) != "Tensor" for a in (*outs, *returns)):
         return False
     names = {argument.name for argument in inputs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edge programs as text: the same program gives the same text, whatever its nodes are called."""
+"""Deterministic text form of edge programs, independent of node names."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _DTYPES = {
 
 
 def print_program(program: EdgeProgram) -> str:
-    """One line a node: `%3: f32[1, 10] = aten.addmm.default(%0, %2, %1)  # model.py:12`.
+    """Prints a line per node: `%3: f32[1, 10] = aten.addmm.default(%0, %2, %1)  # model.py:12`.
 
-    Constants come first, by their names in the model; values are numbered in order. The bodies of a call of
-    control flow stand under it.
+    Constants come first, by their names in the model; values are numbered in order. Bodies follow their call
+    of control flow.
     """
     return "\n".join([f"{program.method}{_signature(program)}:", *_lines(program)]) + "\n"
 

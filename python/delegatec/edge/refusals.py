@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.export takes and an edge program cannot be, at the user's line."""
+"""Checks for exported programs that an edge program cannot represent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delegatec.edge.verifier import is_callable
 
 
 def refuse_writes(program: EdgeProgram) -> None:
-    """Raises DC208 for each operator in a body of control flow that writes to an operand of the body."""
+    """Raises DC208 for operators in a body of control flow that write to an operand of the body."""
     problems = []
     for body in program.walk():
         roots = storage_roots(body.graph)
@@ -35,13 +35,13 @@ def refuse_writes(program: EdgeProgram) -> None:
 
 
 def functions(program: EdgeProgram) -> list[Node]:
-    """The calls, in a program and its bodies, of functions that are no operators: those of torch.vmap are."""
+    """Returns calls of functions that are not operators, such as those of torch.vmap, including bodies."""
     nodes = (node for each in program.walk() for node in each.graph.nodes)
     return [node for node in nodes if node.op == "call_function" and not is_callable(node.target)]
 
 
 def refuse_functions(program: EdgeProgram) -> None:
-    """Raises DC205 if a program calls functions that are no operators."""
+    """Raises DC205 if a program calls functions that are not operators."""
     found = functions(program)
     if found:
         names = dict.fromkeys(getattr(node.target, "__name__", str(node.target)) for node in found)

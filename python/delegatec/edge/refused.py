@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of torch.ops.aten that no program can have, and what to write in their place.
+"""Unsupported operators of torch.ops.aten, with their replacements.
 
-`tests/oracle/coverage_test.py` finds out that these are refused, and that what is not among them runs.
+`tests/oracle/coverage_test.py` checks that these are rejected, and that all others run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _INSTEAD: Final = {
     """: "inference operators",
 }  # fmt: skip
 
-# Name of an operator, without its overload -> what a program can have in its place.
+# Name of an operator, without its overload -> its replacement.
 REFUSED: Final[dict[str, str]] = {
     name: instead for names, instead in _INSTEAD.items() for name in names.split()
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inlines `with torch.no_grad()`, `with torch.autocast(..., enabled=False)` and their like.
+"""Inlining of `with torch.no_grad()`, `with torch.autocast(..., enabled=False)` and similar scopes.
 
-torch.export makes a graph of what runs in such a scope, and a call of it. Where the scope changes nothing
-that its operators compute, they belong where the call is.
+torch.export turns the contents of such a scope into a graph with a call. If the scope does not affect its
+operators, the graph is inlined.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Final
 import torch
 from torch.fx import GraphModule, Node
 
-# Operator -> position of the graph among its arguments; the graph's own stand behind it.
+# Operator -> position of the graph among its arguments; the graph's own arguments follow it.
 _GRAD: Final = torch.ops.higher_order.wrap_with_set_grad_enabled
 _AUTOCAST: Final = torch.ops.higher_order.wrap_with_autocast
 _GRAPHS: Final[dict[Any, int]] = {_GRAD: 1, _AUTOCAST: 4}
 
 
 def inline_scopes(owner: GraphModule) -> bool:
-    """Puts what runs in a scope in the place of its call, in a graph and in those that it calls.
+    """Inlines scopes in a graph and its subgraphs.
 
     Returns:
-        False if there is a scope that changes what is computed, which stays: tracing knows how.
+        False if a scope that affects its operators remains, which requires tracing.
     """
     complete = True
     modules = [module for module in owner.modules() if isinstance(module, GraphModule)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The call signature of an operator: what decides its outputs' metadata and its decomposition."""
+"""Call signatures: everything that determines the metadata of a call's results and its decomposition."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from delegatec.edge.symbols import sizes_key
 
 
 def call_signature(target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
-    """Equal for two calls whose outputs have the same shapes and dtypes and that decompose the same way.
+    """Returns a key that is equal for calls with the same result metadata and decomposition.
 
-    Tensors count by shape, dtype and device; symbolic integers by their expression; constants by type and
-    value (1, 1.0 and True differ).
+    Tensors are represented by shape, dtype and device; symbolic integers by their expression; constants by
+    type and value (1, 1.0 and True differ).
     """
     return (target, _of(args), tuple((name, _of(value)) for name, value in kwargs.items()))
 
@@ -28,7 +28,7 @@ def _of(value: Any) -> Hashable:
         return tuple(_of(item) for item in value)
     if isinstance(value, slice):
         return ("slice", _of((value.start, value.stop, value.step)))
-    # repr tells -0.0 from 0.0 and makes nan equal to itself
+    # repr distinguishes -0.0 and 0.0, and nan equals nan
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
 
 

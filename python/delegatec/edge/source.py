@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source locations of graph nodes, read from the stack traces that torch.export records."""
+"""Source locations of graph nodes, from the stack traces of torch.export."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functools import lru_cache
 from delegatec.diagnostics import SourceLocation
 
 _FRAME = re.compile(
-    # what is in <> is made by a tracer, and its names differ from run to run
+    # tracers generate names in <>, which differ between runs
     r'^\s*File "(?P<file>[^"<][^"]*)", line (?P<line>\d+), in (?P<function>.+)'
     r'(?:\n(?!\s*File ")(?P<text>.*))?$',
     re.MULTILINE,
 )
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
-# Frames that say nothing to a user: torch's, and the call of a delegate that is a part of the model.
+# Frames that are irrelevant to users: torch's, and calls of delegates inside the model.
 _INNER = re.compile(
     r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/lowered_(?:module|program)\.py$"
 )
@@ -24,10 +24,10 @@ _INNER = re.compile(
 
 @lru_cache(maxsize=4096)
 def location_of(stack_trace: str | None) -> SourceLocation | None:
-    """The frame to show a user for one recorded stack trace.
+    """Returns the frame to show for a recorded stack trace.
 
-    That is the innermost frame outside of installed packages, with the innermost of all frames but torch's as
-    `via`: an operator deep in a library's model is reported at the line of the user that called it.
+    This is the innermost frame outside installed packages, with the innermost of all frames except torch's as
+    `via`: an operator deep in a library's model is reported at the user's line that calls it.
 
     Args:
         stack_trace: `node.meta["stack_trace"]`, outermost frame first.

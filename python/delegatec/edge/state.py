@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a model: weights and buffers that one of its methods writes to, and others then find changed."""
+"""State of a model: weights and buffers that one of its methods writes to, and others read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MUTATION_OF: Final = {
 
 
 def written_state(programs: Iterable[ExportedProgram]) -> frozenset[str]:
-    """Fully qualified names of the buffers and parameters that some of a model's methods write to.
+    """Returns fully qualified names of the buffers and parameters that any method of a model writes to.
 
-    A write through what only may be a view counts as one.
+    A write to a possible view counts.
     """
     written: set[str] = set()
     for exported in programs:
@@ -46,14 +46,13 @@ def written_state(programs: Iterable[ExportedProgram]) -> frozenset[str]:
 
 
 def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
-    """Makes a program return state that other methods write to as it found it.
+    """Makes a program return, unchanged, state that other methods write to.
 
-    It is then no constant of it, for no pass and no backend, and has memory, as all has that a program writes
-    to.
+    No pass or backend then treats it as a constant, and it gets memory like any mutable buffer.
 
     Args:
-        program: of one method, functional.
-        state: fully qualified names; those that the program does not have count for nothing.
+        program: a functional program.
+        state: fully qualified names; unknown ones are ignored.
     """
     mutated = program.mutated_inputs()
     kept = [
@@ -70,7 +69,7 @@ def keep_state(program: EdgeProgram, state: Collection[str]) -> None:
 
 
 def written_operands(node: Node) -> Iterable[Node]:
-    """The operands that a call writes to, those in lists too."""
+    """Returns the operands that a call writes to, including those in lists."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return ()
     if not node.target._schema.is_mutable:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes strides out of a program: inside, every tensor is dense and row-major; an input may be otherwise."""
+"""Removal of strides: all tensors inside a program are dense and row-major, but inputs may differ."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.source import location_of
 
-# torch.channels_last: the dimensions from the outermost in memory to the innermost. It is the one order
-# beside row-major that the runtime's Python interface takes from a caller (ExecuTorch 1.4.1, measured).
+# torch.channels_last: the dimensions from outermost to innermost in memory. It is the only other order that
+# the runtime's Python interface accepts (ExecuTorch 1.4.1, measured).
 CHANNELS_LAST: Final = (0, 2, 3, 1)
 
-# What the kernels that convert between orders of dimensions refuse: ExecuTorch 1.4.1, dim_order_ops.
+# Dtypes that kernels for dim orders do not support: ExecuTorch 1.4.1, dim_order_ops.
 _NOT_CONVERTED: Final = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
 def refuse_strides(program: EdgeProgram) -> None:
-    """Raises where the result depends on strides that a program does not have.
+    """Raises errors for results that depend on strides.
 
     Raises:
         DelegatecError: DC205, for each `as_strided` of a tensor that is not the whole of its memory in
-            row-major order, and each input that is channels-last and that no kernel reorders.
+            row-major order, and each channels-last input that no kernel reorders.
     """
     refused = [
         Diagnostic(
@@ -65,13 +65,13 @@ def _is_whole(val: torch.Tensor) -> bool:
 
 
 def note_dim_orders(program: EdgeProgram) -> None:
-    """Notes which inputs a caller passes channels-last, before strides are dropped.
+    """Records which inputs are channels-last, before strides are dropped.
 
-    An input is passed as its example was: row-major where that is row-major or in any other order, which no
-    caller can pass. Where the one is as good as the other, as with one channel, it is row-major.
+    Inputs have the layout of their examples: channels-last, or else row-major, since callers cannot pass
+    other orders. Ambiguous layouts, as with one channel, are row-major.
 
     Args:
-        program: the method; `dim_orders` is set.
+        program: the method; sets `dim_orders`.
     """
     program.dim_orders = {
         node.name: CHANNELS_LAST
@@ -93,10 +93,10 @@ def _is_channels_last(val: Any) -> bool:
 
 
 def drop_strides(program: EdgeProgram) -> None:
-    """Makes every value dense and row-major, and takes memory formats out of calls.
+    """Makes every value dense and row-major, and removes memory formats from calls.
 
     Args:
-        program: the method, or a body, alone.
+        program: the method, or a body, without nested bodies.
     """
     builder = Builder(program)
     for node in program.graph.nodes:
@@ -107,10 +107,10 @@ def drop_strides(program: EdgeProgram) -> None:
 
 
 def _apart(builder: Builder, val: Any) -> Any:
-    """The same value without what it was a view of.
+    """Returns the value without its base.
 
-    An example input that is a view, such as a batch's first element, has memory of a symbolic size, as have
-    its own views; a look at that size is a guard for torch, although all sizes are static.
+    An example input that is a view, such as a batch's first element, has memory of a symbolic size, and so
+    have its views; reading that size adds a guard in torch, although all sizes are static.
     """
     if isinstance(val, (tuple, list)):
         return type(val)(_apart(builder, item) for item in val)
@@ -123,7 +123,7 @@ def _apart(builder: Builder, val: Any) -> Any:
 
 
 def _drop_memory_format(node: Node) -> None:
-    """Every operator that takes a memory format can do without it."""
+    """Removes the memory format of a call; every operator works without one."""
     node.args = tuple(None if isinstance(value, torch.memory_format) else value for value in node.args)
     node.kwargs = {
         name: value for name, value in node.kwargs.items() if not isinstance(value, torch.memory_format)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes as nodes: what a rule reads off a shape must be computed in the graph to be an argument."""
+"""Symbolic sizes as nodes: shapes used as arguments must be computed in the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# Functions on numbers that the runtime computes; `program/symbolic.py` has their primitives.
+# Functions on numbers that the runtime supports; `program/symbolic.py` has their primitives.
 COMPUTED: Final = frozenset(
     {
         *(operator.add, operator.sub, operator.mul, operator.neg, operator.truediv),
@@ -57,11 +57,11 @@ _DIRECT: Final[dict[Any, Any]] = {
 
 
 class UnknownSizeError(Exception):
-    """A symbolic size that no value of the program has, or by a function that the runtime does not have."""
+    """A symbolic size that no value of the program determines, or that needs an unsupported function."""
 
 
 def sizes_key(value: Any) -> tuple[int | str, ...]:
-    """Sizes in a form whose equality decides nothing about a symbol: `s0 == 4` is never asked.
+    """Returns a comparable form of sizes that adds no guards: `s0 == 4` is never evaluated.
 
     Args:
         value: a tensor, or a sequence of sizes.
@@ -71,10 +71,10 @@ def sizes_key(value: Any) -> tuple[int | str, ...]:
 
 
 def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
-    """The largest value of a size; None where it has none."""
+    """Returns the upper bound of a size; None if unbounded."""
     if not isinstance(size, torch.SymInt):
         return size
-    # of what depends on data, torch may know more: nonzero finds no more than there is
+    # torch may know more about data-dependent sizes, such as an upper bound for nonzero
     known = size.node.shape_env.var_to_range
     ranges = {symbol: known[symbol] for symbol in size.node.expr.free_symbols if symbol in known}
     bound = bound_sympy(size.node.expr, {**ranges, **program.range_constraints}).upper
@@ -82,17 +82,17 @@ def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
 
 
 class SizeNodes:
-    """Creates, once each, the nodes that compute symbolic numbers, as far to the front as they can be."""
+    """Creates nodes that compute symbolic numbers, without duplicates, as early as possible."""
 
     def __init__(self, program: EdgeProgram) -> None:
         self._program = program
         self._nodes: dict[str, Any] = {}
 
     def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-        """The node that computes a symbolic number, or a number where it is one.
+        """Returns the node that computes a symbolic number, or a constant number itself.
 
         Raises:
-            UnknownSizeError: if it does not follow from values of the program.
+            UnknownSizeError: if it cannot be computed from values of the program.
         """
         return self._of(size.node.expr)
 
@@ -129,7 +129,7 @@ class SizeNodes:
         if function is sympy.Ne:
             return self._apply(torch.sym_not, self._of(sympy.Eq(*operands)))
         if function is symbolic.FloorToInt:
-            # the runtime rounds up only
+            # the runtime only rounds up
             negative = self._apply(operator.neg, self._of(operands[0]))
             return self._apply(operator.neg, self._apply(math.ceil, negative))
         if function is symbolic.Where:
@@ -140,9 +140,9 @@ class SizeNodes:
         raise UnknownSizeError(str(expression))
 
     def _create_symbol(self, symbol: Any) -> Node:
-        """Reads a symbol off a number that is it, or a size that is a multiple of it, plus a number perhaps.
+        """Creates a node for a symbol from a number equal to it, or from a size that is linear in it.
 
-        Inputs first; a symbol that depends on data is that of another node.
+        Inputs come first; a data-dependent symbol comes from another node.
         """
         later = (node for node in self._program.graph.nodes if node.op == "call_function")
         for source in (*self._program.user_inputs(), *later):
@@ -163,7 +163,7 @@ class SizeNodes:
 
     @staticmethod
     def _makes(source: Node, symbol: Any) -> bool:
-        """Whether a node is an input, or the first one with a symbol, which then depends on its data."""
+        """Whether a node is an input, or the first one with a data-dependent symbol."""
         return source.op == "placeholder" or symbol in (source.meta.get("unbacked_bindings") or {})
 
     def _apply(self, function: Any, *operands: Any) -> Any:
@@ -173,7 +173,7 @@ class SizeNodes:
         return self._insert(function, operands, function(*values))
 
     def _combine(self, both: bool, left: Node, right: Node) -> Node:
-        """Whether both of two conditions hold, or one of them does: the runtime only chooses."""
+        """Computes the conjunction or disjunction of two conditions by selection, as the runtime does."""
         val = (operator.and_ if both else operator.or_)(left.meta["val"], right.meta["val"])
         return self._insert(torch.sym_ite, (left, right, False) if both else (left, True, right), val)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edge programs that no model was exported to: for tests and benchmarks of many nodes."""
+"""Synthetic edge programs, for tests and benchmarks with many nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 class Synthetic:
-    """A program of many calls on one small input, made without a trace."""
+    """A program of many calls on one small input, built without tracing."""
 
     def __init__(self) -> None:
         self._mode = FakeTensorMode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of tests: a function as an edge program, what it calls, and whether it computes the same."""
+"""Test helpers: conversion of functions to edge programs, and comparison of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 class Function(nn.Module):
-    """A function as a module; its buffers are attributes that the function finds in its first argument."""
+    """A function as a module; the function finds buffers as attributes of its first argument."""
 
     def __init__(self, function: Callable[..., Any], **buffers: torch.Tensor) -> None:
         super().__init__()
@@ -32,29 +32,29 @@ class Function(nn.Module):
 
 
 def export(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None) -> ExportedProgram:
-    """A module or a function, exported for inference."""
+    """Exports a module or a function for inference."""
     is_module = isinstance(model, nn.Module)
     module = model if isinstance(model, nn.Module) else Function(model)
     if not is_module and dynamic_shapes is not None:
-        # `*args` are one tuple
+        # `*args` are a single tuple
         dynamic_shapes = (dynamic_shapes,)
     return torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
 
 
 def edge(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None, **options: Any) -> EdgeProgram:
-    """The edge program of a module or a function; `options` are those of `to_edge`."""
+    """Returns the edge program of a module or a function; `options` are those of `to_edge`."""
     return to_edge(export(model, *inputs, dynamic_shapes=dynamic_shapes), **options)
 
 
 def called(program: EdgeProgram) -> list[OpOverload]:
-    """The operators that a program calls, in order."""
+    """Returns the operators that a program calls, in order."""
     return [node.target for node in program.graph.nodes if isinstance(node.target, OpOverload)]
 
 
 def assert_computes(
     program: EdgeProgram, expected: Any, *inputs: Any, atol: float = 1e-6, rtol: float = 1e-5
 ) -> None:
-    """Runs a program and compares all of its results, in order, with the leaves of `expected`."""
+    """Runs a program and compares all results, in order, with the leaves of `expected`."""
     results = interpret(program, pytree.tree_leaves(inputs))
     leaves = pytree.tree_leaves(expected, is_leaf=lambda x: x is None)
     assert len(results) == len(leaves)
@@ -68,13 +68,13 @@ def assert_computes(
 def call_program(
     operator: OpOverload, call: Sequence[Any], keep: Sequence[int] | None = None, **options: Any
 ) -> tuple[EdgeProgram, Any, list[torch.Tensor]]:
-    """The edge program of one call, whose tensors are its inputs; what eager gives; and the tensors.
+    """Returns an edge program with one call on its inputs, the result in eager mode, and the inputs.
 
     Args:
-        operator: what is called.
+        operator: the operator.
         call: its positional arguments; the last one is its keyword arguments if it is a dict.
-        keep: positions of the results that are outputs, of an operator with several; all by default.
-        options: those of `to_edge`; no passes by default.
+        keep: indices of the results to output, for operators with several; all by default.
+        options: options of `to_edge`; no passes by default.
     """
     kwargs = call[-1] if isinstance(call[-1], dict) else {}
     leaves, spec = pytree.tree_flatten(tuple(call[: len(call) - bool(kwargs)]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a program has the form of an edge program. What it finds is a bug of the compiler."""
+"""Verifier of edge programs. Violations are bugs in the compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 
 
 def verify(program: EdgeProgram) -> None:
-    """Asserts that the graph, its metadata and its signature agree; bodies have a call of their own."""
+    """Asserts that graph, metadata and signature are consistent; bodies need calls of their own."""
     program.graph.lint()
     for node in program.graph.nodes:
         if node.op == "call_function":

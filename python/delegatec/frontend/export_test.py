@@ -177,11 +177,11 @@ def test_entry_names_its_source(module: str, source: str | None) -> None:
         choose_source(sources, module)
 
 
-def test_normalisation_without_statistics_is_no_training() -> None:
-    """How weights are standardised, in BiT and its like."""
+def test_normalization_without_statistics_is_no_training() -> None:
+    """How weights are standardized, in BiT and similar models."""
 
-    class Standardised(torch.nn.Module):
+    class Standardized(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.batch_norm(x, None, None, training=True)
 
-    assert list(export(Model(Standardised(), (torch.randn(2, 3, 4),)))) == ["forward"]
+    assert list(export(Model(Standardized(), (torch.randn(2, 3, 4),)))) == ["forward"]

@@ -76,7 +76,7 @@ def test_a_slice_of_a_large_storage_is_stored_alone() -> None:
     assert region.bytes().nbytes == 16
 
 
-def test_tied_tensors_are_one_region_and_neighbours_are_two() -> None:
+def test_tied_tensors_are_one_region_and_neighbors_are_two() -> None:
     memory = torch.arange(8.0)
     found = regions({"left": memory[:4], "right": memory[4:], "tied": memory[:4].view(2, 2)})
     assert [[name for name, _ in region.members] for region in found] == [["left", "tied"], ["right"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of what computes with complex numbers element by element, and of products of matrices."""
+"""Rules for elementwise operators on complex numbers, and for matrix products."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from delegatec.edge.complex.values import Values
 
 aten = torch.ops.aten
 
-# Computes a node with the parts of its operands: a pair, or a part where the result is real, whose dtype and
-# sizes may be smaller than those of the result. None where it does not apply.
+# Computes a node from the parts of its operands: returns a pair, or a part for a real result, whose dtype and
+# sizes may be smaller than those of the result. None if it does not apply.
 Rule = Callable[[Values, Builder, Node], "Pair | Part | None"]
 
-# Exponents up to which a power is written out as products.
+# Exponents up to which powers are expanded to products.
 _LARGEST_POWER: Final = 8
 
 
@@ -65,7 +65,7 @@ def _rsub(values: Values, b: Builder, node: Node) -> Pair:
 
 
 def _scaled(values: Values, b: Builder, node: Node) -> Pair:
-    """`other` times `alpha`, with the dtype of the result, as `alpha` is no integer then."""
+    """Returns `other` times `alpha`, with the dtype of the result, in which `alpha` is not an integer."""
     bound = bind(node)
     return multiply(b, values.pair(bound["other"]), values.pair(bound["alpha"]))
 
@@ -83,7 +83,7 @@ def _reciprocal(values: Values, b: Builder, node: Node) -> Pair:
 
 
 def _product(values: Values, b: Builder, node: Node) -> Pair:
-    """What is linear in each of its two operands, by the operator itself."""
+    """Applies an operator that is linear in each of its two operands."""
     target, kind = node.target, _kind(node)
     x, y = node.args
 
@@ -143,7 +143,7 @@ def _polar(values: Values, b: Builder, node: Node) -> Pair:
 
 
 def _turned(b: Builder, size: Part, angle: Part) -> Pair:
-    """The complex number of this absolute value and angle."""
+    """Returns the complex number with an absolute value and an angle."""
     if not isinstance(angle, Node):
         return Pair(mul(b, size, math.cos(angle)), mul(b, size, math.sin(angle)))
     cos, sin = b.call(aten.cos.default, angle), b.call(aten.sin.default, angle)
@@ -176,7 +176,7 @@ def _power(values: Values, b: Builder, node: Node) -> Pair | None:
 
 
 def _sgn(values: Values, b: Builder, node: Node) -> Pair:
-    """x / |x|, and 0 of 0."""
+    """Returns x / |x|, and 0 for 0."""
     x = _self(values, node)
     size = filled(b, absolute(b, x), shape(node), _kind(node))
     nothing = b.call(aten.eq.Scalar, size, 0)
@@ -215,7 +215,7 @@ def _view_as_real(values: Values, b: Builder, node: Node) -> Part:
 
 
 def _converted(values: Values, b: Builder, node: Node) -> Pair | Part:
-    """To another dtype; of a complex number that becomes a real one, the real part."""
+    """Converts the dtype; a complex number that becomes real loses its imaginary part."""
     x = _self(values, node)
     if not dtype(node).is_complex:
         return x.real
@@ -223,7 +223,7 @@ def _converted(values: Values, b: Builder, node: Node) -> Pair | Part:
 
 
 def _constant(number: complex | None) -> Rule:
-    """The rule of what makes a tensor of one number; None for the number that the call says."""
+    """Returns the rule for an operator that fills a tensor with a number; None: its argument."""
 
     def rule(values: Values, b: Builder, node: Node) -> Pair:
         return values.pair(bind(node)["fill_value"] if number is None else number)
@@ -231,7 +231,7 @@ def _constant(number: complex | None) -> Rule:
     return rule
 
 
-# Name of an operator, with all its overloads -> its rule.
+# Name of an operator, for all its overloads -> its rule.
 _NAMES: Final[dict[str, Rule]] = {
     "add": _add,
     "sub subtract": _sub,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms of known lengths, as products with constant matrices of cosines and sines."""
+"""Fourier transforms of static lengths, as products with constant matrices of cosines and sines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from delegatec.edge.handles import written
 
 aten = torch.ops.aten
 
-# The matrices of a transform have twice the square of its length in elements.
+# The matrices of a transform have twice the square of its length as elements.
 LONGEST: Final = 4096
 
-# How `_fft_r2c` and its like number the ways to scale: not at all, by the square root of the number of
-# elements, by that number (ATen/native/SpectralOpsUtils.h).
+# The numbering of normalizations in `_fft_r2c` and similar operators: none, by the square root of the number
+# of elements, by that number (ATen/native/SpectralOpsUtils.h).
 _POWER: Final = {0: 0.0, 1: -0.5, 2: -1.0}
 
 
@@ -39,17 +39,17 @@ def transform(
     forward: bool,
     scale: float = 1.0,
 ) -> Pair:
-    """The first `bins` frequencies of a transform along the last dimension.
+    """Returns the first `bins` frequencies of a transform along the last dimension.
 
     Args:
-        values: gets the matrices.
+        values: receives the matrices.
         b: the builder.
-        node: the call that it is for.
+        node: the call that is lowered.
         x: parts [..., count].
         count: number of elements.
         bins: number of frequencies.
-        forward: the sign of the exponent is minus.
-        scale: factor of the result.
+        forward: whether the exponent is negative.
+        scale: scale of the result.
     """
     cos, sin = _matrices(values, b, node, (count, bins), count, (scale, -scale if forward else scale))
     a, c = x
@@ -60,9 +60,9 @@ def transform(
 
 
 def inverse_real(values: Values, b: Builder, node: Node, x: Pair, count: int, scale: float) -> Part:
-    """The real signal whose frequencies from 0 to `count // 2` are given, along the last dimension.
+    """Returns the real signal with the frequencies 0 to `count // 2`, along the last dimension.
 
-    Imaginary parts that no real signal has are ignored.
+    Imaginary parts that are zero for real signals are ignored.
     """
     bins = count // 2 + 1
     cos, sin = _matrices(values, b, node, (bins, count), count, (scale, -scale), mirrored=True)
@@ -86,21 +86,21 @@ def _matrices(
     *,
     mirrored: bool = False,
 ) -> tuple[Node, Node]:
-    """cos and sin of 2 pi i k / count, times a scale.
+    """Returns cos and sin of 2 pi i k / count, times a scale.
 
     Args:
-        values: gets them.
+        values: receives the matrices.
         b: the builder.
-        node: the call that they are for.
+        node: the call that is lowered.
         sizes: numbers of rows i and of columns k.
         count: number of elements of the transform.
-        scales: of the cosines, and of the sines.
-        mirrored: a row stands for the frequency count - i, too.
+        scales: scales of the cosines, and of the sines.
+        mirrored: whether a row also represents the frequency count - i.
     """
     kind = real_dtype(dtype(node))
 
     def make(function: Any, scale: float) -> torch.Tensor:
-        # the remainder keeps all digits of the angle
+        # the remainder preserves the precision of the angle
         turns = torch.outer(torch.arange(sizes[0]), torch.arange(sizes[1])) % count
         matrix: torch.Tensor = function(turns.to(torch.float64) * (2 * math.pi / count)) * scale
         if mirrored:
@@ -121,7 +121,7 @@ def _matrices(
 
 
 def known_length(values: Values, node: Node, count: Any) -> int:
-    """The length of a transform; raises RefusedError where there can be no matrix of it."""
+    """Returns the length of a transform; raises RefusedError for unsupported ones."""
     if isinstance(count, int) and count <= LONGEST:
         return count
     what = f"{count} elements" if isinstance(count, int) else "a dynamic dimension"
@@ -138,7 +138,7 @@ def known_length(values: Values, node: Node, count: Any) -> int:
 
 
 def _along(values: Values, b: Builder, node: Node, x: Pair, dim: int, rank: int, step: Any) -> Any:
-    """`step` of the parts with `dim` as the last dimension."""
+    """Applies `step` to the parts with `dim` as the last dimension."""
     order = [d for d in range(rank) if d != dim] + [dim]
     if dim == rank - 1:
         return step(x)
@@ -155,7 +155,7 @@ def _permuted(b: Builder, x: Part, order: list[int]) -> Part:
 
 
 def _prepared(values: Values, b: Builder, node: Node) -> tuple[Pair, list[int], list[Any]]:
-    """Parts, dimensions counted from 0, and sizes of what is transformed."""
+    """Returns parts, non-negative dimensions, and sizes of a transform."""
     source: Any = node.args[0]
     rank = len(shape(source))
     kind = real_dtype(dtype(node))
@@ -198,7 +198,7 @@ def _both(
     values: Values, b: Builder, node: Node, x: Pair, dims: list[int], sizes: list[Any],
     *, forward: bool, onesided: bool,
 ) -> Pair:  # fmt: skip
-    """The last of the dimensions first, which real numbers have half of, and which the factor is put into."""
+    """Transforms several dimensions, the last one first, which is halved for real numbers and scaled."""
     counts = {dim: known_length(values, node, sizes[dim]) for dim in dims}
     if not dims:
         return x

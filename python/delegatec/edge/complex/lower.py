@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts pairs of real tensors in the place of a program's complex values."""
+"""Replacement of a program's complex values by pairs of real tensors."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ RULES: Final = {**arithmetic.RULES, **fourier.RULES, **spectrogram.RULES}
 
 
 def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
-    """Replaces every complex value, and every Fourier transform, by real tensors.
+    """Replaces complex values and Fourier transforms by real tensors.
 
     Args:
-        program: edited in place; of its bodies, each is to be lowered by a call of its own.
-        origins: of the method; messages name the operators that the user's code calls.
+        program: edited in place, without its bodies, which need calls of their own.
+        origins: origins of the method; messages name the operators in user code.
 
     Raises:
         DelegatecError: DC202 for complex values at the boundary of the program or of control flow, and for
-            operators that have no form on real numbers; DC205 for transforms of lengths that are not known,
-            or longer than `fourier.LONGEST`.
+            unsupported operators; DC205 for transforms of dynamic lengths, or of lengths above
+            `fourier.LONGEST`.
     """
     if not any(_is_concerned(node) for node in program.graph.nodes):
         return
@@ -53,7 +53,7 @@ def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
                 _forget_conjugation(builder, node)
                 try:
                     if _lower(values, builder.at(node), node, templates):
-                        # what torch made of it is complex, too
+                        # torch's decomposition is complex, too
                         following = before.next
                 except RefusedError as refused:
                     problems.append(refused.diagnostic)
@@ -74,7 +74,7 @@ def _is_concerned(node: Node) -> bool:
 
 
 def _forget_conjugation(b: Builder, node: Node) -> None:
-    """Gives a complex node a plain value: that of a conjugated tensor, traced, is one of other operators."""
+    """Removes conjugation from a node's fake value: tracing with it would give other operators."""
     node.meta["val"] = pytree.tree_map_only(
         torch.Tensor,
         lambda val: b.empty(val.shape, val.dtype) if val.is_complex() else val,
@@ -83,10 +83,10 @@ def _forget_conjugation(b: Builder, node: Node) -> None:
 
 
 def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool:
-    """Gives a node its pair, or puts what is real, or torch's decomposition, in its place.
+    """Sets the pair of a node, or replaces it by real nodes or torch's decomposition.
 
     Returns:
-        Whether the nodes in front of it are to be lowered in turn.
+        Whether the nodes before it must be lowered in turn.
     """
     if any(operand in values.refused for operand in node.all_input_nodes):
         values.refused.add(node)
@@ -136,7 +136,7 @@ def _put(values: Values, b: Builder, node: Node, result: Any) -> None:
 
 
 def _erase(program: EdgeProgram) -> None:
-    """Takes away the complex nodes, which only complex nodes read."""
+    """Erases the complex nodes, which only complex nodes use."""
     for node in reversed(list(program.graph.nodes)):
         if node.op == "call_function" and is_complex(node):
             program.graph.erase_node(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A complex value as its two parts, and arithmetic on parts, some of which are numbers."""
+"""Complex values as pairs of parts, and arithmetic on parts, some of which are numbers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from delegatec.edge.builder import Builder
 
 aten = torch.ops.aten
 
-# A real tensor, or a number that all its elements are: a real operand has an imaginary part of 0.0, and what
-# is multiplied by it is not computed.
+# A real tensor, or a number for all its elements: a real operand has the imaginary part 0.0, with which
+# products are not computed.
 Part: TypeAlias = Node | float
 
 
 class Pair(NamedTuple):
-    """Real and imaginary part; of an operator with several results, the nodes that compute those of all."""
+    """Real and imaginary part; for an operator with several results, the nodes that compute all of them."""
 
     real: Part
     imag: Part
 
 
 def add(b: Builder, x: Part, y: Part) -> Part:
-    """x + y."""
+    """Returns x + y."""
     if not isinstance(x, Node):
         if not isinstance(y, Node):
             return x + y
@@ -37,19 +37,19 @@ def add(b: Builder, x: Part, y: Part) -> Part:
 
 
 def neg(b: Builder, x: Part) -> Part:
-    """-x."""
+    """Returns -x."""
     return b.call(aten.neg.default, x) if isinstance(x, Node) else -x
 
 
 def sub(b: Builder, x: Part, y: Part) -> Part:
-    """x - y."""
+    """Returns x - y."""
     if isinstance(x, Node) and isinstance(y, Node):
         return b.call(aten.sub.Tensor, x, y)
     return add(b, x, neg(b, y))
 
 
 def mul(b: Builder, x: Part, y: Part) -> Part:
-    """x y; 0 if one of them is the number 0."""
+    """Returns x y; 0 if either is the number 0."""
     if not isinstance(x, Node):
         if not isinstance(y, Node):
             return x * y
@@ -62,7 +62,7 @@ def mul(b: Builder, x: Part, y: Part) -> Part:
 
 
 def div(b: Builder, x: Part, y: Part) -> Part:
-    """x / y."""
+    """Returns x / y."""
     if isinstance(x, Node):
         return x if _is(y, 1.0) else b.call(aten.div.Tensor, x, y)
     if isinstance(y, Node):
@@ -71,19 +71,19 @@ def div(b: Builder, x: Part, y: Part) -> Part:
 
 
 def real_dtype(kind: torch.dtype) -> torch.dtype:
-    """The dtype of the parts of a complex one; a real one is its own."""
+    """Returns the dtype of the parts of a complex dtype; a real dtype itself."""
     return kind.to_real() if kind.is_complex else kind
 
 
 def cast(b: Builder, x: Part, kind: torch.dtype) -> Part:
-    """The same part with another dtype."""
+    """Converts a part to another dtype."""
     if isinstance(x, Node) and dtype(x) != kind:
         return b.call(aten._to_copy.default, x, dtype=kind)
     return x
 
 
 def filled(b: Builder, x: Part, sizes: Sequence[Any], kind: torch.dtype) -> Node:
-    """A part as a tensor of these sizes, and of this real dtype."""
+    """Returns a part as a tensor of these sizes and this real dtype."""
     if not isinstance(x, Node):
         return b.call(aten.full.default, list(sizes), x, dtype=kind)
     x = cast(b, x, kind)
@@ -95,7 +95,7 @@ def filled(b: Builder, x: Part, sizes: Sequence[Any], kind: torch.dtype) -> Node
 
 
 def absolute(b: Builder, x: Pair) -> Part:
-    """|x|, which is infinite where the square of a part is."""
+    """Returns |x|, which overflows if the square of a part does."""
     real, imag = x
     if _is(imag, 0.0):
         return b.call(aten.abs.default, real) if isinstance(real, Node) else abs(real)
@@ -104,7 +104,7 @@ def absolute(b: Builder, x: Pair) -> Part:
 
 
 def multiply(b: Builder, x: Pair, y: Pair) -> Pair:
-    """x y."""
+    """Returns x y."""
     return Pair(
         sub(b, mul(b, x.real, y.real), mul(b, x.imag, y.imag)),
         add(b, mul(b, x.real, y.imag), mul(b, x.imag, y.real)),
@@ -112,7 +112,7 @@ def multiply(b: Builder, x: Pair, y: Pair) -> Pair:
 
 
 def divide(b: Builder, x: Pair, y: Pair) -> Pair:
-    """x / y, where y is scaled first, so that its square neither overflows nor vanishes."""
+    """Returns x / y, with y scaled so that its square neither overflows nor underflows."""
     if _is(y.imag, 0.0):
         return Pair(div(b, x.real, y.real), div(b, x.imag, y.real))
     if not isinstance(y.real, Node) and not isinstance(y.imag, Node):

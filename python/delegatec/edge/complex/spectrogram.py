@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short time Fourier transforms: windows of a signal, each times a matrix, and back.
+"""Short-time Fourier transforms: matrix products on windows of a signal, and their inverses.
 
-The meaning of the arguments is that of ATen/native/SpectralOps.cpp; `center` of `torch.stft` is a padding
-that torch.export writes out.
+Arguments are those of ATen/native/SpectralOps.cpp; torch.export expands `center` of `torch.stft` to padding.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ aten = torch.ops.aten
 
 
 def _stft(values: Values, b: Builder, node: Node) -> Pair | Part | None:
-    """[*, N] -> [*, frequencies, frames]; with a last dimension of 2 where no complex result is asked for."""
+    """[*, N] -> [*, frequencies, frames]; with a trailing dimension of 2 for real results."""
     bound = bind(node)
     signal = bound["self"]
     if bound.get("center") or bound.get("align_to_window") or is_complex(bound["window"]):
@@ -54,7 +53,7 @@ def _stft(values: Values, b: Builder, node: Node) -> Pair | Part | None:
 
 
 def _istft(values: Values, b: Builder, node: Node) -> Part | None:
-    """[*, frequencies, frames] -> [*, N]: the frames, one over the other, by the sum of their windows."""
+    """[*, frequencies, frames] -> [*, N]: the overlapping frames, divided by the sum of their windows."""
     bound = bind(node)
     spectrum = bound["self"]
     onesided = bound["onesided"] is not False
@@ -84,7 +83,7 @@ def _istft(values: Values, b: Builder, node: Node) -> Part | None:
 
 
 def _window(values: Values, b: Builder, node: Node, count: int, kind: torch.dtype) -> Node:
-    """[count]: the window of a call, in the middle of zeros."""
+    """Returns the window of a call, padded with zeros on both sides: [count]."""
     bound = bind(node)
     length = count if bound["win_length"] is None else bound["win_length"]
     window = filled(b, 1.0 if bound["window"] is None else bound["window"], [length], kind)
@@ -95,9 +94,9 @@ def _window(values: Values, b: Builder, node: Node, count: int, kind: torch.dtyp
 
 
 def _overlapped(b: Builder, frames: Node, count: int, hop: int) -> Node:
-    """[*, T, count] -> [*, count + hop (T - 1)]: the sum of frames, each `hop` behind the one before.
+    """[*, T, count] -> [*, count + hop (T - 1)]: the sum of frames, shifted by `hop` each.
 
-    Frames are cut into pieces of `hop` elements; the pieces of one number, of all frames, are a signal.
+    Frames are split into pieces of `hop` elements; the n-th pieces of all frames form a signal.
     """
     pieces = -(-count // hop)
     if pieces * hop != count:

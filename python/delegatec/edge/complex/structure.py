@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does the same to both parts: it moves elements, or is linear with real factors."""
+"""Operators that apply to both parts alike: data movement, and operators linear in real factors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.complex.pair import Pair, real_dtype
 from delegatec.edge.complex.values import Values
 
-# Names of operators, each with all its overloads.
+# Names of operators, for all their overloads.
 _NAMES: Final = """
 alias broadcast_to cat chunk clone concat concatenate constant_pad_nd contiguous cumsum detach diag_embed
 diagonal expand expand_as flatten flip gather hstack index index_put index_select lift_fresh_copy masked_fill
@@ -27,12 +27,12 @@ unsafe_chunk unsafe_split vstack view view_copy where _neg_view _reshape_alias _
 
 PARTWISE: Final = frozenset(_NAMES.split())
 
-# Arguments whose values are in the result; the others say where (`index`, `mask`, `condition`) or how.
+# Arguments that contribute values; the others are indices, masks, conditions or settings.
 _VALUES: Final = frozenset({"self", "tensor", "tensors", "input", "other", "value", "values", "src"})
 
 
 def partwise(values: Values, b: Builder, node: Node) -> Pair | None:
-    """The operator on the real parts of its operands, and on the imaginary ones."""
+    """Applies the operator to the real parts of its operands, and to the imaginary ones."""
     target: Any = node.target
     if target is operator.getitem:
         source: Any = node.args[0]
@@ -54,7 +54,7 @@ def partwise(values: Values, b: Builder, node: Node) -> Pair | None:
 
 
 def _part(values: Values, b: Builder, value: Any, name: str, kind: torch.dtype, position: int) -> Any:
-    """What stands for an argument in the computation of the real (0) or imaginary (1) part."""
+    """Returns an argument for the computation of the real (0) or imaginary (1) part."""
     if isinstance(value, torch.dtype):
         return real_dtype(value)
     if name not in _VALUES or value is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules work with: the pairs of a program's complex nodes, and constants that rules make."""
+"""Data for rules: the pairs of a program's complex nodes, and new constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 def is_complex(value: Any) -> bool:
-    """Whether a node stands for a complex tensor, or for several tensors with a complex one among them."""
+    """Whether a node is a complex tensor, or several tensors with a complex one among them."""
     val = value.meta.get("val") if isinstance(value, Node) else value
     if isinstance(val, (tuple, list)):
         return any(is_complex(item) for item in val)
@@ -27,7 +27,7 @@ def is_complex(value: Any) -> bool:
 
 
 class RefusedError(Exception):
-    """A call that has no form on real numbers; the diagnostic says why."""
+    """A call that cannot be lowered to real numbers; the diagnostic says why."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -38,11 +38,11 @@ class Values:
     """The pairs of a program's complex nodes.
 
     Attributes:
-        program: what is lowered.
-        origins: of its method.
+        program: the program.
+        origins: origins of its method.
         pairs: complex node -> its parts.
-        constants: gets what rules make; it declares them at the end.
-        refused: complex nodes without a pair, because they were refused or read what was.
+        constants: receives new constants, and declares them at the end.
+        refused: complex nodes without a pair: rejected ones, and those that depend on them.
     """
 
     def __init__(self, program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
@@ -54,14 +54,14 @@ class Values:
         self._made: dict[Hashable, Node] = {}
 
     def pair(self, value: Any) -> Pair:
-        """The parts of an argument: a complex node, a real one or a number."""
+        """Returns the parts of an argument: a complex node, a real one or a number."""
         if isinstance(value, Node):
             return self.pairs[value] if value in self.pairs else Pair(value, 0.0)
         number = complex(value)
         return Pair(number.real, number.imag)
 
     def tensors(self, b: Builder, value: Node, kind: torch.dtype) -> Pair:
-        """The parts of a node as tensors of the real dtype `kind`, each of the sizes of the node."""
+        """Returns the parts of a node as tensors of the real dtype `kind` and the node's sizes."""
         real, imag = self.pair(value)
         if isinstance(value.meta["val"], (tuple, list)):
             return Pair(real, imag)
@@ -70,14 +70,14 @@ class Values:
     def constant(
         self, b: Builder, key: Hashable, origin: str, make: Callable[[], torch.Tensor], like: Node
     ) -> Node:
-        """A constant of the program, made once for each key.
+        """Returns a constant of the program, created once per key.
 
         Args:
             b: the builder.
-            key: what the value depends on.
+            key: everything that the value depends on.
             origin: name of the constant.
             make: computes the value.
-            like: the node that needs it.
+            like: the node that uses it.
         """
         if key not in self._made:
             value = make()
@@ -86,8 +86,8 @@ class Values:
         return self._made[key]
 
     def split_constant(self, b: Builder, node: Node) -> None:
-        """Gives a complex constant its parts, as constants."""
-        # nothing else of a conjugated tensor says that it is one
+        """Sets the parts of a complex constant, as constants."""
+        # conjugation is not visible anywhere else
         value = self.program.constants[node.name].resolve_conj()
         parts = {"real": value.real, "imag": value.imag}
         name = self.constants.names[node.name]
