@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network with something for the demo backend, and something that it leaves."""
+"""A network, of which the demo backend supports a part."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Network(torch.nn.Module):
         self.last = torch.nn.Conv2d(8, 8, 2)
 
     def forward(self, picture: torch.Tensor) -> torch.Tensor:
-        """Convolves twice, takes the tangent, and convolves again without a rectifier."""
+        """Convolves twice, takes the tangent, and convolves again without relu."""
         hidden = torch.relu(self.first(picture))
         hidden = torch.relu(self.second(hidden))
         return self.last(torch.tan(hidden))
 
 
 def build() -> delegatec.Model:
-    """Returns the network, with the weights that the seed gives."""
+    """Returns the network, with random weights from the seed."""
     return delegatec.Model(Network().eval(), (torch.rand(1, 3, 16, 16),))

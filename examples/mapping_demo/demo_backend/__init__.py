@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend to learn from: convolution and rectifier as one instruction, the tangent as three."""
+"""An example backend: convolution and relu as one instruction, tan as three."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend: what the compiler asks of one, each answer in a file of its own."""
+"""The backend object; each part is implemented in its own file."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ class DemoBackend:
     id: Final = "MappingDemoBackend"
     name: Final = "mapping_demo"
     options: Final[Mapping[str, OptionSpec]] = {
-        "tan": OptionSpec(("split", "leave"), "split", "leave keeps each tangent on the portable kernels"),
+        "tan": OptionSpec(("split", "leave"), "split", "leave keeps every tan on the portable kernels"),
     }
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
-        """What of the options the program stores, and `partitioner` and `preprocess` get."""
+        """Returns the options that the program stores, and that `partitioner` and `preprocess` receive."""
         return [CompileSpec("tan", resolve_options(self.name, self.options, options)["tan"].encode())]
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """None: it takes convolution, relu and tan as the edge program has them."""
+        """None: it supports convolution, relu and tan as they are in the edge program."""
         return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> DemoPartitioner:
-        """What it takes, and why not the rest."""
+        """Returns the partitioner, which selects the supported nodes."""
         return DemoPartitioner(compile_specs)
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """A portion to a blob and its debug map."""
+        """Compiles a partition to a blob and its debug map."""
         return preprocess(view)
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """Runs a blob on the host, from the blob alone."""
+        """Returns a function that runs a blob on the host, from the blob alone."""
         return DemoExecutor(read_blob(blob))
 
     def describe(self, blob: memoryview) -> str:
-        """What `NAME.inspect -- --blobs` shows of a blob: an instruction a line."""
+        """Returns the text of a blob for `NAME.inspect -- --blobs`: one instruction per line."""
         return read_blob(blob).text()
 
 

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format of the blob: a line of text, and the weights behind it.
+"""The format of the blob: a line of text, followed by the weights.
 
     "DEMO"  size of the text (uint32, little endian)  text  weights
 
-The text is ASCII, filled up with spaces so that the weights start at a multiple of 16. Its parts end with #:
+The text is ASCII, padded with spaces so that the weights start at a multiple of 16. Each part ends with #:
 
     number of instructions # instructions # number of inputs # outputs # shapes of the weights #
 
-An instruction is `operation,identifier,operand,...;`. The identifier is what the device reports when it has
-run the instruction. An operand is a value `v0`, a weight `w0` or a number `n0`. Values count from 0, inputs
-first, then the result of each instruction. The numbers of a convolution are stride, padding and dilation,
-each of height and width, and groups. One with a bias, alone:
+An instruction is `operation,identifier,operand,...;`. The device reports the identifier when it has run the
+instruction. An operand is a value `v0`, a weight `w0` or a number `n0`. Values count from 0, inputs first,
+then the result of each instruction. The numbers of a convolution are stride, padding and dilation, each for
+height and width, and groups. For example, a single convolution with a bias:
 
     1#conv_relu_op,0,v0,w0,w1,n1,n1,n0,n0,n1,n1,n1;#1#v1;#4x3x3x3;4;#
 
-Weights are float32, little endian, one after the other.
+Weights are float32, little endian, one after another.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ OPERANDS: Final = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """An instruction.
 
     Attributes:
         operation: a key of `OPERANDS`.
-        identifier: what the device reports.
-        operands: a letter and a number each.
+        identifier: the identifier that the device reports.
+        operands: a letter and a number for each.
     """
 
     operation: str
@@ -59,18 +59,18 @@ class Instruction:
     operands: tuple[str, ...]
 
     def numbers(self, kind: str) -> list[int]:
-        """The numbers of the operands of one kind."""
+        """Returns the numbers of the operands of one kind."""
         return [int(operand[1:]) for operand in self.operands if operand[0] == kind]
 
 
 @dataclass(frozen=True)
 class Blob:
-    """What a blob says.
+    """The contents of a blob.
 
     Attributes:
-        num_inputs: how many values it is given.
-        instructions: in the order in which they run.
-        outputs: numbers of the values that it returns.
+        num_inputs: number of inputs.
+        instructions: the instructions in execution order.
+        outputs: numbers of the returned values.
         weights: float32.
     """
 
@@ -80,7 +80,7 @@ class Blob:
     weights: tuple[torch.Tensor, ...]
 
     def text(self) -> str:
-        """An instruction a line, for people."""
+        """Returns the readable form, one instruction per line."""
         lines = [f"{self.num_inputs} input(s)"]
         for position, step in enumerate(self.instructions):
             operands = " ".join(step.operands)
@@ -90,7 +90,7 @@ class Blob:
 
 
 def write_blob(blob: Blob) -> list[bytes | memoryview]:
-    """The parts of a blob. Weights are views of where they are: only the program's writer copies them."""
+    """Returns the parts of a blob. Weights are views: only the program's writer copies them."""
     steps = (",".join((i.operation, str(i.identifier), *i.operands)) for i in blob.instructions)
     sections = [
         str(len(blob.instructions)),
@@ -106,10 +106,10 @@ def write_blob(blob: Blob) -> list[bytes | memoryview]:
 
 
 def read_blob(data: memoryview) -> Blob:
-    """Reads a blob, and trusts no byte of it.
+    """Reads an untrusted blob.
 
     Raises:
-        DelegatecError: DC407, it is no blob of this backend, or a damaged one.
+        DelegatecError: DC407, it is not a blob of this backend, or is damaged.
     """
     try:
         return _read(data)
@@ -117,7 +117,9 @@ def read_blob(data: memoryview) -> Blob:
         raise DelegatecError(
             [
                 Diagnostic(
-                    "DC407", f"the blob of the mapping demo is damaged: {error}", expected="what it wrote"
+                    "DC407",
+                    f"the blob of the mapping demo is damaged: {error}",
+                    expected="a blob written by this backend",
                 )
             ]
         ) from error
@@ -125,20 +127,20 @@ def read_blob(data: memoryview) -> Blob:
 
 def _read(data: memoryview) -> Blob:
     if len(data) < _HEADER.size:
-        raise ValueError("it ends in its header")
+        raise ValueError("the header is truncated")
     magic, size = _HEADER.unpack_from(data)
     start = _HEADER.size + size
     if magic != MAGIC or start > len(data) or start % ALIGNMENT:
-        raise ValueError("its header is wrong")
+        raise ValueError("invalid header")
     text = str(data[_HEADER.size : start], "ascii")
     match = re.fullmatch(r"([0-9]+)#([^#]*)#([0-9]+)#([^#]*)#([^#]*)# *", text)
     if match is None:
-        raise ValueError("its text has not five parts")
+        raise ValueError("the text does not have five parts")
     count, steps, num_inputs, outputs, shapes = match.groups()
     weights = tuple(_weights(shapes, data[start:]))
     instructions = tuple(map(_instruction, _items(steps)))
     if len(instructions) != int(count):
-        raise ValueError(f"it has {len(instructions)} instructions, and says {count}")
+        raise ValueError(f"{len(instructions)} instructions, but the header says {count}")
     blob = Blob(int(num_inputs), instructions, tuple(map(_output, _items(outputs))), weights)
     _check_numbers(blob)
     return blob
@@ -146,14 +148,14 @@ def _read(data: memoryview) -> Blob:
 
 def _items(text: str) -> list[str]:
     if text and not text.endswith(";"):
-        raise ValueError("a list does not end with ;")
+        raise ValueError("a list is not terminated by ;")
     return text.split(";")[:-1]
 
 
 def _instruction(text: str) -> Instruction:
     match = re.fullmatch(r"([a-z_]+),([0-9]+)((?:,[vwn][0-9]+)*)", text)
     if match is None or match[1] not in OPERANDS:
-        raise ValueError(f"{text!r} is no instruction")
+        raise ValueError(f"invalid instruction {text!r}")
     operands = tuple(match[3].split(",")[1:])
     if not OPERANDS[match[1]].fullmatch("".join(operand[0] for operand in operands)):
         raise ValueError(f"{match[1]} does not take {', '.join(operands)}")
@@ -162,7 +164,7 @@ def _instruction(text: str) -> Instruction:
 
 def _output(text: str) -> int:
     if not re.fullmatch(r"v[0-9]+", text):
-        raise ValueError(f"{text!r} is no value")
+        raise ValueError(f"invalid value {text!r}")
     return int(text[1:])
 
 
@@ -170,30 +172,30 @@ def _weights(shapes: str, data: memoryview) -> Iterator[torch.Tensor]:
     start = 0
     for text in _items(shapes):
         if not re.fullmatch(r"[0-9]+(x[0-9]+)*", text):
-            raise ValueError(f"{text!r} is no shape")
+            raise ValueError(f"invalid shape {text!r}")
         shape = tuple(map(int, text.split("x")))
         end = start + _FLOAT_BYTES * math.prod(shape)
         if end > len(data) or end == start:
-            raise ValueError("its weights are cut off")
+            raise ValueError("the weights are truncated")
         yield torch.frombuffer(bytearray(data[start:end]), dtype=torch.float32).reshape(shape)
         start = end
     if start != len(data):
-        raise ValueError("there is something behind its weights")
+        raise ValueError("trailing bytes after the weights")
 
 
 def _check_numbers(blob: Blob) -> None:
-    """Each instruction reads what is there by then."""
+    """Checks that each instruction reads only values defined before it."""
     for position, step in enumerate(blob.instructions):
         if max(step.numbers("v")) >= blob.num_inputs + position:
-            raise ValueError(f"{step.operation} reads a value that comes after it")
+            raise ValueError(f"{step.operation} reads an undefined value")
         if step.numbers("w") and max(step.numbers("w")) >= len(blob.weights):
-            raise ValueError(f"{step.operation} reads a weight that is not there")
+            raise ValueError(f"{step.operation} reads a missing weight")
         if step.operation == "conv_relu_op":
             _check_convolution(step, [blob.weights[number] for number in step.numbers("w")])
     if blob.outputs and max(blob.outputs) >= blob.num_inputs + len(blob.instructions):
-        raise ValueError("it returns a value that nothing computes")
+        raise ValueError("an output is undefined")
     if len({step.identifier for step in blob.instructions}) != len(blob.instructions):
-        raise ValueError("two instructions have the same identifier")
+        raise ValueError("duplicate identifiers of instructions")
 
 
 def _check_convolution(step: Instruction, weights: list[torch.Tensor]) -> None:
@@ -203,4 +205,4 @@ def _check_convolution(step: Instruction, weights: list[torch.Tensor]) -> None:
         raise ValueError("a convolution has a stride, a dilation or a number of groups below 1")
     shape = weights[0].shape
     if len(shape) != 4 or shape[0] % groups or any(bias.shape != shape[:1] for bias in weights[1:]):
-        raise ValueError("the weights of a convolution do not fit each other")
+        raise ValueError("the weights of a convolution do not match")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of the program that the backend looks at."""
+"""Arguments of the operators that the backend supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Convolution:
         input: [batch, channels, height, width].
         weight: [out channels, channels / groups, height, width].
         bias: [out channels].
-        window: stride, padding and dilation, each of height and width, then the number of groups.
+        window: stride, padding and dilation, each for height and width, then the number of groups.
         transposed: whether it is transposed.
     """
 
@@ -49,5 +49,5 @@ class Convolution:
 
 
 def _pair(sizes: list[int]) -> list[int]:
-    """One number stands for both dimensions."""
+    """Expands a single number to both dimensions."""
     return [*sizes, *sizes] if len(sizes) == 1 else list(sizes)

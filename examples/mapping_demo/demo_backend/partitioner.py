@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the backend takes of a program: each node, or the rule that it breaks."""
+"""Selection of the supported nodes of a program, with a reason for every other node."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from demo_backend.operators import CONVOLUTION, RELU, TAN, Convolution
 
 
 class DemoPartitioner:
-    """Takes convolutions together with the rectifier behind them, and tangents.
+    """Takes convolutions followed by a relu, and tan.
 
     Args:
-        compile_specs: settings of the backend.
+        compile_specs: the backend's settings.
     """
 
     def __init__(self, compile_specs: Sequence[CompileSpec]) -> None:
@@ -27,7 +27,7 @@ class DemoPartitioner:
         self._leaves_tan = any(spec.key == "tan" and spec.value == b"leave" for spec in compile_specs)
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """Groups what the backend takes; every other node gets a reason. The program is read, not edited."""
+        """Groups the supported nodes, and rejects all others with a reason. Does not edit the program."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         constants = program.fixed_constants()
         rejections = {node: self._rejection(node, constants) for node in nodes}
@@ -45,12 +45,14 @@ class DemoPartitioner:
     def _rejection(self, node: Node, constants: dict[str, torch.Tensor]) -> Rejection | None:
         rule = _RULES.get(node.target)
         if rule is None:
-            return Rejection(node, "operator", "the device has conv_relu, sin, cos and div only")
+            return Rejection(
+                node, "operator", "unsupported operator: the device has conv_relu, sin, cos and div"
+            )
         if node.target is TAN and self._leaves_tan:
-            return Rejection(node, "option", "the option tan is leave", 'set it to "split"')
+            return Rejection(node, "option", "the option tan is set to leave", 'set it to "split"')
         if node.meta["val"].dtype is not torch.float32:
             dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-            return Rejection(node, "dtype", f"its result is {dtype}, and the device computes in float32")
+            return Rejection(node, "dtype", f"the result is {dtype}; the device computes in float32")
         return rule(node, constants)
 
 
@@ -58,21 +60,21 @@ def _convolution(node: Node, constants: dict[str, torch.Tensor]) -> Rejection | 
     found = Convolution.of(node)
     rank = found.input.meta["val"].dim()
     if rank != 4:
-        return Rejection(node, "rank", f"its input has {rank} dimensions, and the device takes 4")
+        return Rejection(node, "rank", f"the input has {rank} dimensions; the device supports 4")
     if found.transposed:
-        return Rejection(node, "transposed", "it is transposed", "upsample, then convolve")
+        return Rejection(node, "transposed", "transposed convolution", "upsample, then convolve")
     for operand in (found.weight, found.bias):
         if operand is not None and operand.name not in constants:
             return Rejection(
-                node, "weights", f"{operand.name} is no constant, and weights are part of the blob"
+                node, "weights", f"{operand.name} is not a constant, and weights are part of the blob"
             )
     if [user.target for user in node.users] != [RELU]:
         return Rejection(
             node,
             "conv_without_relu",
-            "the device convolves only together with a relu, and its result goes "
+            "the device convolves only with a relu, but the result goes "
             + (" and ".join(f"to {user.name}" for user in node.users) or "nowhere"),
-            "put torch.relu, and nothing else, behind it",
+            "add torch.relu as its only user",
         )
     return None
 
@@ -81,13 +83,11 @@ def _relu(node: Node, constants: dict[str, torch.Tensor]) -> Rejection | None:
     source: Any = node.args[0]
     if source.target is not CONVOLUTION:
         return Rejection(
-            node, "relu_without_conv", f"the device has no relu of its own, and it reads {source.name}"
+            node, "relu_without_conv", f"the device has no separate relu, and this one reads {source.name}"
         )
     broken = _convolution(source, constants)
     if broken is not None:
-        return Rejection(
-            node, "relu_without_conv", f"the convolution that it reads is left: {broken.message}"
-        )
+        return Rejection(node, "relu_without_conv", f"its convolution was rejected: {broken.message}")
     return None
 
 

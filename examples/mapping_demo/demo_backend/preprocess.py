@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a portion of a program to a blob, and to the map from its instructions to nodes of the model."""
+"""Compilation of a partition to a blob, and to a map from its instructions to nodes of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from demo_backend.operators import CONVOLUTION, RELU, TAN, Convolution
 
 
 def preprocess(view: PartitionView) -> PreprocessResult:
-    """Compiles a portion that `DemoPartitioner` made."""
+    """Compiles a partition of `DemoPartitioner`."""
     compiler = _Compiler(view)
     for node in view.nodes:
         if node.target is RELU:
@@ -20,19 +20,19 @@ def preprocess(view: PartitionView) -> PreprocessResult:
         elif node.target is TAN:
             compiler.tangent(node)
         else:
-            assert node.target is CONVOLUTION, node  # compiled with the relu behind it
+            assert node.target is CONVOLUTION, node  # compiled with its relu
     outputs = tuple(compiler.values[node] for node in view.outputs)
     blob = Blob(len(view.inputs), tuple(compiler.instructions), outputs, tuple(compiler.weights))
     return PreprocessResult(write_blob(blob), compiler.debug_map.get_delegate_mapping())
 
 
 class _Compiler:
-    """The instructions of one blob in the making.
+    """The instructions of a blob under construction.
 
     Attributes:
-        values: number of each value: inputs come first, then the result of each instruction.
-        debug_map: identifier of each instruction -> the nodes it stands for. The identifiers are generated:
-            0, 1, 2, ... The blob has them too, for the device to report.
+        values: number of each value: inputs first, then the result of each instruction.
+        debug_map: identifier of each instruction -> the nodes that it computes. The identifiers are
+            generated: 0, 1, 2, ... The blob stores them, too, for the device to report.
     """
 
     def __init__(self, view: PartitionView) -> None:
@@ -62,7 +62,7 @@ class _Compiler:
         self.values[node] = self._emit("div_decomp_from_tan", [node], [f"v{sine}", f"v{cosine}"])
 
     def _emit(self, operation: str, nodes: list[Node], operands: list[str]) -> int:
-        """Appends an instruction that stands for some nodes, and returns the number of its result."""
+        """Appends an instruction for some nodes, and returns the number of its result."""
         identifier = self.debug_map.insert_delegate_mapping_entry(nodes=nodes)
         assert isinstance(identifier, int)
         self.instructions.append(Instruction(operation, identifier, tuple(operands)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a blob on the host: what the device would do. It knows the blob, and nothing of the model."""
+"""Runs a blob on the host as the device would, from the blob alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DemoExecutor:
     """See `delegatec.delegation.ReferenceExecutor`.
 
     Attributes:
-        num_inputs: how many of a delegate's arguments are inputs.
+        num_inputs: number of inputs among a delegate's arguments.
     """
 
     def __init__(self, blob: Blob) -> None:
@@ -23,9 +23,9 @@ class DemoExecutor:
         self._blob = blob
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Runs the instructions, one after the other."""
+        """Runs the instructions in order."""
         if len(inputs) != self.num_inputs:
-            raise ValueError(f"{len(inputs)} inputs, and the blob takes {self.num_inputs}")
+            raise ValueError(f"got {len(inputs)} inputs; the blob takes {self.num_inputs}")
         values = list(inputs)
         for step in self._blob.instructions:
             operands = [values[number] for number in step.numbers("v")]

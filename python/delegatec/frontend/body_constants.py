@@ -91,8 +91,8 @@ def _pass_to_bodies(
 def _placeholder(module: GraphModule, position: int, name: str, like: Node) -> Node:
     """Adds a placeholder to a graph at a position among its inputs, for a tensor like a node's."""
     inputs = module.graph.find_nodes(op="placeholder")
-    behind = inputs[position:] or [node for node in module.graph.nodes if node.op != "placeholder"]
-    with module.graph.inserting_before(behind[0]):
+    rest = inputs[position:] or [node for node in module.graph.nodes if node.op != "placeholder"]
+    with module.graph.inserting_before(rest[0]):
         placeholder = module.graph.placeholder(name)
     placeholder.meta = {"val": like.meta["val"]}
     return placeholder

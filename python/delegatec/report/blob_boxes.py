@@ -112,9 +112,9 @@ def _weight(graph: BlobGraph, labels: BlobLabels, role: str, id: int, prefix: st
     # "weight conv.weight" would be redundant
     shown = name if role and name.rpartition(".")[2] == role else " ".join(filter(None, [role, name]))
     facts = f"{value} {human_bytes(value.bytes)}"
-    room = _CHARACTERS - len(facts) - 1
+    limit = _CHARACTERS - len(facts) - 1
     # The end of a name is more specific than its beginning.
-    return f"{shown if len(shown) <= room else '…' + shown[1 - max(room, 8) :]} {facts}".strip()
+    return f"{shown if len(shown) <= limit else '…' + shown[1 - max(limit, 8) :]} {facts}".strip()
 
 
 def _cut(text: str) -> str:

@@ -78,16 +78,16 @@ class BlobPicture:
     boxes: int
 
 
-def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> BlobPicture:
+def draw_blob(graph: BlobGraph, labels: BlobLabels, max_boxes: int = BOXES_SHOWN) -> BlobPicture:
     """Draws the graph of a blob.
 
     Args:
         graph: the graph.
         labels: the graph's labels; the paths of modules define the groups.
-        room: limit of boxes: no drawing is started beyond it.
+        max_boxes: limit of boxes: no drawing is started beyond it.
     """
     counts = Counter(node.family for node in graph.nodes)
-    sections = _Sections(graph, labels, room)
+    sections = _Sections(graph, labels, max_boxes)
     whole, omitted = sections.draw()
     return BlobPicture(
         headline=blob_headline(graph, human_bytes),
@@ -102,11 +102,11 @@ def draw_blob(graph: BlobGraph, labels: BlobLabels, room: int = BOXES_SHOWN) -> 
 class _Sections:
     """Creates drawings, outer ones first, up to the limit."""
 
-    def __init__(self, graph: BlobGraph, labels: BlobLabels, room: int) -> None:
+    def __init__(self, graph: BlobGraph, labels: BlobLabels, max_boxes: int) -> None:
         self.boxes = 0
         self._graph = graph
         self._labels = labels
-        self._room = room
+        self._max_boxes = max_boxes
         self._drawn: dict[int, str] = {}  # signature of a group -> the title of its drawing
         self._queue: list[tuple[Section, Group | Repetition]] = []
         self._unlike_others = itertools.count(-1, -1)
@@ -118,7 +118,7 @@ class _Sections:
         omitted = 0
         for section, item in self._queue:  # grows in the loop
             group = item.groups[0] if isinstance(item, Repetition) else item
-            if self.boxes >= self._room:
+            if self.boxes >= self._max_boxes:
                 omitted += item.size
                 continue
             part = self._section(_title(item), group.path, item.size, group.items)

@@ -73,16 +73,16 @@ def _blobs(
     """Returns method -> the drawing of each delegate's graph, if known and within the limit."""
     labels = delegate_labels(debug_map) if debug_map is not None else {}
     pictures: dict[str, list[BlobPicture | None]] = {method.name: [] for method in manifest.methods}
-    room = BOXES_SHOWN
+    budget = BOXES_SHOWN
     for method in manifest.methods:
         for delegate in method.delegates:
             graph = graphs.get(method.name, {}).get(delegate.name)
-            if graph is None or room <= 0:
+            if graph is None or budget <= 0:
                 pictures[method.name].append(None)
                 continue
             known = labels.get((method.name, delegate.name), BlobLabels())
-            picture = draw_blob(graph, known, min(room, BOXES_OF_A_GRAPH))
-            room -= picture.boxes
+            picture = draw_blob(graph, known, min(budget, BOXES_OF_A_GRAPH))
+            budget -= picture.boxes
             pictures[method.name].append(picture)
     return pictures
 

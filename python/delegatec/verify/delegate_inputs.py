@@ -30,9 +30,9 @@ def possible_input_counts(method: Method, executors: Sequence[ReferenceExecutor]
             case MoveCall():
                 written.add(instruction.target)
             case DelegateCall(args=args):
-                told = getattr(executors[instruction.delegate], "num_inputs", None)
-                if isinstance(told, int):
-                    counts[position] = range(told, told + 1)
+                num_inputs = getattr(executors[instruction.delegate], "num_inputs", None)
+                if isinstance(num_inputs, int):
+                    counts[position] = range(num_inputs, num_inputs + 1)
                 else:
                     known = (i in written or _has_content(method.values[i]) for i in args)
                     least = max((number for number, yes in enumerate(known, 1) if yes), default=0)
@@ -68,8 +68,8 @@ def run_delegate(
             continue
         if count + len(outputs) == len(arguments):
             return count, outputs
-        told = f"the delegate returns {len(outputs)} outputs; the program expects {len(arguments) - count}"
-        first = first or DelegatecError([Diagnostic(code="DC505", message=told)])
+        message = f"the delegate returns {len(outputs)} outputs; the program expects {len(arguments) - count}"
+        first = first or DelegatecError([Diagnostic(code="DC505", message=message)])
     assert first is not None, "the range is empty"
     raise first
 
