@@ -61,11 +61,7 @@ def positive(dim: int, rank: int) -> int:
 def promoted(operands: Sequence[Any]) -> torch.dtype:
     """Returns the dtype that torch promotes operands to, nodes and numbers."""
     values = [o.meta["val"] if isinstance(o, Node) else o for o in operands]
-    result = values[0]
-    if len(values) == 1:
-        dtype: torch.dtype = result.dtype
-        return dtype
-    return torch.result_type(values[0], values[1])
+    return torch.result_type(values[0], values[-1])
 
 
 def pair(values: Sequence[int] | int, default: Sequence[int] = ()) -> tuple[int, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a blob: the bytes of tensors, not copied unless they are converted."""
+"""Constants of a blob: the bytes of tensors, not copied unless they are converted, and range checks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import math
 from typing import Final
 
 import torch
+from torch.fx import Node
 
 from delegatec.delegation import ComputedBytes
+from delegatec.diagnostics import Diagnostic
+from delegatec.edge.program import EdgeProgram
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT16_LEAST: Final = 2.0**-24
@@ -131,3 +134,27 @@ def _fits(values: torch.Tensor) -> bool:
         return True
     low, high = (value.item() for value in values.aminmax())
     return low > -_OVERFLOW and high < _OVERFLOW  # not so for NaN
+
+
+def beyond_float16(message: str, reader: Node | None) -> Diagnostic:
+    """Returns DC406: a constant cannot be converted.
+
+    Args:
+        message: the constant, and why not.
+        reader: the node that is being lowered.
+    """
+    return Diagnostic(
+        code="DC406",
+        message=message,
+        location=reader.meta.get("source") if reader is not None else None,
+        node=reader.name if reader is not None else "",
+        help="compile with precision fp32, or with fp16_overflow saturate, or rescale it",
+    )
+
+
+def name_of(program: EdgeProgram, constant: Node) -> str:
+    """Returns the kind of a constant and its name in the model, for messages."""
+    for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
+        if node is constant:
+            return f"{spec.kind.name.lower()} {spec.target or node.name}"
+    return constant.name

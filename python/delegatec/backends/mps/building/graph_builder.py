@@ -15,12 +15,13 @@ from delegatec.backends.common.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
     Int4Bytes,
+    beyond_float16,
     is_beyond_float16,
     kept_from_zero,
+    name_of,
     tensor_bytes,
     to_float16,
 )
-from delegatec.backends.common.problems import beyond_float16, name_of
 from delegatec.backends.mps.building.draft import Draft, Operation
 from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT

@@ -9,7 +9,6 @@ here, and where it or MPSGraph would stop, so does this (DC408).
     executor        a graph's inputs, constants, operations and outputs
     run             values by id, casts, and checks that operations share
     unspecified     what neither source says, with a choice for each behaviour
-    sensitivity     on which of these the results of a blob rest
     cases           blobs made by hand for every node type, for tests
 
 float16 is computed in float32 and rounded after each operation of MPSGraph; products, sums, means and
