@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No test file is forgotten: each one is named, by itself or by a glob, in the package that it lies in."""
+"""Each test file belongs to a target of its package, by name or by a glob, and each target has a timeout."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ assert RUNFILES is not None
 WORKSPACE = RUNFILES.Rlocation("rules_delegate/WORKSPACE")
 assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
+FOLDERS = ("bench", "docs", "examples", "python", "rules", "tests", "third_party")
 
 _TARGET = re.compile(r"^ *(?:pytest_test|py_test|native\.py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL)
+_OTHER_TARGET = re.compile(r"^ *(?:program_test|py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL)
 
 
 def _package(test: Path) -> Path:
@@ -36,10 +38,23 @@ def _is_named(test: Path, package: Path) -> bool:
 def test_every_test_file_belongs_to_a_target() -> None:
     tests = [
         path
-        for folder in ("bench", "docs", "examples", "python", "rules", "tests", "third_party")
+        for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*_test.py"))
         if "workspace" not in path.parts
     ]
     assert len(tests) > 30
     forgotten = [str(test.relative_to(ROOT)) for test in tests if not _is_named(test, _package(test))]
     assert forgotten == []
+
+
+def test_every_target_has_a_timeout_for_busy_machines() -> None:
+    """A pytest_test has one from its macro; the others say theirs."""
+    builds = [
+        path for path in ROOT.rglob("BUILD.bazel") if not path.relative_to(ROOT).parts[0].startswith("bazel-")
+    ]
+    targets = [(path, target) for path in builds for target in _OTHER_TARGET.findall(path.read_text())]
+    assert len(targets) > 10
+    missing = [
+        f"{path.relative_to(ROOT)}: {target}" for path, target in targets if "timeout = " not in target
+    ]
+    assert missing == []

@@ -34,7 +34,8 @@ def add_delegation_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="backend option; BACKEND.NAME=VALUE if there are several backends; may be repeated",
+        help="backend option; BACKEND.NAME=VALUE if there are several backends; repeat it for each element "
+        "of an option that is a list (NAME= for an empty one)",
     )
     group.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
