@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from delegatec.backends.common.pages import operators_page
-from delegatec.backends.mps.operators.table import TABLE
+from delegatec.backends.mps.operators.table import REWRITES, TABLE
 
 
 def render_markdown() -> str:
     """The page of the MPS delegate."""
-    return operators_page(TABLE, "MPS", "python/delegatec/backends/mps/operators")
+    return operators_page(TABLE, REWRITES, "MPS", "python/delegatec/backends/mps/operators")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all operators."""
+"""The table of all operators, and the rewrites of those that it lacks."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import extrema, ordering, reduction
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
+from delegatec.edge.legalize.rule import Rewrites, rewrites
+from delegatec.edge.legalize.rules import elementary
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
@@ -60,3 +62,6 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+
+REWRITES: Final[Rewrites] = rewrites(elementary.REWRITES)
+"""What MPSGraph lacks, or has otherwise than ATen, in terms of what it has."""
