@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float16 as a pass, by the graph that it leaves."""
+
+from __future__ import annotations
+
+import torch
+
+from delegatec.backends.common.precision import to_float16
+from delegatec.delegation.extract import extract_view
+from delegatec.delegation.view import PartitionView
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.printer import print_program
+from delegatec.edge.verifier import verify
+
+
+class Model(torch.nn.Module):
+    """Floats and integers in and out, a weight, and a dtype among the arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((3,), 1.0 + 2.0**-20))
+
+    def forward(self, x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x * self.weight + i.to(torch.float32)).relu(), i + 1
+
+
+def private(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram:
+    program = to_edge(torch.export.export(module, args))
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    return extract_view(PartitionView(program, nodes), program.specs_by_name())
+
+
+def test_inputs_and_outputs_keep_their_dtypes() -> None:
+    program = private(Model(), (torch.rand(2, 3), torch.arange(3)))
+    assert to_float16(program)
+    verify(program)
+    text = [line.split("  #")[0].strip() for line in print_program(program).splitlines()]
+    calls = [line for line in text if "aten." in line]
+    assert len(calls) == 7, text
+    assert "_to_copy" in calls[0] and "f16[2, 3]" in calls[0], calls
+    assert "_to_copy" in calls[-1] and "f32[2, 3]" in calls[-1], calls
+    assert all("f32" not in line for line in calls[:-1]), calls
+
+
+def test_a_constant_keeps_its_digits() -> None:
+    program = private(Model(), (torch.rand(2, 3), torch.arange(3)))
+    to_float16(program)
+    (name,) = program.constants
+    (node,) = (node for node in program.placeholders() if node.name == name)
+    assert (program.constants[name].dtype, node.meta["val"].dtype) == (torch.float32, torch.float16)
+
+
+def test_a_program_without_float32_stays() -> None:
+    class Integers(torch.nn.Module):
+        def forward(self, i: torch.Tensor) -> torch.Tensor:
+            return i * 2 + 1
+
+    program = private(Integers(), (torch.arange(3),))
+    before = print_program(program)
+    assert not to_float16(program)
+    assert print_program(program) == before
