@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.backends.common.float32_sums import sum_in_float32
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -20,8 +21,8 @@ def to_float16(program: EdgeProgram) -> bool:
 
     Inputs are cast before everything else, and outputs at the end. A constant keeps its float32 tensor: the
     dtype of its placeholder says what the program reads, who writes it converts it on the way, and what
-    computes in float32 can read all of its digits. Sums and statistics go through float32 where the rules and
-    rows that compute them say so.
+    computes in float32 can read all of its digits. Sums and means stay in float32, with what is computed for
+    them and from them; other statistics do where the rules and rows that compute them say so.
 
     Args:
         program: edited in place.
@@ -55,6 +56,7 @@ def to_float16(program: EdgeProgram) -> bool:
             for node in outputs
         ),
     )
+    sum_in_float32(builder, [node for node in nodes if node.op == "call_function"])
     return found
 
 

@@ -42,8 +42,6 @@ class GraphBuilder:
         settings: what the user chose.
 
     Attributes:
-        unrounded: node -> id of its value in float32, for reductions: what is next may read it without the
-            rounding to float16.
         current: the node that is lowered, which operations stand for; None if there is none.
         settings: as given.
         facts: what is known of values of the program.
@@ -52,7 +50,6 @@ class GraphBuilder:
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         # what cannot be converted, with the id of the constant; None for a number in an operation
         self._problems: list[tuple[int | None, Diagnostic]] = []
-        self.unrounded: dict[Node, int] = {}
         self.current: Node | None = None
         self.facts = view.facts
         self.settings = settings

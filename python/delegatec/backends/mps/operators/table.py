@@ -14,7 +14,6 @@ from delegatec.backends.mps.operators.elementwise import (
     division,
     logic,
     power,
-    roots,
     selection,
     unary,
 )
@@ -40,7 +39,7 @@ from delegatec.edge.legalize.rules import elementary
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
-    "Functions of one tensor": (*unary.ROWS, *roots.ROWS),
+    "Functions of one tensor": unary.ROWS,
     "Arithmetic": (*binary.ROWS, *division.ROWS, *power.ROWS),
     "Comparison, logic, bits": logic.ROWS,
     "Selection": selection.ROWS,

@@ -19,7 +19,6 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand
 from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
 from delegatec.backends.mps.operators.elementwise.elementary import number, power
-from delegatec.backends.mps.operators.elementwise.roots import unrounded
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind, broadcast
 from delegatec.edge.legalize.constraints import result_dtypes
@@ -66,9 +65,7 @@ def _by_number(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     x, exponent = operand(b, bound["self"], dtype), bound["exponent"]
     if dtype in FLOATS:
-        is_root = abs(exponent) < 1
-        x = (unrounded(b, bound["self"]) if is_root else None) or x
-        result = float_power(x, float(exponent)).to(dtype)
+        result = float_power(x, float(exponent))
     else:
         result = power(x, exponent) if exponent else full(b, shape_of(node), 1, dtype)
     result.bind(node)
@@ -106,7 +103,7 @@ _SIGNED: Final = ("Pow", "Abs", "Mul", "Floor", "Sub", "Eq", "Ne", "Neg", "Lt", 
 ROWS: Final = (
     OperatorRow(
         overload("pow.Tensor_Scalar"),
-        ("Mul", "Sqrt", "Rsqrt", "Reciprocal", "Full", "Pow", "Abs", "Neg", "Lt", "Where", "Add"),
+        ("Mul", "Sqrt", "Rsqrt", "Reciprocal", "Full", "Pow", "Abs", "Neg", "Lt", "Where"),
         _by_number,
         (
             result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32"),

@@ -90,7 +90,7 @@ def _inverted_bounds(node: Node, _: object) -> str | None:
 
 _FLOAT_FUNCTIONS: Final = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2"),
-    *("log", "log10", "log2", "reciprocal", "sigmoid", "sin", "sinh", "tan", "tanh"),
+    *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 )
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"

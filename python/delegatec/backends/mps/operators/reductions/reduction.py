@@ -15,7 +15,6 @@ from delegatec.backends.mps.building.folding import amax, amin, any_of, prod_of,
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.elementwise.power import float_power
 from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
@@ -58,37 +57,13 @@ def _mean(x: Expression, dims: Sequence[int], keepdim: bool) -> Expression:
     return x.mean(dims, keepdim) if x.shape else x
 
 
-def _raised(b: GraphBuilder, node: Node) -> tuple[Node, float] | None:
-    """What a node raises to which power, if that is what it does, the power is above one, and it is here."""
-    if node.target not in (aten.pow.Tensor_Scalar, aten.mul.Tensor):
-        return None
-    base, factor = node.args
-    exponent = 2.0 if base is factor else float(factor) if isinstance(factor, (int, float)) else 1.0
-    is_power = base is factor or node.target is aten.pow.Tensor_Scalar
-    if not isinstance(base, Node) or not is_power or exponent <= 1 or not b.knows(base):
-        return None
-    return base, exponent
-
-
 def _average(reduce: Reduce) -> Lower:
-    """A mean or a sum, in float32; of powers as well: float16 cannot hold the squares of 256 and above.
-
-    Norms compute it of activations that are beyond that in a few channels. The root of it reads the float32.
-    """
+    """A mean or a sum, of floating point in float32."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        source, dtype = bind(node)["self"], dtype_of(node)
-        raised = _raised(b, source)
-        if dtype not in FLOATS:
-            x = operand(b, source, dtype)
-        elif raised is not None and dtype_of(raised[0]) == dtype and b.halves(dtype):
-            x = float_power(operand(b, raised[0], torch.float32), raised[1])
-        else:
-            x = operand(b, source, torch.float32)
-        result = reduce(x, reduced_dims(node), bind(node).get("keepdim", False))
-        if b.halves(dtype):
-            b.unrounded[node] = result.id
-        result.to(dtype).bind(node)
+        dtype = dtype_of(node)
+        x = _operand(b, node, torch.float32 if dtype in FLOATS else dtype)
+        reduce(x, reduced_dims(node), bind(node).get("keepdim", False)).to(dtype).bind(node)
 
     return lower
 
@@ -124,7 +99,7 @@ ROWS: Final = (
         "Permute View Cast Mul Mean",
         _average(_mean),
         _FLOAT_RESULT,
-        note="in float32; of powers, these as well",
+        note="in float32",
     ),
     *_row(
         "sum sum.dim_IntList",

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps sums and means of a float16 program in float32, and what is computed for them and from them.
+
+Norms take the mean of squares: that of 256 is beyond float16. The variance of small activations is among the
+numbers of which float16 has few digits, that of large ones is beyond it, and the root of both is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.value import Number, Value, value_of
+from delegatec.edge.nodes import dtype_of, shape_of
+
+aten = torch.ops.aten
+
+_SUMS: Final = (aten.mean.default, aten.mean.dim, aten.sum.default, aten.sum.dim_IntList)
+_SHIFTED: Final = (aten.add.Scalar, aten.add.Tensor)
+_SCALED: Final = (aten.mul.Scalar, aten.mul.Tensor, aten.div.Scalar, aten.div.Tensor)
+_ROOTS: Final = (aten.sqrt.default, aten.rsqrt.default)
+
+# A smaller epsilon alone has a reciprocal root that float16 does not.
+_LEAST_EPSILON: Final = 65000.0**-2
+
+
+def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
+    """Compute sums and means in float32, the powers that they read, and the roots that read them.
+
+    Between a sum and a root numbers may be added and multiplied.
+
+    Args:
+        builder: of the program.
+        nodes: calls of it, in order; what is float32 in the model is float16 already.
+    """
+    sums: dict[Node, Node] = {}  # the rounded one -> that in float32
+    for node in nodes:
+        builder.at(node)
+        if node.target in _SUMS and dtype_of(node) == torch.float16:
+            wide = _again(builder, node, _summand(builder, node.args[0]))
+        elif _is_root(node) and (inner := _unrounded(builder, node.args[0], sums)) is not None:
+            wide = _again(builder, node, inner)
+        else:
+            continue
+        rounded = Value(builder, wide).to(torch.float16).node
+        if node.target in _SUMS:
+            sums[rounded] = wide
+        replace(node, rounded)
+
+
+def _summand(builder: Builder, node: Node) -> Node:
+    """What a sum reads, in float32; powers above one and conversions of integers are computed again."""
+    if node.target is aten._to_copy.default and not dtype_of(node.args[0]).is_floating_point:
+        return _again(builder, node, node.args[0])
+    if node.target in (aten.pow.Tensor_Scalar, aten.mul.Tensor) and dtype_of(node) == torch.float16:
+        base, factor = node.args
+        is_power = factor > 1 if node.target is aten.pow.Tensor_Scalar else base is factor
+        if is_power and dtype_of(base) == torch.float16:
+            return _again(builder, node, value_of(builder, base, torch.float32).node)
+    return value_of(builder, node, torch.float32).node
+
+
+def _is_root(node: Node) -> bool:
+    if node.target is aten.pow.Tensor_Scalar:
+        return abs(node.args[1]) < 1
+    return node.target in _ROOTS
+
+
+def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | None:
+    """A sum, or what it is with numbers added or multiplied, in float32; None for all else.
+
+    An epsilon is at least what leaves the reciprocal root within float16.
+    """
+    if node in sums:
+        return sums[node]
+    if node.target not in (*_SHIFTED, *_SCALED):
+        return None
+    bound = bind(node)
+    number = bound["other"]
+    if isinstance(number, Node) or bound.get("alpha", 1) != 1:
+        return None
+    inner = _unrounded(builder, bound["self"], sums)
+    if inner is None:
+        return None
+    if node.target in _SHIFTED and number > 0:
+        number = max(number, _LEAST_EPSILON)
+    return _again(builder, node, inner, number)
+
+
+def _again(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
+    """The same call in float32, on another first operand and another number if one is given."""
+    args = [wide if each is node.args[0] else each for each in node.args]
+    args[1 : 1 + len(number)] = number
+    kwargs = {key: torch.float32 if value is torch.float16 else value for key, value in node.kwargs.items()}
+    return builder.call(node.target, *args, val=builder.empty(shape_of(node), torch.float32), **kwargs)

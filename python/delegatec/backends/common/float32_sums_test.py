@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stays in float32 where a program becomes float16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from delegatec.backends.common.precision import to_float16
+from delegatec.edge.interpret import interpret
+from delegatec.edge.nodes import short_name
+from delegatec.edge.passes.pass_manager import verify_after
+from delegatec.edge.testing import edge
+
+X = torch.tensor([[300.0, -400.0, 20.0, 1000.0], [1e-4, -2e-4, 3e-4, 0.0]])
+COUNTS = torch.tensor([[2**11 + 1, 2**11 + 1, 1, 1]])
+
+CASES: dict[str, tuple[Callable[..., torch.Tensor], torch.Tensor, str]] = {
+    "a norm": (
+        lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-8),
+        X,
+        "pow mean add rsqrt",
+    ),
+    "a power as the root": (
+        lambda x: x * ((x * x).sum(-1, True) / 4 + 1e-8) ** -0.5,
+        X,
+        "mul sum div add pow",
+    ),
+    "a scaled sum": (lambda x: torch.sqrt(x.sum(-1) * 2.0), X.abs(), "sum mul sqrt"),
+    "a root of something else": (lambda x: torch.sqrt((x.sum(-1) * x[:, 0]).abs()), X.abs() / 100, "sum"),
+    "integers": (lambda x: x.to(torch.float32).sum(-1), COUNTS, "sum"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_and_what_goes_with_them(name: str) -> None:
+    function, x, expected = CASES[name]
+    program = edge(function, x)
+    assert to_float16(program)
+    program.graph.eliminate_dead_code()
+    verify_after(name, program, True)
+    wide = [
+        str(node.target).split(".")[1]
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and short_name(node.meta["val"].dtype) == "float32"
+        and node.target is not torch.ops.aten._to_copy.default
+    ]
+    assert " ".join(wide) == expected
+    (result,) = interpret(program, [x])
+    torch.testing.assert_close(result, function(x), rtol=2e-3, atol=1e-3)
