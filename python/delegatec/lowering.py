@@ -24,6 +24,7 @@ from delegatec.delegation import (
 )
 from delegatec.delegation.checks import ask
 from delegatec.delegation.composites import decompose_for, decompose_left
+from delegatec.delegation.plugins import preserved_operators
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
@@ -139,9 +140,10 @@ def lower(
     )
     rules = rules or PartitionRules()
     preserved = {
-        name: frozenset[OpOverload]().union(*(c.backend.preserved_operators() for c in several))
+        name: [preserved_operators(chosen.backend) for chosen in several]
         for name, several in choice.of_method.items()
     }
+    every = {name: frozenset[OpOverload]().union(*sets) for name, sets in preserved.items()}
     partitioners = {
         name: [chosen.partitioner(rules) for chosen in several]
         for name, several in choice.of_method.items()
@@ -152,10 +154,10 @@ def lower(
     state = written_state(methods.values()) if len(methods) > 1 else frozenset[str]()
 
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
-        keep = preserved[name] | KERNEL_COMPOSITES
-        program = to_edge(exported, method=name, preserve=keep, state=state)
+        program = to_edge(exported, method=name, preserve=every[name] | KERNEL_COMPOSITES, state=state)
         if name in partitioners:
-            decompose_for(program, partitioners[name], preserved[name])
+            # `to_backend` does it for the other ones.
+            decompose_for(program, partitioners[name][0], preserved[name][0], later=every[name])
         return program
 
     programs = _each(methods, edge)
@@ -166,7 +168,7 @@ def lower(
     records = _records(programs, methods) if keep_record else {}
     reports = _each(partitioners, lambda name, several: _delegate(programs[name], several, choice.registry))
     for name in reports:
-        decompose_left(programs[name], preserved[name])
+        decompose_left(programs[name], every[name])
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:

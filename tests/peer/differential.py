@@ -231,7 +231,7 @@ def compile_as_product(exported: ExportedProgram, precision: str) -> Compiled:
     preserved = backend.preserved_operators()
     partitioner = backend.partitioner(backend.compile_specs({"precision": precision}))
     program = to_edge(exported, preserve=preserved | KERNEL_COMPOSITES)
-    decompose_for(program, [partitioner], preserved)
+    decompose_for(program, partitioner, preserved)
     compiled = Compiled(*to_backend(program, partitioner, registry=registry))
     decompose_left(compiled.program, preserved)
     return compiled

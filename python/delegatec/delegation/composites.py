@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composite operators where both a backend and the runtime's kernels have a say.
+"""Composite operators where backends and the runtime's kernels have a say.
 
 The runtime has kernels for some composites (`edge.KERNEL_COMPOSITES`) that are better than their parts. A
-backend may take them whole (`Backend.preserved_operators`), or only their parts, or neither. Each is taken
-apart where a backend then takes the parts, and stays whole where it is left to the kernel. What a backend
-wanted whole, left after all, and has no kernel, is taken apart for the kernels.
+backend may preserve composites (`Backend.preserved_operators`), or take their parts, or neither. Before the
+partitioner of each backend runs, in order of priority, a composite is decomposed where this backend takes the
+parts, or where nothing else could take it whole. What all backends leave is decomposed for the kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Hashable, Sequence
 from functools import partial
+from typing import Final
 
 from torch._ops import OpOverload
 from torch.fx import Node
@@ -28,42 +29,50 @@ from delegatec.edge.passes.pass_manager import end_stage, run_pass, run_passes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
+_NONE: Final[frozenset[OpOverload]] = frozenset()
+
 
 def decompose_for(
-    program: EdgeProgram, partitioners: Sequence[Partitioner], preserved: Collection[OpOverload]
-) -> bool:
-    """Takes apart, before delegation, the composites of which a backend takes the parts.
+    program: EdgeProgram,
+    partitioner: Partitioner,
+    preserved: frozenset[OpOverload],
+    *,
+    earlier: frozenset[OpOverload] = _NONE,
+    later: frozenset[OpOverload] = _NONE,
+) -> None:
+    """Decomposes what would hide operators from a backend, before its partitioner runs.
 
-    Args:
-        program: edited in place; its composites with kernels are whole.
-        partitioners: of the backends, in order of priority.
-        preserved: operators that the backends want whole.
-
-    Returns:
-        Whether there were any.
-    """
-    trial = _Trial(partitioners, preserved)
-    changed = False
-    for part in program.walk():
-        composites = [node for node in part.graph.nodes if _is_composite(node, preserved)]
-        kept = {node for node in composites if not trial.takes_parts(part, node)}
-        if len(kept) < len(composites):
-            run_pass(part, partial(decompose, preserve=preserved, kept=kept))
-            changed = True
-    if changed:
-        run_passes(program, SIMPLIFY)
-    return changed
-
-
-def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> bool:
-    """Takes apart, after delegation, what backends wanted whole, have left, and no kernel computes whole.
+    Operators that only backends before it preserve are decomposed. Those with a kernel, and those that
+    backends after it preserve, are decomposed where the partitioner takes the parts.
 
     Args:
         program: edited in place.
-        preserved: operators that the backends wanted whole.
+        partitioner: the backend's.
+        preserved: operators that the backend preserves.
+        earlier: operators preserved by the backends of higher priority.
+        later: operators preserved by the backends of lower priority.
+    """
+    may_stay = (KERNEL_COMPOSITES | later) - preserved
+    hidden = earlier - preserved - may_stay
+    trial = _Trial(partitioner, preserved)
+    changed = False
+    for part in program.walk():
+        if any(node.target in hidden for node in part.graph.nodes):
+            changed |= run_pass(part, partial(decompose, preserve=preserved | may_stay))
+        composites = [node for node in part.graph.nodes if node.target in may_stay]
+        kept = {node for node in composites if not trial.takes_parts(part, node)}
+        if len(kept) < len(composites):
+            changed |= run_pass(part, partial(decompose, preserve=preserved, kept=kept))
+    if changed:
+        run_passes(program, SIMPLIFY)
 
-    Returns:
-        Whether there were any.
+
+def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> None:
+    """Decomposes, after delegation, composites without a kernel that backends preserved and left.
+
+    Args:
+        program: edited in place.
+        preserved: operators that the backends preserved.
     """
     foreign = set(preserved) - KERNEL_COMPOSITES
     left = [p for p in program.walk() if any(node.target in foreign for node in p.graph.nodes)]
@@ -72,48 +81,34 @@ def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> b
     if left:
         run_passes(program, SIMPLIFY)
         end_stage("decompose_left", program)
-    return bool(left)
-
-
-def _is_composite(node: Node, preserved: Collection[OpOverload]) -> bool:
-    return node.target in KERNEL_COMPOSITES and node.target not in preserved
 
 
 class _Trial:
-    """Asks partitioners about the parts of one composite, as a program of its own; once for equal calls."""
+    """Asks a partitioner about the parts of one composite, as a program of its own; once for equal calls."""
 
-    def __init__(self, partitioners: Sequence[Partitioner], preserved: Collection[OpOverload]) -> None:
-        self._partitioners = partitioners
+    def __init__(self, partitioner: Partitioner, preserved: Collection[OpOverload]) -> None:
+        self._partitioner = partitioner
         self._preserved = preserved
         self._answers: dict[Hashable, bool] = {}
 
     def takes_parts(self, program: EdgeProgram, node: Node) -> bool:
-        """Whether one of the partitioners would take all parts of a composite."""
+        """Whether the partitioner would take all parts of a composite."""
+        if isinstance(self._partitioner, RuledPartitioner) and self._partitioner.rules.rejection(node):
+            return False
         results = tuple(user for user in node.users if user.target is operator.getitem)
         key = (
             call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
             tuple(source.name in program.constants for source in node.all_input_nodes),
             tuple(sorted(user.args[1] for user in results)),  # type: ignore[type-var]
-            tuple(_forbids(partitioner, node) for partitioner in self._partitioners),
         )
         if key not in self._answers:
             self._answers[key] = self._try(program, node, results)
         return self._answers[key]
 
     def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> bool:
-        willing = [author_of(p) for p in self._partitioners if not _forbids(p, node)]
-        if not willing:
-            return False
         alone = Original(PartitionView(program, [node, *results]), {}).program
         decompose(alone, self._preserved)
         run_passes(alone, SIMPLIFY)
         # A part that only moves data goes with what is around it.
-        return any(
-            all(rejection.rule == "trivial" for rejection in ask(partitioner, alone).rejections)
-            for partitioner in willing
-        )
-
-
-def _forbids(partitioner: Partitioner, node: Node) -> bool:
-    """Whether a user's rules keep a composite from a backend."""
-    return isinstance(partitioner, RuledPartitioner) and partitioner.rules.rejection(node) is not None
+        rejections = ask(author_of(self._partitioner), alone).rejections
+        return all(rejection.rule == "trivial" for rejection in rejections)

@@ -47,6 +47,12 @@ def blamed_on(author: Any, what: str) -> Iterator[None]:
         ) from error
 
 
+def wrong_result(what: str, result: object, expected: str) -> DelegatecError:
+    """Returns the DC411 for a result that is not what the protocol says."""
+    message = f"{what} returned {result if isinstance(result, type) else type(result).__name__}"
+    return DelegatecError([Diagnostic("DC411", message, expected=expected, help="correct the backend")])
+
+
 def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:
     """The line to blame for an exception, by its path below the current folder; None where it lies elsewhere.
 

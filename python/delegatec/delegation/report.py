@@ -67,19 +67,22 @@ class DelegationReport:
     Attributes:
         delegates: in the order of their names.
         rejections: for each node left in the graph, one for each backend that was asked.
-        nodes_before: number of operator nodes (`getitem` not counted) before.
         nodes_left: number of operator nodes (`getitem` and delegates not counted) that stayed in the graph.
     """
 
     delegates: list[DelegateSummary] = field(default_factory=list)
     rejections: list[RejectionSummary] = field(default_factory=list)
-    nodes_before: int = 0
     nodes_left: int = 0
 
     @property
     def nodes_delegated(self) -> int:
         """Number of operator nodes that went into delegates."""
-        return self.nodes_before - self.nodes_left
+        return sum(sum(delegate.operators.values()) for delegate in self.delegates)
+
+    @property
+    def nodes_before(self) -> int:
+        """Number of operator nodes before delegation; of composites decomposed on the way, that of their parts."""
+        return self.nodes_left + self.nodes_delegated
 
 
 def operator_name(node: Node) -> str:

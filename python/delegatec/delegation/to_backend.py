@@ -7,9 +7,14 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, overload
 
+from torch._ops import OpOverload
+
+from delegatec.delegation.checks import ask
 from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.composites import decompose_for
 from delegatec.delegation.lowered_program import LoweredProgram
 from delegatec.delegation.partitioner import Partitioner, Rejection
+from delegatec.delegation.plugins import preserved_operators
 from delegatec.delegation.portions import lower_portions
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.delegation.report import DelegationReport, operator_nodes, summarize_rejection
@@ -22,6 +27,7 @@ from delegatec.edge.program import EdgeProgram
 
 _NAME: Final = "to_backend"
 _AN_EDGE_PROGRAM: Final = "an edge program"
+_NONE: Final[frozenset[OpOverload]] = frozenset()
 _MAKE_ONE: Final = "make one of an exported program: delegatec.to_edge(exported)"
 
 Partitioners = Partitioner | Sequence[Partitioner]
@@ -138,10 +144,15 @@ def _checked(partitioners: object) -> Partitioners:
 
 
 def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: BackendRegistry) -> Delegated:
-    report = DelegationReport(nodes_before=sum(len(operator_nodes(part)) for part in program.walk()))
+    report = DelegationReport()
     rejections: list[tuple[str, Rejection]] = []
     names = free_names(program)
-    for partitioner in partitioners if isinstance(partitioners, Sequence) else (partitioners,):
+    several = partitioners if isinstance(partitioners, Sequence) else (partitioners,)
+    preserved = _preserved(program, several, registry) if len(several) > 1 else []
+    for number, partitioner in enumerate(several):
+        if number:
+            earlier, later = _NONE.union(*preserved[:number]), _NONE.union(*preserved[number + 1 :])
+            decompose_for(program, partitioner, preserved[number], earlier=earlier, later=later)
         problems: list[Diagnostic] = []
         for part in program.walk():
             try:
@@ -160,6 +171,14 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
     report.nodes_left = len(left)
     report.rejections = [summarize_rejection(id, reason) for id, reason in rejections if reason.node in left]
     return Delegated(program, report)
+
+
+def _preserved(
+    program: EdgeProgram, partitioners: Sequence[Partitioner], registry: BackendRegistry
+) -> list[frozenset[OpOverload]]:
+    """Operators that the backend of each partitioner preserves. Partitioners name it only when they run."""
+    ids = [ask(partitioner, program).delegation.backend_id for partitioner in partitioners]
+    return [preserved_operators(registry.by_id(id)) for id in ids]
 
 
 def _delegate_methods(
