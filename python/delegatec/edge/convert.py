@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what torch.export gave to the edge program's normal form."""
+"""Conversion of exported programs to the edge program's normal form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, note_dim_orders, refuse_strides
 
-# What comes before operators are replaced: fewer of them, and weights where they are read.
+# Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
 
 SIMPLIFY: tuple[Pass, ...] = (
@@ -60,9 +60,9 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 
-# Composite operators that the runtime has a kernel for that is better than its parts: `linear` reads a
-# weight as it lies, where a product of matrices would have to transpose it at each run; the others would
-# write the whole tensor once for each part.
+# Composite operators whose kernels are better than their decompositions: `linear` reads a weight as it is
+# stored, where a matrix product would transpose it in each run; the others would write the tensor once per
+# operator.
 KERNEL_COMPOSITES = frozenset(
     {
         torch.ops.aten._native_batch_norm_legit.no_stats,
@@ -86,23 +86,22 @@ def to_edge(
     passes: Sequence[Pass] = SIMPLIFY,
     state: Collection[str] = (),
 ) -> EdgeProgram:
-    """Takes over an exported program and brings it to normal form.
+    """Converts an exported program to normal form.
 
     Args:
-        exported: what torch.export.export returned; its graph is edited, so that it must not be used
-            afterwards.
-        method: the name that the method has in the program file.
-        preserve: composite operators to leave whole, because a backend or a kernel takes them so.
-        passes: what simplifies the program once its operators are those of the normal form.
+        exported: the result of torch.export.export; its graph is edited, so do not use it afterwards.
+        method: the name of the method in the program file.
+        preserve: composite operators to keep, because a backend or a kernel supports them.
+        passes: simplifications of the program in normal form.
         state: fully qualified names of buffers that other methods of the model write to.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.
 
     Raises:
-        DelegatecError: DC205 for inputs, outputs, sizes and strides that no program can have; DC206 for
-            other control flow than a program has, DC208 for bodies that write to what is outside of them;
-            DC415 for what is no exported program.
+        DelegatecError: DC205 for unsupported inputs, outputs, sizes and strides; DC206 for unsupported
+            control flow, DC208 for bodies that write to values outside of them; DC415 for an argument
+            that is not an exported program.
     """
     if not isinstance(exported, ExportedProgram):
         help = "pass one of its methods" if isinstance(exported, Mapping) else "export it first"
@@ -127,7 +126,7 @@ def to_edge(
     for each in program.walk():
         _locate(each)
         drop_strides(each)
-        # It has the form that the verifier knows only from here on.
+        # The verifier can run only from here on.
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, partial(decompose, preserve=preserve))
     run_passes(program, passes)
@@ -136,7 +135,7 @@ def to_edge(
 
 
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
-    """The program as torch makes it functional: traced anew, with the debug handles that it had."""
+    """Functionalizes the program by torch, which retraces it; debug handles are kept."""
     origins = {each.method: each.graph for each in before.walk()}
     program = _adopt(exported.run_decompositions({}), before.method)
     for each in program.walk():
@@ -184,7 +183,7 @@ def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:
     value: Any = exported.state_dict.get(target)
     if value is None:
         value = exported.constants[target]
-    # the bytes of a conjugated or negated view are those of what it is a view of
+    # a conjugated or negated view has the bytes of its base
     tensor: torch.Tensor = value.detach().resolve_conj().resolve_neg()
     return tensor if tensor.is_contiguous() else tensor.contiguous()
 

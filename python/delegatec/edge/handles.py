@@ -95,7 +95,7 @@ def _graphs(owner: GraphModule) -> Iterator[Graph]:
             yield from _graphs(body)
 
 
-def written(node: Node, origins: Mapping[int, Origin]) -> str:
+def describe_operator(node: Node, origins: Mapping[int, Origin]) -> str:
     """Returns the operator of a node, with the operator of the user's code if different."""
     origin = origins.get(node.meta.get("debug_handle", 0))
     if origin is None or origin.operator == str(node.target):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of untrusted FlatBuffers."""
+"""Reader of untrusted FlatBuffers."""
 
 from delegatec.flatbuffer.guard import Table as Table
 from delegatec.flatbuffer.guard import fail as fail

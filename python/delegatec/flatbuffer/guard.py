@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of FlatBuffers that may be damaged or malicious.
+"""Reader of FlatBuffers that may be damaged or malicious.
 
 The Python library of FlatBuffers has no verifier: its accessors trust every offset. `Table` calls them one by
-one and turns each failure into a diagnostic that names the field; `unpack` calls them all at once. What the
-accessors do with a bad offset:
+one and turns each failure into a diagnostic that names the field; `unpack` calls them all at once. Effects of
+bad offsets:
 
 *   scalars and vectors of scalars: struct and numpy check the bounds and raise;
 *   a negative position: the library raises (it accepts uint32 only);
 *   strings: a slice, which Python would truncate silently: `_Bytes` raises.
 
-Wrong offsets can also be in bounds, and many can point to one object, so that a small file would unfold to a
-huge one: a budget bounds the number of tables and of elements. The schemas have no cycles, so files have
-none.
+Wrong offsets can also be in bounds, and many can point to one object, so that a small file would expand to a
+huge one: a budget limits the number of tables and of elements. Schemas without cycles rule out cycles.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def fail(code: str, message: str, help: str = "") -> NoReturn:
 
 
 class Budget:
-    """Counts what may still be read of one FlatBuffer.
+    """Limits the number of tables and elements read from one FlatBuffer.
 
     Every reference to a table takes four bytes, and a string or vector at least one byte per element: a file
     without shared objects stays below these limits.
@@ -52,17 +51,17 @@ class Budget:
         """Counts one table; raises ValueError beyond the limit."""
         self._tables -= 1
         if self._tables < 0:
-            raise ValueError("it refers to more tables than it can hold")
+            raise ValueError("more tables than the file can contain")
 
     def elements(self, count: int) -> None:
         """Counts elements of a vector, or bytes of a string; raises ValueError beyond the limit."""
         self._elements -= count
         if self._elements < 0:
-            raise ValueError("it refers to more elements than it can hold")
+            raise ValueError("more elements than the file can contain")
 
 
 class _Bytes(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes whose slices, which are strings, must be in bounds, and are counted.
+    """Bytes whose slices, the strings, are bounds-checked and counted.
 
     An array, because memoryview cannot be subclassed.
     """
@@ -84,7 +83,7 @@ def _checked(buffer: memoryview, sharing: int) -> _Bytes:
 
 
 def unpack(generated: Any, buffer: memoryview) -> Any:
-    """Unpacks a whole FlatBuffer to objects of the generated classes.
+    """Unpacks a FlatBuffer to objects of the generated classes.
 
     Vectors become lists of Python numbers, except those of bytes, which are views; absent fields are None.
 
@@ -123,7 +122,7 @@ class Table:
 
     Args:
         accessor: an initialized instance of the generated class.
-        path: where the table is, for messages, such as "execution_plan[0].values[3]".
+        path: of the table, for messages, such as "execution_plan[0].values[3]".
         code: of the diagnostics about it.
         budget: of the file.
     """
@@ -220,7 +219,7 @@ class Table:
             return 0, None
         generated = members.get(tag)
         if generated is None:
-            self.fail(f"{field} has the unknown type {tag}")
+            self.fail(f"unknown type of {field}: {tag}")
         raw = self._call(field)
         if raw is None:
             return tag, None

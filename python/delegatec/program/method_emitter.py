@@ -157,7 +157,7 @@ class MethodEmitter:
                 yield self._reorder(slot_of(value), slot), value
                 continue
             buffer = self._index(slot)
-            args = (buffer, self._node(value), self._values.share(False), buffer)
+            args = (buffer, self._node(value), self._values.intern(False), buffer)
             yield KernelCall(self._operator("aten::copy_", ""), args), value
 
     def _node(self, node: Node) -> int:
@@ -167,7 +167,7 @@ class MethodEmitter:
         """Returns the value index of a number, or of a slot after resolving aliases."""
         slot = self._storages.resolve(source)
         if not isinstance(slot, tuple):
-            return self._values.share(slot)
+            return self._values.intern(slot)
         if slot not in self._indices:
             val = self._storages.val(slot)
             is_tensor = isinstance(val, torch.Tensor)
@@ -203,7 +203,7 @@ class MethodEmitter:
 
     def _scalar_tensor(self, number: Any, dtype: torch.dtype) -> int:
         index = self._pool.add(torch.tensor(number, dtype=dtype), f"scalar {number}")
-        return self._values.share(TensorValue(SCALAR_TYPES[dtype], (), constant_index=index))
+        return self._values.intern(TensorValue(SCALAR_TYPES[dtype], (), constant_index=index))
 
     def _operator(self, name: str, overload: str) -> int:
         return self._operators.setdefault((name, overload), len(self._operators))
@@ -233,8 +233,8 @@ class MethodEmitter:
         """Emits a copy of a tensor to another one, which may have another dim order."""
         order = self._dim_orders.get(target, range(self._storages.val(target).dim()))
         result = self._index(target)
-        dims = self._values.int_list([self._values.share(dim) for dim in order])
-        args = (self._index(source), self._values.share(False), dims, result, result)
+        dims = self._values.int_list([self._values.intern(dim) for dim in order])
+        args = (self._index(source), self._values.intern(False), dims, result, result)
         return KernelCall(self._operator(*REORDER), args)
 
     def _kernel_call(self, node: Node) -> KernelCall:
@@ -256,7 +256,7 @@ class MethodEmitter:
         returned = (
             results
             if len(results) == 1
-            else [*results, self._values.share(ListValue("TensorList", tuple(results)))]
+            else [*results, self._values.intern(ListValue("TensorList", tuple(results)))]
         )
         return KernelCall(self._operator(name, overload), (*args, *returned[-1:]))
 

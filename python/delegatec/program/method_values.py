@@ -13,21 +13,21 @@ class MethodValues:
 
     def __init__(self) -> None:
         self.values: list[Value] = []
-        self._shared: dict[Any, int] = {}
+        self._interned: dict[Any, int] = {}
 
     def add(self, value: Value) -> int:
         """Adds a value that no other argument shares, and returns its index."""
         self.values.append(value)
         return len(self.values) - 1
 
-    def share(self, value: Value) -> int:
+    def intern(self, value: Value) -> int:
         """Returns the index of an immutable value, which equal values share."""
         # repr distinguishes 1, 1.0 and True, and 0.0 and -0.0; nan equals nan
         key = (type(value), repr(value))
-        if key not in self._shared:
-            self._shared[key] = self.add(value)
-        return self._shared[key]
+        if key not in self._interned:
+            self._interned[key] = self.add(value)
+        return self._interned[key]
 
     def int_list(self, indices: list[int]) -> int:
         """Adds a list of integers, given the indices of its items, and returns its index."""
-        return self.share(ListValue("IntList", tuple(indices)))
+        return self.intern(ListValue("IntList", tuple(indices)))

@@ -216,7 +216,7 @@ def test_a_vector_that_many_share_is_not_unfolded() -> None:
     schema.GraphStart(builder)
     schema.GraphAddMpsValues(builder, vector)
     builder.Finish(schema.GraphEnd(builder), file_identifier=MAGIC)
-    assert "more elements than it can hold" in message_of(bytes(builder.Output()))
+    assert "more elements than the file can contain" in message_of(bytes(builder.Output()))
 
 
 class Net(torch.nn.Module):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be known of a value without running the program."""
+"""Static analysis of the values of a program."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the values of a program before it runs."""
+"""Analysis results for the values of a program."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from delegatec.edge.analysis.rules import Rule, operands_and_rule
 
 
 class Facts:
-    """Intervals of the values of a program's nodes, found on demand and remembered.
+    """Intervals of the values of a program's nodes, computed on demand and memoized.
 
-    What is remembered stays true while edits of the program keep the value of each node, as passes do; an
-    analysis of the edited program may find more.
+    They stay valid while edits of the program keep the value of each node, as passes do; a new analysis of
+    the edited program may find more.
 
     Args:
         constants: name of a placeholder -> its tensor, see `EdgeProgram.fixed_constants`.
-        outer: what is known of a placeholder that is no constant, or None. For a program that was made of a
-            part of another one: what is known there of the node that the placeholder stands for.
+        outer: the interval of a placeholder that is not a constant, or None. For a program extracted from
+            another one: the interval there of the node that the placeholder represents.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Facts:
         self._known: dict[Node, Interval] = {}
 
     def of(self, value: Any) -> Interval:
-        """The interval of a node's values, or of a number."""
+        """Returns the interval of a node's values, or of a number."""
         if not isinstance(value, Node):
             return of_number(value)
-        # Chains of operators are longer than Python's calls may be deep.
+        # Chains of operators are longer than Python's recursion limit.
         pending: list[Node] = [value]
         opened: dict[Node, tuple[list[Any], Rule | None]] = {}
         while pending:
@@ -53,7 +53,7 @@ class Facts:
         return self._known[value]
 
     def _found(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
-        """The interval of a node whose operands are known."""
+        """Returns the interval of a node whose operands are known."""
         val = node.meta.get("val")
         if not isinstance(val, torch.Tensor):
             return UNKNOWN
@@ -65,7 +65,7 @@ class Facts:
         return of_constant(constant) if constant is not None else self._outer(node) or of_dtype(val.dtype)
 
     def _operand(self, operand: Any, dtype: torch.dtype) -> Interval | None:
-        """What is known of an operand; a number is rounded to the dtype of what is computed with it."""
+        """Returns the interval of an operand; a number is rounded to the dtype of the result."""
         if operand is None:
             return None
         if isinstance(operand, Node):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between which numbers the elements of a value are, and whether they are whole."""
+"""Intervals of the elements of a value, and whether they are integers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 
 
 class Interval(NamedTuple):
-    """What is known of the elements of a value that are numbers; of NaN it says nothing.
+    """Bounds of the elements of a value that are not NaN.
 
     Attributes:
-        low: none is smaller; minus infinity if one may be that.
-        high: none is larger.
-        is_whole: whether all that are finite are integers.
+        low: the lower bound; may be minus infinity.
+        high: the upper bound.
+        is_whole: whether all finite elements are integers.
     """
 
     low: float
@@ -41,7 +41,7 @@ FORMATS: Final = {
 
 
 def of_dtype(dtype: torch.dtype) -> Interval:
-    """What holds for every value of a dtype."""
+    """Returns the interval of all values of a dtype."""
     if dtype == torch.bool:
         return Interval(0, 1, True)
     if dtype.is_floating_point or dtype.is_complex:
@@ -51,14 +51,14 @@ def of_dtype(dtype: torch.dtype) -> Interval:
 
 
 def of_number(number: float) -> Interval:
-    """That number alone."""
+    """Returns the interval of one number."""
     if isinstance(number, complex) or math.isnan(number):
         return UNKNOWN
     return Interval(number, number, float(number).is_integer())
 
 
 def of_constant(tensor: torch.Tensor) -> Interval:
-    """The smallest and the largest element; one pass over them."""
+    """Returns the interval from the smallest to the largest element, in one pass."""
     if tensor.numel() == 0:
         return of_number(0)
     if tensor.dtype not in (torch.bool, *_INTEGERS, *FORMATS):
@@ -68,16 +68,16 @@ def of_constant(tensor: torch.Tensor) -> Interval:
 
 
 def union(*intervals: Interval) -> Interval:
-    """What holds for elements of any of them."""
+    """Returns the smallest interval that contains all of them."""
     lows, highs, whole = zip(*intervals, strict=True)
     return Interval(min(lows), max(highs), all(whole))
 
 
 def held(interval: Interval, dtype: torch.dtype) -> Interval:
-    """What is left of exact results when a dtype holds them.
+    """Returns the interval of exact results after conversion to a dtype.
 
     An integer that does not fit wraps around; a floating point number is rounded, up to infinity. Conversion
-    to an integer drops the fraction; torch leaves open what becomes of NaN and of numbers that do not fit.
+    to an integer truncates; torch does not specify it for NaN and numbers that do not fit.
     """
     low, high, is_whole = interval
     widest = of_dtype(dtype)
@@ -91,11 +91,11 @@ def held(interval: Interval, dtype: torch.dtype) -> Interval:
 
 
 def _rounded(bound: float, dtype: torch.dtype, outwards: float) -> float:
-    """The nearest number of a floating point dtype that is not on the inner side of a bound.
+    """Rounds a bound outwards to a floating point dtype.
 
     Args:
         bound: a number, or infinity.
-        dtype: what rounds it.
+        dtype: the dtype.
         outwards: infinity, or minus infinity for a lower bound.
     """
     number = float(bound)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators that compute make of the intervals of their operands."""
+"""Intervals of the results of operators, from those of their operands."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from delegatec.edge.analysis.transparent import ORDERED, elements_of, overloads
 from delegatec.edge.arguments import bind, dtype
 
 Rule = Callable[..., Interval]
-"""A node, and the interval of each operand (None for one that is not given) -> that of exact results."""
+"""A node, and the interval of each operand (None for an absent one) -> that of the exact results."""
 
 
 def operands_and_rule(node: Node) -> tuple[list[Any], Rule | None]:
-    """What the values of a node follow from, nodes and numbers, and how; no rule where that is not known."""
+    """Returns the operands (nodes and numbers) that determine a node's interval, and the rule, if any."""
     elements = elements_of(node)
     if elements is not None:
         return elements, _union
@@ -35,7 +35,7 @@ def _union(_node: Node, *operands: Interval) -> Interval:
 
 
 def _corners(combine: Callable[..., float]) -> Rule:
-    """Of what is monotonous in each of its operands: the extremes are at the corners. It keeps integers."""
+    """Returns the rule of a function that is monotonic in each operand and maps integers to integers."""
 
     def rule(_node: Node, *operands: Interval) -> Interval:
         ends = ({each.low, each.high} for each in operands)
@@ -87,7 +87,7 @@ def _arange(node: Node, start: Interval, step: Interval) -> Interval:
 
 
 def _total(node: Node, operand: Interval) -> Interval:
-    """Sums of any number of elements, down to one; of floating point numbers if none is rounded."""
+    """Bounds sums of one or more elements; in floating point, only if no sum is rounded."""
     source: Any = node.args[0]
     count = source.meta["val"].numel()
     if not isinstance(count, int):

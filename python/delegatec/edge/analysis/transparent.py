@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that compute nothing: their results consist of elements of their operands.
+"""Transparent operators: their results consist of elements of their operands.
 
-The one list of them for all analyses. They move elements, repeat them, leave some out, or choose between
-operands.
+They move, repeat or drop elements, or select between operands. All analyses share this list.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from delegatec.edge.arguments import bind
 
 
 def overloads(names: str) -> list[Any]:
-    """ATen operators by name, each followed by a dot and its overload unless that is the default."""
+    """Returns ATen operators by names, "operator" or "operator.overload"."""
     pairs = (name.partition(".") for name in names.split())
     return [getattr(getattr(torch.ops.aten, packet), variant or "default") for packet, _, variant in pairs]
 
@@ -46,7 +45,7 @@ ORDERED: Final = frozenset(overloads("max.dim min.dim sort topk"))
 
 
 def elements_of(node: Node) -> list[Any] | None:
-    """The nodes and numbers whose elements the values of `node` are; None if it computes values."""
+    """Returns the nodes and numbers whose elements `node` returns; None if it computes values."""
     if node.target is operator.getitem:
         source: Any = node.args[0]
         has_elements = source.target in _SPLITS or (source.target in ORDERED and node.args[1] == 0)

@@ -16,7 +16,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.complex.arithmetic import Rule
 from delegatec.edge.complex.pair import Pair, Part, add, filled, real_dtype, sub
 from delegatec.edge.complex.values import RefusedError, Values
-from delegatec.edge.handles import written
+from delegatec.edge.handles import describe_operator
 
 aten = torch.ops.aten
 
@@ -128,7 +128,7 @@ def known_length(values: Values, node: Node, count: Any) -> int:
     raise RefusedError(
         Diagnostic(
             "DC205",
-            f"{written(node, values.origins)} is a Fourier transform over {what}",
+            f"{describe_operator(node, values.origins)} is a Fourier transform over {what}",
             location=node.meta.get("source"),
             node=node.name,
             expected=f"a static length of at most {LONGEST} elements",

@@ -19,7 +19,7 @@ from delegatec.edge.complex import arithmetic, fourier, spectrogram
 from delegatec.edge.complex.pair import Pair, filled, real_dtype
 from delegatec.edge.complex.structure import PARTWISE, partwise
 from delegatec.edge.complex.values import RefusedError, Values, is_complex
-from delegatec.edge.handles import Origin, written
+from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.normal_form import computed, no_new_guards
 from delegatec.edge.legalize.templates import Templates
@@ -162,7 +162,7 @@ def _at_boundary(node: Node) -> Diagnostic:
 def _unknown(values: Values, node: Node) -> Diagnostic:
     return Diagnostic(
         "DC202",
-        f"{written(node, values.origins)} is not supported on complex numbers",
+        f"{describe_operator(node, values.origins)} is not supported on complex numbers",
         location=node.meta.get("source"),
         node=node.name,
         expected="arithmetic, matrix products, Fourier transforms, or data movement",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime's kernels take: limits, rewrites of what they do not take, arguments."""
+"""The runtime's kernels: their limits, rewrites of calls that they do not support, arguments."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of kernels as values of a program: what each schema type becomes."""
+"""Arguments of kernels as values of a program, by schema type."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from delegatec.program.emitted import ListValue
 from delegatec.program.method_values import MethodValues
 from delegatec.program.scalar_type import SCALAR_TYPES
 
-# Kernels know two memory formats; preserve_format is what a tensor without strides has anyway.
+# Kernels support two memory formats; for a tensor without strides, preserve_format has no effect.
 _MEMORY_FORMATS: Final = {torch.contiguous_format: 0, torch.preserve_format: 1}
 
 
 class ArgumentError(Exception):
-    """An argument that has no form in a program."""
+    """An argument that a program cannot represent."""
 
 
 class ArgumentLowering:
     """Turns the arguments of calls into indices of values.
 
     Args:
-        values: the method's values, which grow.
-        tensor: gives the value index of a node.
-        scalar_tensor: gives the value index of a constant tensor of 0 dims, from a number and a dtype.
+        values: the method's values, which are extended.
+        tensor: returns the value index of a node.
+        scalar_tensor: returns the value index of a 0-d constant tensor, from a number and a dtype.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class ArgumentLowering:
         self._scalar_tensor = scalar_tensor
 
     def lower(self, argument: Any, value: Any, operand_dtype: torch.dtype) -> int:
-        """The index of the value for one argument.
+        """Returns the index of the value for one argument.
 
         Args:
             argument: the argument in the kernel's schema (torch._C.Argument).
-            value: what the call has for it: a node, a constant, or a list of these.
-            operand_dtype: dtype of the call's first tensor; a number in the place of a tensor takes it.
+            value: its value in the call: a node, a constant, or a list of these.
+            operand_dtype: dtype of the call's first tensor, and of a number that replaces a tensor.
 
         Raises:
-            ArgumentError: if it has no form in a program.
+            ArgumentError: a program cannot represent it.
         """
         kind = str(argument.type)
         optional = kind.startswith("Optional[")
         kind = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
         if value is None:
-            return self._values.share(None)
+            return self._values.intern(None)
         if isinstance(value, Node):
             return self._tensor(value)
         if kind == "Tensor":
@@ -66,43 +66,43 @@ class ArgumentLowering:
 
     def _scalar(self, kind: str, value: Any) -> int:
         if isinstance(value, torch.dtype):
-            return self._values.share(SCALAR_TYPES[value])
+            return self._values.intern(SCALAR_TYPES[value])
         if isinstance(value, torch.memory_format):
             if value not in _MEMORY_FORMATS:
                 raise ArgumentError(f"memory format {value}")
-            return self._values.share(_MEMORY_FORMATS[value])
+            return self._values.intern(_MEMORY_FORMATS[value])
         if isinstance(value, torch.layout):
-            return self._values.share(0)
+            return self._values.intern(0)
         if isinstance(value, torch.device):
-            return self._values.share(None)
+            return self._values.intern(None)
         if kind == "float" and isinstance(value, int):
-            return self._values.share(float(value))
+            return self._values.intern(float(value))
         if isinstance(value, (bool, int, float, str)):
-            return self._values.share(value)
+            return self._values.intern(value)
         raise ArgumentError(f"{value!r} for {kind}")
 
     def _list(self, argument: Any, kind: str, value: Any) -> int:
         item = kind.removeprefix("List[").removesuffix("]")
         if not isinstance(value, (tuple, list)):
-            # the schema's int[2] takes one number for both
+            # the schema's int[2] accepts one number for both
             value = [value] * (argument.N or 1)
         if item in ("Tensor", "Optional[Tensor]"):
             optional = item != "Tensor"
             indices = tuple(-1 if element is None else self._tensor(element) for element in value)
-            return self._values.share(ListValue("OptionalTensorList" if optional else "TensorList", indices))
+            return self._values.intern(ListValue("OptionalTensorList" if optional else "TensorList", indices))
         if item == "int" or item == "SymInt":
             return self._values.int_list(
-                [self._tensor(e) if isinstance(e, Node) else self._values.share(int(e)) for e in value]
+                [self._tensor(e) if isinstance(e, Node) else self._values.intern(int(e)) for e in value]
             )
         if item == "float":
-            return self._values.share(ListValue("DoubleList", tuple(float(e) for e in value)))
+            return self._values.intern(ListValue("DoubleList", tuple(float(e) for e in value)))
         if item == "bool":
-            return self._values.share(ListValue("BoolList", tuple(bool(e) for e in value)))
+            return self._values.intern(ListValue("BoolList", tuple(bool(e) for e in value)))
         raise ArgumentError(f"a list {value!r} for {kind}")
 
 
 def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:
-    """The dtype of a number beside a tensor: the tensor's, unless the number is of a wider kind."""
+    """Returns the dtype of a number next to a tensor: the tensor's, unless the number is of a wider kind."""
     if isinstance(number, bool):
         return operand_dtype
     if isinstance(number, int):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what no kernel of the runtime computes, before anything is emitted."""
+"""Finds calls without a kernel in the runtime, before emission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.control_flow import FORMS
-from delegatec.edge.handles import Origin, written
+from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
@@ -27,7 +27,7 @@ from delegatec.program.symbolic import PRIMITIVES
 
 
 def check_kernels(program: EdgeProgram) -> list[Diagnostic]:
-    """One diagnostic for each operator without a kernel, and for each value of an unknown dtype.
+    """Returns a diagnostic per operator without a kernel, and per value of an unknown dtype.
 
     Args:
         program: a method; its bodies are checked, too.
@@ -41,7 +41,7 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     if is_operator and isinstance(node.target, HigherOrderOperator):
         yield Diagnostic(
             "DC206",
-            f"{node.target} is control flow that a program does not have",
+            f"{node.target} is control flow that programs do not support",
             location=node.meta.get("source"),
             node=node.name,
             expected="torch.cond, and map, scan and while_loop of torch._higher_order_ops",
@@ -50,18 +50,18 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
     elif is_operator and node.target not in PRIMITIVES and out_variant(node.target) is None:
         yield Diagnostic(
             "DC201",
-            f"{written(node, origins)} has no kernel in the runtime",
+            f"{describe_operator(node, origins)} has no kernel in the runtime",
             location=node.meta.get("source"),
             node=node.name,
             expected=_closest(node),
-            help="write it with supported operators, or delegate it to a backend that takes it",
+            help="write it with supported operators, or delegate it to a backend that supports it",
         )
     target: Any = node.target
     limit = LIMITS.get(target)
     if limit is not None and not limit.holds(node):
         yield Diagnostic(
             "DC201",
-            f"{written(node, origins)} has no kernel in the runtime for these arguments",
+            f"{describe_operator(node, origins)} has no kernel in the runtime for these arguments",
             location=node.meta.get("source"),
             node=node.name,
             expected=limit.expected,
@@ -93,7 +93,7 @@ _NO_OPERATORS: Final = frozenset({operator.getitem, call_delegate, REORDERS, *FO
 
 
 def _closest(node: Node) -> str:
-    """What the runtime has that comes nearest to the operator of a node."""
+    """Returns the closest supported operators."""
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
@@ -101,7 +101,7 @@ def _closest(node: Node) -> str:
         return REFUSED[name]
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
-        return f"a call that one of its kernels takes: {', '.join(same)}"
+        return f"a call that one of its kernels supports: {', '.join(same)}"
     names = sorted(
         {kernel.removeprefix("aten::").split(".")[0] for kernel in KERNELS if kernel.startswith("aten::")}
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings what is left for the runtime's kernels to the form in which they compute what eager computes."""
+"""Legalizes the calls that are left for the runtime's kernels, so that results are those of eager mode."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ aten = torch.ops.aten
 
 
 def legalize(program: EdgeProgram) -> None:
-    """Rewrites the calls of a program that their kernels would refuse, or compute otherwise than eager.
-
-    What a delegate has taken is none of its business, so it runs after delegation. A call that is in the form
-    that its kernel takes stays as it is.
+    """Rewrites calls that kernels reject or compute differently from eager mode. Runs after delegation.
 
     Args:
         program: edited in place, with the bodies of its control flow.
@@ -42,11 +39,11 @@ class _Kernels:
     closes: Final = False
 
     def __init__(self) -> None:
-        # calls that a rewrite has made of the operator that it rewrote: their kernel takes them
+        # calls of the rewritten operator that its rewrite emitted: the kernel supports them
         self._done: set[Node] = set()
 
     def refusal(self, node: Node) -> Refusal | None:
-        """See `Target.refusal`. Whether a rewrite applies, the rewrite knows."""
+        """See `Target.refusal`. The rewrite itself decides whether it applies."""
         return None if node in self._done or not _has_rules(node.target) else _REWRITTEN
 
     def rules(self, node: Node) -> Sequence[Rule]:
@@ -64,7 +61,7 @@ class _Kernels:
         return results
 
 
-_REWRITTEN: Final = Refusal("operator", "may be one that its kernel refuses or gets wrong")
+_REWRITTEN: Final = Refusal("operator", "may be rejected or computed wrongly by its kernel")
 
 
 def _has_rules(target: Any) -> bool:
@@ -84,7 +81,7 @@ def _rewritten(b: Builder, node: Node) -> Any:
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether the result of a call has no elements. Some kernels abort when there is nothing to reduce."""
+    """Whether the result of a call is empty. Some kernels abort on empty reductions."""
     val = node.meta["val"]
     if not isinstance(val, torch.Tensor) or node.target is aten.full.default:
         return False
@@ -92,7 +89,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
-    """Converts operands to the dtype that the operator is to be computed in, and results back."""
+    """Converts operands to the dtype of the computation, and results back."""
     target: Any = node.target
     wider = COMPUTED_IN.get(target, {})
     if not any(_dtype(source) in wider for source in node.all_input_nodes):
@@ -102,7 +99,7 @@ def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
         dtype = wider.get(_dtype(source))
         return source if dtype is None else b.call(aten._to_copy.default, source, dtype=dtype)
 
-    # one operand may be given twice
+    # an operand may occur twice
     operands = {source: widen(source) for source in node.all_input_nodes}
     args: Any
     kwargs: Any
@@ -127,5 +124,5 @@ def _narrowed(b: Builder, node: Node, val: torch.Tensor) -> Node:
 
 
 def _dtype(node: Node) -> Any:
-    """The dtype of a tensor; None for a number."""
+    """Returns the dtype of a tensor; None for a number."""
     return getattr(node.meta.get("val"), "dtype", None)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime's kernels do not take, or compute otherwise than eager: one table for all who ask.
+"""Table of the calls that the runtime's kernels do not support, or compute differently from eager mode.
 
-`legalize` works around what it can, `kernel_check` refuses the rest, the documentation lists both, and
-`tests/oracle/grid_test.py` holds all of it against the runtime.
+`legalize` rewrites some of them, `check_kernels` rejects the rest, the documentation lists both, and
+`tests/oracle/grid_test.py` compares the table with the runtime.
 
 Source: measured with the stock runtime of ExecuTorch 1.4.1 (portable kernels), every operator, dtype and form
-of arguments beside eager.
+of arguments, compared with eager mode.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from delegatec.edge.arguments import bind
 
 aten = torch.ops.aten
 
-# Of a tensor in a program, whatever the kernel.
+# Of a tensor in a program, for all kernels.
 MAX_RANK: Final = 16
 
 _HALVES: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
-# Operator -> dtype of its operands -> dtype to compute in. Most of these kernels add up in the dtype of
-# their operands, where eager adds up in float32: a layer norm of 1024 halves is off by its own size.
-# `logit` has no kernel for halves, and batch norm none for halves beside parameters in float32.
+# Operator -> dtype of its operands -> dtype to compute in. Most of these kernels accumulate in the dtype of
+# their operands, eager mode in float32: the error of a layer norm of 1024 float16 values is 100%.
+# `logit` does not support 16-bit floats, and batch norm does not with float32 parameters.
 COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.fromkeys(
     (
         aten._native_batch_norm_legit.default,
@@ -53,12 +53,12 @@ COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.from
 
 @dataclass(frozen=True)
 class Limit:
-    """What a kernel takes of all that its operator allows.
+    """The calls of an operator that its kernel supports.
 
     Attributes:
-        holds: whether a call keeps to it.
-        expected: what the kernel takes.
-        help: what to do about a call that it does not take.
+        holds: whether the kernel supports a call.
+        expected: the supported calls.
+        help: what to do about other calls.
     """
 
     holds: Callable[[Node], bool]
@@ -84,7 +84,7 @@ LIMITS: Final[dict[Any, Limit]] = {
     aten.convolution.default: Limit(
         _one_or_two_dimensions,
         "a convolution over one or two dimensions",
-        "write it with supported operators, or delegate it to a backend that takes it",
+        "write it with supported operators, or delegate it to a backend that supports it",
     ),
     aten.masked_select.default: Limit(
         _selects_of_the_whole,
@@ -98,7 +98,7 @@ LIMITS: Final[dict[Any, Limit]] = {
     ),
 }
 
-# Of float64 these compute in float32.
+# These compute float64 in float32.
 FLOAT64_IN_FLOAT32: Final = frozenset(
     {
         aten._adaptive_avg_pool2d.default,
@@ -111,7 +111,7 @@ FLOAT64_IN_FLOAT32: Final = frozenset(
 
 _FAR_MEANS: Final = "loses digits where the mean is beyond some hundred times the deviation"
 
-# Where a kernel computes something else than eager, and nothing is done about it.
+# Known differences from eager mode that are not worked around.
 DEVIATIONS: Final[dict[OpOverload, str]] = {
     **dict.fromkeys(FLOAT64_IN_FLOAT32, "float64 is computed in float32"),
     aten._native_batch_norm_legit.no_stats: _FAR_MEANS,

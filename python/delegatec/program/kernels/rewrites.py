@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that a kernel refuses, or gets wrong, in terms of calls that the runtime's kernels get right.
+"""Rewrites of calls that a kernel rejects or computes wrongly to calls that the runtime's kernels support.
 
-A rule applies to a call of an operator that has a kernel. What it makes of the same operator is as the kernel
-takes it, and is not looked at again. Each rule says what the kernel does without it.
+A rule applies to a call of an operator that has a kernel. Calls of the same operator that it emits are not
+rewritten again. The docstring of a rule is the fault that it works around.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
-    """`x` in another dtype."""
+    """Converts `x` to another dtype."""
     return x if dtype(x) == target else b.call(aten._to_copy.default, x, dtype=target)
 
 
@@ -37,7 +37,7 @@ def _is_integral(of: torch.dtype) -> bool:
 
 
 def _operand_itself(_b: Builder, node: Node) -> Any:
-    """Integers are rounded by way of float64, which loses digits; `_conj_physical` takes complex ones."""
+    """The kernel rounds integers in float64, which loses digits; `_conj_physical` supports complex only."""
     x = node.args[0]
     assert isinstance(x, Node)
     applies = (
@@ -47,7 +47,7 @@ def _operand_itself(_b: Builder, node: Node) -> Any:
 
 
 def _promoted_first(b: Builder, node: Node) -> Node | None:
-    """The kernel refuses a first operand whose dtype is not that of the result."""
+    """The kernel rejects a first operand whose dtype is not that of the result."""
     x, *rest = node.args
     assert isinstance(x, Node) and isinstance(node.target, OpOverload)
     if dtype(x) == dtype(node):
@@ -65,7 +65,7 @@ def _cat(b: Builder, node: Node) -> Node | None:
 
 
 def _wrapped_numbers(*names: str) -> Rule:
-    """Eager wraps an integer that the dtype cannot hold; the kernels refuse it."""
+    """Eager mode wraps an integer that the dtype cannot hold; the kernels reject it."""
 
     def rule(b: Builder, node: Node) -> Node | None:
         if not _is_integral(dtype(node)) or dtype(node) is torch.bool:
@@ -92,7 +92,7 @@ def _wrap(number: Any, to: torch.dtype) -> Any:
 
 
 def _log_softmax(b: Builder, node: Node) -> Node | None:
-    """There is no kernel for float64."""
+    """The kernel does not support float64."""
     a = bind(node)
     x, dim = a["self"], a["dim"]
     if dtype(x) is not torch.float64 or dtype(node) is not torch.float64:
@@ -103,7 +103,7 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
 
 
 def _sum(b: Builder, node: Node) -> Node | None:
-    """Of int64 and float64 the kernel adds up in float32; it aborts at a dimension that is not there."""
+    """The kernel sums int64 and float64 in float32; it aborts at a dimension that does not exist."""
     a = bind(node)
     x, dims, to = a["self"], a["dim"], a["dtype"]
     if dtype(x) is dtype(node) is torch.int64:
@@ -118,7 +118,7 @@ def _sum(b: Builder, node: Node) -> Node | None:
 
 
 def _terms(x: Node, total: Node) -> int:
-    """How many numbers are added up for each of the results; 0 where that is not known."""
+    """Returns the number of terms per sum; 0 if it is dynamic."""
     sizes = [*shape(x), *shape(total)]
     if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
         return 0
@@ -126,7 +126,7 @@ def _terms(x: Node, total: Node) -> int:
 
 
 def _remainder(b: Builder, node: Node) -> Any:
-    """The kernel gives remainders of integers the sign that C gives them, and computes float64 in float32."""
+    """The kernel returns integer remainders with the sign of C, and computes float64 in float32."""
     assert isinstance(node.target, OpOverload)
     if dtype(node) is not torch.float64:
         return RULES[node.target](b, node)
@@ -145,13 +145,13 @@ def _remainder(b: Builder, node: Node) -> Any:
 
 
 def _decomposed_float64(b: Builder, node: Node) -> Any:
-    """Of float64 the kernel computes the moments in float32."""
+    """The kernel computes the moments of float64 in float32."""
     assert isinstance(node.target, OpOverload)
     return RULES[node.target](b, node) if dtype(node.args[0]) is torch.float64 else None  # type: ignore[arg-type]
 
 
 def _resized_bytes(b: Builder, node: Node) -> Node | None:
-    """Of bytes the kernel cuts off fractions; eager rounds."""
+    """The kernel truncates bytes; eager mode rounds."""
     x, *rest = node.args
     assert isinstance(x, Node) and isinstance(node.target, OpOverload)
     if dtype(x) is not torch.uint8:
@@ -165,7 +165,7 @@ def _resized_bytes(b: Builder, node: Node) -> Node | None:
 
 
 def _sign(b: Builder, node: Node) -> Node | None:
-    """The sign of NaN is 0 in eager; the kernel hands NaN on."""
+    """The sign of NaN is 0 in eager mode; the kernel propagates NaN."""
     x = node.args[0]
     assert isinstance(x, Node)
     if not dtype(x).is_floating_point or any(_masks_nan(user, x) for user in node.users):
@@ -180,7 +180,7 @@ def _masks_nan(node: Node, x: Node) -> bool:
 
 
 def _truncated_quotient(b: Builder, node: Node) -> Node | None:
-    """Of halves, eager rounds the quotient before it cuts off the fraction; the kernel does not."""
+    """Eager mode rounds a 16-bit quotient before truncating it; the kernel does not."""
     a = bind(node)
     x, y = a["self"], a["other"]
     if a["rounding_mode"] != "trunc" or not all(isinstance(z, Node) and dtype(z) in _HALVES for z in (x, y)):
@@ -189,7 +189,7 @@ def _truncated_quotient(b: Builder, node: Node) -> Node | None:
 
 
 def _scaled_sum(b: Builder, node: Node) -> Node | None:
-    """Where the first operand has one element and the second has more, the kernel scales the wrong one."""
+    """If the first operand has one element and the second has more, the kernel scales the wrong one."""
     a = bind(node)
     x, y, alpha = a["self"], a["other"], a["alpha"]
     is_one = all(isinstance(size, int) and size == 1 for size in shape(x))
@@ -205,14 +205,14 @@ def _scaled_sum(b: Builder, node: Node) -> Node | None:
 
 
 def _cumsum(b: Builder, node: Node) -> Any:
-    """The kernel refuses a tensor without dimensions."""
+    """The kernel rejects 0-d tensors."""
     x = node.args[0]
     assert isinstance(x, Node)
     return None if shape(x) else _to(b, x, dtype(node))
 
 
 def _linear(b: Builder, node: Node) -> Node | None:
-    """The kernel refuses a vector."""
+    """The kernel rejects vectors."""
     a = bind(node)
     x = a["input"]
     if len(shape(x)) != 1:
@@ -223,7 +223,7 @@ def _linear(b: Builder, node: Node) -> Node | None:
 
 
 def _pad(b: Builder, node: Node) -> Node | None:
-    """The kernel refuses to cut off, which is what a negative amount asks for."""
+    """The kernel rejects negative amounts, which crop."""
     a = bind(node)
     x, amounts = a["self"], a["pad"]
     if not any(isinstance(amount, int) and amount < 0 for amount in amounts):
@@ -238,7 +238,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
 
 
 def _narrow(b: Builder, node: Node) -> Node:
-    """The kernel aborts at negative positions, which `slice` takes."""
+    """The kernel aborts at negative positions, which `slice` supports."""
     a = bind(node)
     x, dim, start = a["self"], a["dim"] % len(shape(a["self"])), a["start"]
     if isinstance(start, int) and start < 0:
@@ -247,7 +247,7 @@ def _narrow(b: Builder, node: Node) -> Node:
 
 
 def _roll(b: Builder, node: Node) -> Node | None:
-    """The kernel wants dimensions; without, eager rolls the tensor as it lies in memory."""
+    """The kernel requires dimensions; without them, eager mode rolls the flattened tensor."""
     a = bind(node)
     sizes = list(shape(node))
     if a["dims"]:

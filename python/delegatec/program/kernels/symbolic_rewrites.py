@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of symbolic numbers that the runtime has no primitive for, in terms of its primitives."""
+"""Rewrites of functions of symbolic numbers to the runtime's primitives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.edge.builder import Builder
 
-# Beyond, a chain of products is no help.
+# Longer chains of products do not pay off.
 _LARGEST_EXPONENT: Final = 8
 
 Rewrite = Callable[[Builder, Node], Node | None]
@@ -44,7 +44,7 @@ def _pow(b: Builder, node: Node) -> Node | None:
 
 
 def _round(b: Builder, node: Node) -> Node | None:
-    """To an integer; torch.export writes the number of digits out."""
+    """Supports rounding to an integer; torch.export writes out the number of digits."""
     value, *digits = node.args
     return b.call(round, value, val=node.meta["val"]) if digits in ([0], [None]) else None
 
