@@ -150,4 +150,4 @@ def test_root_goes_on_without_what_is_only_useful(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[build]", "version: none"]
     assert done.returncode == 3
     assert "E: no network" in done.stderr
-    assert "going on without npm" in done.stderr
+    assert "continuing without npm" in done.stderr
