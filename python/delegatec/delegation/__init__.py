@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegation: partitioning a program, handing the parts to backends, and putting delegates in their place."""
+"""Delegation: partitions a program, compiles the partitions by backends, replaces them by delegates."""
 
 from delegatec.delegation.backend import Backend as Backend
 from delegatec.delegation.backend import NamedData as NamedData

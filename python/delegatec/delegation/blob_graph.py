@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph in a delegate's blob, in a form that texts and pictures are made of, whatever the format."""
+"""The graph in a delegate's blob, independent of the format, for texts and drawings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import cached_property
 
 
 class Family(Enum):
-    """What sort of work an operation does; pictures give each a colour."""
+    """A kind of operations, with its own color in drawings."""
 
     COMPUTE = "products and convolutions"
     ARITHMETIC = "arithmetic"
     ACTIVATION = "activations"
-    NORMALISE = "normalisation"
+    NORMALIZE = "normalization"
     REDUCE = "reductions and pooling"
     INDEX = "indexing"
     MOVE = "moves"
@@ -31,7 +31,7 @@ class BlobValue:
         shape: sizes.
         bytes: size of a constant's data; 0 for what is computed or passed.
         literal: a constant of one element as text, such as "0.5"; empty for others.
-        note: what a reader should know of where it lies, such as "at 32".
+        note: on its storage, such as "at 32".
     """
 
     dtype: str
@@ -41,7 +41,7 @@ class BlobValue:
     note: str = ""
 
     def __str__(self) -> str:
-        """Such as `f16[1, 197, 768]`."""
+        """Returns dtype and shape, such as `f16[1, 197, 768]`."""
         return f"{self.dtype}{list(self.shape)}"
 
 
@@ -51,11 +51,11 @@ class BlobNode:
 
     Attributes:
         identifier: as in the delegate's debug map.
-        operation: as the format calls it.
-        family: what sort of work it does.
-        reads: role -> id for each operand, in order; the role is empty where the place says it.
+        operation: its name in the format.
+        family: its kind.
+        reads: role -> id for each operand, in order; the role is empty if the position implies it.
         gives: ids of its results, in order.
-        attributes: name -> text, of those that matter; neutral ones are left out.
+        attributes: name -> text; defaults are omitted.
     """
 
     identifier: int | str
@@ -71,13 +71,13 @@ class BlobGraph:
     """A graph.
 
     Attributes:
-        title: what it is, such as "MPSGraph".
-        nodes: its operations, in the order in which they run.
+        title: its kind, such as "MPSGraph".
+        nodes: its operations, in execution order.
         values: id -> value.
-        inputs: ids of what is passed, in order.
-        outputs: ids of what is returned, in order.
+        inputs: ids of inputs, in order.
+        outputs: ids of outputs, in order.
         constants: ids of constants, in order.
-        notes: sentences on the whole that a reader should know.
+        notes: sentences on the graph as a whole.
     """
 
     title: str
@@ -89,8 +89,8 @@ class BlobGraph:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def unread(self) -> frozenset[int | str]:
-        """Identifiers of operations whose results neither the outputs nor what they come of need."""
+    def dead(self) -> frozenset[int | str]:
+        """Identifiers of operations that no output depends on."""
         needed = set(self.outputs)
         found: set[int | str] = set()
         for node in reversed(self.nodes):
@@ -103,11 +103,11 @@ class BlobGraph:
 
 @dataclass(frozen=True)
 class BlobLabels:
-    """What a blob does not say of itself, and the compiler knows.
+    """Labels that the compiler knows and the blob does not contain.
 
     Attributes:
         names: id of a constant -> its fully qualified name in the model.
-        modules: identifier of an operation, as text -> path of the module that it comes of.
+        modules: identifier of an operation, as text -> path of the module that it comes from.
         lines: identifier of an operation, as text -> the user's line.
     """
 

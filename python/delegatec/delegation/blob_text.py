@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph in a blob as text, to be read like code: a line for each input, constant and operation."""
+"""The graph in a blob as text that reads like code: one line per input, constant and operation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 
 from delegatec.delegation.blob_graph import BlobGraph, BlobLabels, BlobNode
 
-# A longer left side, or expression, does not push those of the other lines to the right.
+# Longer left sides and expressions do not widen the columns.
 _WIDEST: Final = (12, 28, 64)
 
 
 def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str:
-    """A graph as text: totals, then what is passed and stored, then operations in order.
+    """Returns a graph as text: totals, inputs, constants, then operations in order.
 
     Args:
         graph: the graph.
-        labels: names of its constants, and what its operations come of, if known.
+        labels: names of its constants, and origins of its operations, if known.
     """
     labels = labels or BlobLabels()
     rows = [_given(graph, id, "input", "") for id in graph.inputs]
@@ -35,13 +35,13 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
 
 
 def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> str:
-    """One operation: its line of `format_blob_graph`, and what it comes of on another."""
+    """Returns an operation's line of `format_blob_graph`, and its origin on a second line."""
     ids, types, expression, comment = _operation(graph, labels, node)
     return f"{ids} {types} = {expression}" + (f"\n{comment}" if comment else "")
 
 
 def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) -> str:
-    """Title and totals of a graph, in a line; `size` writes numbers of bytes."""
+    """Returns title and totals of a graph, in a line; `size` formats numbers of bytes."""
     data = sum(graph.values[id].bytes for id in graph.constants)
     return (
         f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "
@@ -50,11 +50,10 @@ def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) 
 
 
 def blob_notes(graph: BlobGraph) -> tuple[str, ...]:
-    """What a reader should know of the whole."""
-    if not graph.unread:
+    """Returns the notes of a graph, with the number of its dead operations."""
+    if not graph.dead:
         return graph.notes
-    count = _number(len(graph.unread), "operation")
-    return (*graph.notes, f"nothing reads the results of {count}, which the runtime may leave out")
+    return (*graph.notes, f"dead code: {_number(len(graph.dead), 'operation')}, which the runtime may omit")
 
 
 def _number(count: int, noun: str) -> str:
@@ -77,7 +76,7 @@ def _totals(graph: BlobGraph) -> Iterable[str]:
 
 
 Row = tuple[str, str, str, str]
-"""Results, their types, what gives them, and a comment."""
+"""Results, their types, the expression, and a comment."""
 
 
 def _line(row: Row, widths: Sequence[int]) -> str:
@@ -112,7 +111,7 @@ def _operand(graph: BlobGraph, labels: BlobLabels, role: str, id: int) -> str:
 
 
 def _reference(graph: BlobGraph, id: int) -> str:
-    """An operand: `%3`, `none`, or for a constant of one element its value, too."""
+    """Returns an operand: `%3`, `none`, or `%3(0.5)` for a constant of one element."""
     if id not in graph.values:
         return "none"
     literal = graph.values[id].literal

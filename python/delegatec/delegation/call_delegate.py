@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`call_delegate`: the operator that stands for a delegate in a graph, known to all of torch's tracing.
+"""`call_delegate`: the operator that calls a delegate in a graph, supported by all of torch's tracing.
 
-A graph calls it with the `get_attr` node of a `LoweredModule` and the delegate's inputs, and reads its
-results by `operator.getitem`. It is a higher-order operator, as no schema has modules among its arguments.
+A graph calls it with the `get_attr` node of a `LoweredModule` and the delegate's inputs, and unpacks its
+results by `operator.getitem`. It is a higher-order operator because schemas do not support modules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME: Final = "delegatec_call_delegate"
 
 
 class Callee(Protocol):
-    """What `call_delegate` asks of the delegate that it calls, which is a `LoweredModule`."""
+    """The interface of a delegate, a `LoweredModule`, for `call_delegate`."""
 
     original: Original
 
@@ -45,7 +45,7 @@ class CallDelegate(HigherOrderOperator):
         super().__init__(_NAME)  # type: ignore[no-untyped-call]
 
     def __call__(self, lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """Runs a delegate, or traces that it is called.
+        """Runs a delegate, or traces the call.
 
         Args:
             lowered: the delegate.
@@ -99,10 +99,9 @@ def _trace(mode: ProxyTorchDispatchMode, lowered: Callee, *inputs: Any) -> Any:
 
 
 def allow_strict_export() -> None:
-    """Tells torch's bytecode tracer, if it is loaded, what `call_delegate` does.
+    """Registers `call_delegate` with torch's bytecode tracer, if that is loaded.
 
-    It looks operators up in a table of its own, by name. It is not loaded for that, as it takes a second: who
-    exports, or reads what was exported, has loaded it.
+    The tracer has its own table of operators. Loading it takes a second; torch.export has loaded it.
     """
     if "torch._dynamo.variables.higher_order_ops" not in sys.modules:
         return
@@ -119,7 +118,7 @@ def _variable_class() -> Callable[..., Any]:
     from torch._dynamo.variables.builder import wrap_fx_proxy
 
     class CallDelegateVariable(higher_order_ops.TorchHigherOrderOperatorVariable):
-        """Puts the call into the traced graph as it is."""
+        """Adds the call to the traced graph unchanged."""
 
         _HOP_NAME = f"torch.ops.higher_order.{_NAME}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile specs: what a backend's compiler was told, stored in the program and handed to its runtime."""
+"""Compile specs: settings of a backend's compiler, stored in the program for its runtime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CompileSpec:
 
     Attributes:
         key: its name, such as "use_fp16".
-        value: opaque bytes; their meaning belongs to the backend.
+        value: opaque bytes; the backend defines their meaning.
     """
 
     key: str

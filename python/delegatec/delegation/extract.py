@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies nodes into a program of their own, whose inputs and outputs are those of the partition."""
+"""Copies a partition into a private program with the same inputs and outputs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def extract(
     specs: Mapping[str, InputSpec],
     ranges: Mapping[Any, Any],
 ) -> EdgeProgram:
-    """Copy calls into a new program. Tensors are shared, and so are the values in the nodes' metadata.
+    """Copies calls into a new program, which shares tensors and values in metadata.
 
     Args:
         calls: in topological order.
-        inputs: nodes outside that the calls read; they become the user inputs, in this order.
+        inputs: operands from outside; they become the user inputs, in this order.
         outputs: calls whose values the new program returns, in this order.
         constants: placeholder -> its tensor.
-        specs: name of a constant's placeholder -> its spec, where it stands for a part of the model.
+        specs: name of a constant's placeholder -> its spec, if it is from the model.
         ranges: of symbols, see `EdgeProgram.range_constraints`.
     """
     graph = Graph()
@@ -71,7 +71,7 @@ def extract(
 
 
 def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgeProgram:
-    """Copy a partition into a program of its own, which its backend's passes may edit.
+    """Copies a partition into a private program, which its backend's passes may edit.
 
     Args:
         view: the partition, still in its graph.
@@ -89,7 +89,7 @@ def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgePro
 
 
 def _owner(graph: Graph) -> GraphModule:
-    """A module with this graph, without the Python code that it would have: programs are interpreted."""
+    """Returns a module with this graph, without generated Python code: programs are interpreted."""
     module = GraphModule({}, Graph())
     module._graph = graph
     graph.owning_module = module

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grouping of supported nodes into as few delegates as a directed acyclic graph allows, in linear time.
 
-Along every path, nodes that a backend takes and nodes that it leaves alternate. Let the phase of a node be
-the largest number of times that a path to it goes from a taken node to a left one. An edge never leads to a
-smaller phase, and within a phase never from a taken node to a left one, so all taken nodes of one phase can
-run as one step between the left ones: contracting each phase to a node leaves the graph acyclic. No
-grouping has fewer
-groups: a path that leaves and returns k times passes k + 1 groups, as a group that it returned to would
-wait for itself.
+Along every path, supported and unsupported nodes alternate. The phase of a node is the maximum over all paths
+to it of the number of edges from a supported to an unsupported node. No edge leads to a smaller phase, nor
+within a phase from a supported to an unsupported node, so all supported nodes of one phase can run in one
+step: contracting each phase to a node leaves the graph acyclic. No grouping has fewer groups: a path that
+leaves and returns k times passes k + 1 groups, as a group that it returned to would depend on itself.
 """
 
 from __future__ import annotations
@@ -16,14 +14,11 @@ from collections.abc import Iterable, Sequence
 
 
 def phases(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) -> list[int]:
-    """The phase of each node.
+    """Returns the phase of each node.
 
     Args:
-        predecessors: for each node, in topological order, the indices of the nodes that it reads.
-        taken: for each node, whether the backend takes it.
-
-    Returns:
-        For each node how often a path to it goes from a taken node to one that is not, at most.
+        predecessors: for each node, in topological order, the indices of its operands.
+        taken: for each node, whether the backend supports it.
     """
     phase = [0] * len(predecessors)
     for node, sources in enumerate(predecessors):
@@ -36,14 +31,14 @@ def phases(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) -> list
 
 
 def convex_groups(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) -> list[list[int]]:
-    """The taken nodes in as few groups as possible.
+    """Groups the supported nodes into as few groups as possible.
 
     Every group is convex (no path leaves and returns), and contracting every group leaves the graph acyclic.
-    A group need not be connected: what can run in one step is one step.
+    A group need not be connected.
 
     Args:
-        predecessors: for each node, in topological order, the indices of the nodes that it reads.
-        taken: for each node, whether the backend takes it.
+        predecessors: for each node, in topological order, the indices of its operands.
+        taken: for each node, whether the backend supports it.
 
     Returns:
         The groups in the order in which they can run, each in topological order.
@@ -56,16 +51,16 @@ def convex_groups(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) 
 
 
 def connected_components(group: Sequence[int], predecessors: Sequence[Iterable[int]]) -> list[list[int]]:
-    """The parts of a group that share no edge.
+    """Splits a group into connected components.
 
-    Each part, and the group without some of its parts, is convex if the group is.
+    Each component, and the group without some components, is convex if the group is.
 
     Args:
         group: indices in topological order.
-        predecessors: for each node of the graph, the indices of the nodes that it reads.
+        predecessors: for each node of the graph, the indices of its operands.
 
     Returns:
-        The parts, ordered by their first node, each in topological order.
+        The components, ordered by their first node, each in topological order.
     """
     parent = {node: node for node in group}
 

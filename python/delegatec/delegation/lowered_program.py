@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that became one delegate as a module, called the way that the program was."""
+"""A program lowered to one delegate, as a module with the program's signature."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from delegatec.edge.program import EdgeProgram
 
 
 class LoweredProgram(torch.nn.Module):
-    """A whole program, lowered to one delegate.
+    """A complete program, lowered to one delegate.
 
-    The delegate has flat inputs in the order in which it reads them, and the results that something computes.
-    The program may take nested arguments and ignore some, return an argument, a constant or a number, and
-    write to its buffers: the module does all that around the call of the delegate. It keeps its own copy of
-    the state that the program writes to. It can be called in eager, printed, and exported by torch.export as
-    a part of a larger module, in which the delegate stays one `call_delegate`.
+    The delegate has flat inputs in the order of their first use, and the computed results. The program may
+    have nested and unused arguments, return an argument, a constant or a number, and write to its buffers:
+    the module does all that around the call of the delegate. It has its own copy of mutable state. It can
+    be called in eager mode, printed, and exported by torch.export as a part of a larger module, in which the
+    delegate stays one `call_delegate`.
 
     Args:
         delegate: the delegate.
-        program: the program that it was made of; not edited.
+        program: the original program; not edited.
 
     Attributes:
         delegate: as given.
@@ -46,8 +46,8 @@ class LoweredProgram(torch.nn.Module):
         results: Any = program.output_node().args[0]
         self._results = [(isinstance(result, Node), getattr(result, "name", result)) for result in results]
         self._kinds = [(spec.kind, spec.target) for spec in program.output_specs]
-        self._state: dict[str, str] = {}  # name of a placeholder -> of the attribute that holds its value
-        self._written: dict[str, str] = {}  # name in the model -> of the attribute
+        self._state: dict[str, str] = {}  # name of a placeholder -> attribute with its value
+        self._written: dict[str, str] = {}  # name in the model -> attribute
         names = program.names_in_model()
         for name in program.mutated_inputs():
             if name in names:
@@ -63,12 +63,12 @@ class LoweredProgram(torch.nn.Module):
 
     @property
     def backend_id(self) -> str:
-        """Id of the backend that made it."""
+        """Id of its backend."""
         return self.delegate.backend_id
 
     @property
     def compile_specs(self) -> list[CompileSpec]:
-        """Settings it was made with."""
+        """Settings of its backend."""
         return self.delegate.compile_specs
 
     @property
@@ -77,21 +77,21 @@ class LoweredProgram(torch.nn.Module):
         return self.delegate.debug_handle_map
 
     def blob_bytes(self) -> bytes:
-        """The blob in one piece: a copy, weights included."""
+        """Returns a copy of the blob, weights included."""
         return self.delegate.blob_bytes()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the delegate as the program is called. In eager, the backend's reference executor runs it.
+        """Calls the program. In eager mode, the backend's reference executor runs the delegate.
 
         Args:
             *args: of the program.
             **kwargs: of the program.
 
         Returns:
-            What the program returns.
+            The program's results.
 
         Raises:
-            ValueError: there are more or fewer values among the arguments than the program takes.
+            ValueError: wrong number of values in the arguments.
         """
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if len(leaves) != len(self._user_inputs):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debug map of a delegate: from what its runtime reports of an instruction to nodes of the program.
+"""The debug map of a delegate: from its runtime's instructions to nodes of the program.
 
-Names and semantics are those that ExecuTorch 1.4.1 has for backends (`executorch.exir.backend.utils`,
-`DelegateMappingBuilder`), so that a backend's author finds what they know; `tests/peer/mapping_test.py`
-compares the two. Stricter here: an identifier that is neither int nor str, int and str identifiers in one
-map (they become keys of one JSON object), and a handle that is no positive integer are refused.
+Names and semantics are those of ExecuTorch 1.4.1 (`executorch.exir.backend.utils`, `DelegateMappingBuilder`);
+`tests/peer/mapping_test.py` compares the two. Stricter here: an identifier that is neither int nor str, int
+and str identifiers in one map (they become keys of one JSON object), and a handle that is not a positive
+integer are rejected.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 DebugHandleMap = dict[int | str, tuple[int, ...]]
-"""The backend's identifier of an instruction -> debug handles of the nodes it stands for, sorted."""
+"""The backend's identifier of an instruction -> debug handles of the nodes it computes, sorted."""
 
 
 class DelegateMappingBuilder:
-    """Collects the debug map of one delegate, one entry for each of its instructions.
+    """Collects the debug map of one delegate, one entry per instruction.
 
-    Every misuse raises `DelegatecError` DC420 with the line of the backend that called: it is a mistake of
-    the backend's author, which a user of the backend must be able to report. An entry that was refused leaves
-    no trace, and uses up no generated identifier.
+    Misuse raises `DelegatecError` DC420 with the calling line of the backend, so that users can report the
+    bug. A rejected entry changes nothing, and uses up no generated identifier.
 
     Args:
         generated_identifiers: whether identifiers are 0, 1, 2, ... in order of insertion. Otherwise each
-            entry brings the backend's own.
+            entry has the backend's own.
     """
 
     def __init__(self, generated_identifiers: bool = False) -> None:
@@ -45,21 +44,20 @@ class DelegateMappingBuilder:
         handles: int | Iterable[int | None] | None = None,
         identifier: int | str | None = None,
     ) -> int | str:
-        """Adds what one instruction of the delegate stands for.
+        """Adds the nodes that one instruction of the delegate computes.
 
         Args:
-            nodes: the node or nodes, whose debug handles are taken; those without one are skipped.
+            nodes: the node or nodes, whose debug handles are recorded; those without one are skipped.
             handles: instead of nodes, the debug handle or handles; None among them is skipped.
-            identifier: what the backend's runtime calls the instruction; not to be given if identifiers are
-                generated.
+            identifier: of the instruction in the backend's runtime; absent if identifiers are generated.
 
         Returns:
             The identifier of the entry.
 
         Raises:
-            DelegatecError: DC420; an identifier is given although they are generated, or missing although
-                they are not, or of the wrong type, or there already; not just one of `nodes` and `handles`
-                is given; no debug handle is left; a handle is no positive integer.
+            DelegatecError: DC420; the identifier is unexpected, missing, of the wrong type or duplicate; not
+                exactly one of `nodes` and `handles` is given; no debug handle is left; a handle is not a
+                positive integer.
         """
         key = self._identifier(identifier)
         if (nodes is None) == (handles is None):
@@ -72,7 +70,7 @@ class DelegateMappingBuilder:
         wrong = [handle for handle in found if type(handle) is not int or handle < 1]
         if wrong:
             raise _misuse(
-                f"{wrong[0]!r} is no debug handle", 'integers from 1 on, as in node.meta["debug_handle"]'
+                f"{wrong[0]!r} is not a debug handle", 'integers from 1 on, as in node.meta["debug_handle"]'
             )
         if not found:
             raise _misuse(
@@ -82,53 +80,55 @@ class DelegateMappingBuilder:
         return key
 
     def get_delegate_mapping(self) -> DebugHandleMap:
-        """A copy of the map: identifier -> debug handles, sorted, each once; in order of insertion."""
+        """Returns a copy of the map: identifier -> sorted, unique debug handles; in order of insertion."""
         return dict(self._map)
 
     def _identifier(self, given: int | str | None) -> int | str:
         if self._generated:
             if given is not None:
-                raise _misuse(f"identifier {given!r} is given, and they are generated", "no identifier")
+                raise _misuse(f"identifier {given!r} is given, but they are generated", "no identifier")
             return len(self._map)
         if type(given) not in (int, str) or given is None:
-            raise _misuse(f"identifier {given!r} is no int and no str", "the backend's id of the instruction")
+            raise _misuse(
+                f"identifier {given!r} is not an int or a str", "the backend's id of the instruction"
+            )
         if given in self._map:
-            raise _misuse(f"identifier {given!r} has an entry already", "one entry for each identifier")
+            raise _misuse(f"identifier {given!r} already has an entry", "one entry per identifier")
         if self._map and type(given) is not type(next(iter(self._map))):
             raise _misuse(
-                f"identifier {given!r} is a {type(given).__name__}, and those before it are not",
+                f"identifier {given!r} is a {type(given).__name__}, unlike those before it",
                 "all identifiers int, or all str",
             )
         return given
 
 
 def check_mapping(mapping: Mapping[int | str, tuple[int, ...]], view: PartitionView, backend_id: str) -> None:
-    """Refuses a debug map that does not fit the partition it came with, however it was made.
+    """Checks that a debug map matches its partition.
 
     Args:
         mapping: of `PreprocessResult.debug_handle_map`.
         view: the partition.
-        backend_id: who compiled it.
+        backend_id: its backend.
 
     Raises:
-        DelegatecError: DC421, for each entry that is wrong: handles that are no nodes of the partition,
-            its inputs or its constants, or not sorted, or twice, or none; identifiers of two types.
+        DelegatecError: DC421 for each wrong entry: handles not of nodes of the partition, its inputs or its
+            constants; unsorted, duplicate or no handles; identifiers of two types.
     """
     known = {node.meta.get("debug_handle") for node in (*view.nodes, *view.inputs, *view.constants)}
     problems = []
     if len({type(identifier) for identifier in mapping}) > 1:
-        problems.append("identifiers are int and str at once")
+        problems.append("identifiers are both int and str")
     for identifier, handles in mapping.items():
         if not handles or list(handles) != sorted(set(handles)):
-            problems.append(f"entry {identifier!r} has the handles {handles!r}, not sorted and each once")
+            problems.append(f"entry {identifier!r} has the handles {handles!r}, not sorted and unique")
         elif not known.issuperset(handles):
             strangers = sorted(set(handles) - known)
-            problems.append(f"entry {identifier!r} has {strangers}, the handles of no node of the partition")
+            problems.append(f"entry {identifier!r} has {strangers}, not handles of nodes of the partition")
     if problems:
         raise DelegatecError(
             Diagnostic(
                 "DC421",
-                f"the debug map of {backend_id} does not fit its partition: {problem}",
+                f"the debug map of {backend_id} does not match its partition: {problem}",
                 expected="identifier -> sorted debug handles of nodes of the partition",
                 help="make it with delegatec.delegation.DelegateMappingBuilder",
             )
@@ -152,14 +152,14 @@ def _misuse(message: str, expected: str) -> DelegatecError:
                 f"a backend's debug map: {message}",
                 location=_caller(),
                 expected=expected,
-                help="a mistake of the backend, not of the model",
+                help="this is a bug in the backend, not in the model",
             )
         ]
     )
 
 
 def _caller() -> SourceLocation | None:
-    """The line that called the builder, by its path below the current folder; None if it lies elsewhere."""
+    """Returns the line that called the builder, relative to the current directory; None if outside of it."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back

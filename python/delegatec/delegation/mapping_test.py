@@ -118,11 +118,11 @@ def test_a_map_of_the_partition_is_taken(view: PartitionView) -> None:
 @pytest.mark.parametrize(
     ("mapping", "problem"),
     [
-        ({0: (99,)}, "[99], the handles of no node"),
-        ({0: ()}, "not sorted and each once"),
-        ({0: (3, 2)}, "not sorted and each once"),
-        ({0: (2, 2)}, "not sorted and each once"),
-        ({0: (2,), "0": (2,)}, "int and str at once"),
+        ({0: (99,)}, "[99], not handles of nodes"),
+        ({0: ()}, "not sorted and unique"),
+        ({0: (3, 2)}, "not sorted and unique"),
+        ({0: (2, 2)}, "not sorted and unique"),
+        ({0: (2,), "0": (2,)}, "both int and str"),
     ],
 )
 def test_a_map_that_does_not_fit_is_dc421(view: PartitionView, mapping: DebugHandleMap, problem: str) -> None:

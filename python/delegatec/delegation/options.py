@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's options for a backend, checked against what the backend declares."""
+"""Checks a user's options against a backend's declarations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 def resolve_options(
     name: str, declared: Mapping[str, OptionSpec], given: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Value of every declared option, as `OptionValue`.
+    """Returns the value of every declared option, as `OptionValue`.
 
     Args:
         name: the backend's name, for messages.
         declared: the backend's options.
-        given: what the user set: a string, or a list or tuple of strings. For an option that is a list, one
-            string is a list of one, and empty strings are left out.
+        given: the user's values: a string, or a list or tuple of strings. For an option that is a list, one
+            string is a list of one, and empty strings are ignored.
 
     Raises:
-        DelegatecError: DC402, once for each unknown option and each value that is not allowed.
+        DelegatecError: DC402 for each unknown option and each invalid value.
     """
     problems = [
         problem for key, value in sorted(given.items()) for problem in _problems(name, declared, key, value)
@@ -46,7 +46,7 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
     kind = "strings" if spec.is_list else "one string"
     takes = " or ".join(spec.values) or kind
     if not (isinstance(value, str) or (spec.is_list and _is_strings(value))):
-        message = f"option {key!r} of backend {name} takes {kind}, not {value!r}"
+        message = f"option {key!r} of backend {name} must be {kind}, not {value!r}"
         yield Diagnostic("DC402", message, expected=takes, help=spec.doc)
         return
     found = _value(spec, value)

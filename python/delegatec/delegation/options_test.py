@@ -58,10 +58,10 @@ def test_options_are_checked_all_at_once() -> None:
 @pytest.mark.parametrize(
     ("given", "message", "expected"),
     [
-        ({"precision": ["fp32", "fp16"]}, "takes one string, not ['fp32', 'fp16']", "fp32 or fp16"),
-        ({"system": ["a", "b"]}, "takes one string, not ['a', 'b']", "one string"),
-        ({"system": 5}, "takes one string, not 5", "one string"),
-        ({"flags": ["--a", 5]}, "takes strings, not ['--a', 5]", "strings"),
+        ({"precision": ["fp32", "fp16"]}, "must be one string, not ['fp32', 'fp16']", "fp32 or fp16"),
+        ({"system": ["a", "b"]}, "must be one string, not ['a', 'b']", "one string"),
+        ({"system": 5}, "must be one string, not 5", "one string"),
+        ({"flags": ["--a", 5]}, "must be strings, not ['--a', 5]", "strings"),
     ],
 )
 def test_an_option_of_the_wrong_kind(given: dict[str, object], message: str, expected: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a delegate was made of: kept as it was, and brought into the form of a program when somebody asks."""
+"""The original nodes of a delegate, from which a program is made on demand."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from delegatec.edge.program import EdgeProgram
 
 
 class Original:
-    """The nodes of a partition as they were before a delegate took their place.
+    """The nodes of a partition before a delegate replaced them.
 
-    Nothing is copied: a node that leaves its graph keeps its metadata, and what it called with which
-    arguments is held from before it left. Constants are the model's own tensors.
+    Nothing is copied: an erased node keeps its metadata, and its target and arguments are recorded before it
+    is erased. Constants are the model's own tensors.
 
     Args:
         view: the partition, still in its graph.
         specs: name of a placeholder of the view's program -> its spec; for constants.
 
     Attributes:
-        inputs: nodes that the partition reads, in order.
-        outputs: nodes of the partition that are read outside, in order.
+        inputs: operands from outside the partition, in order.
+        outputs: nodes of the partition that are used outside, in order.
         constants: placeholder -> its tensor.
     """
 
@@ -42,18 +42,18 @@ class Original:
         self._ranges = view.program.range_constraints
 
     def __len__(self) -> int:
-        """Number of nodes."""
+        """Returns the number of nodes."""
         return len(self._calls)
 
     @cached_property
     def program(self) -> EdgeProgram:
-        """The nodes as a program of their own, whose inputs and outputs are the delegate's, in order."""
+        """Returns the nodes as a separate program with the delegate's inputs and outputs, in order."""
         return extract(
             self._calls, self.inputs, self.outputs, self.constants, specs=self._specs, ranges=self._ranges
         )
 
     def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-        """The delegate's outputs for fake inputs: what torch needs to trace its call.
+        """Returns the delegate's outputs for fake inputs, for tracing by torch.
 
         Args:
             mode: of the inputs; it must be active.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's rules for what may be delegated, over those of whatever backend."""
+"""A user's rules for delegation, for all backends."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from delegatec.edge.program import EdgeProgram
 
 @dataclass(frozen=True)
 class PartitionRules:
-    """What may be delegated. The rules take away from what a backend takes; they never add to it.
+    """Which nodes may be delegated, of those that a backend supports.
 
     Operators are named as in the edge program: "aten.add.Tensor", or "aten.add" for all of its overloads.
-    Modules are named by their fully qualified names in the model: "encoder.layer.0" stands for all that runs
-    in it. Both may have the wildcards * ? [ ].
+    Modules are named by their fully qualified names in the model: "encoder.layer.0" includes its submodules.
+    Both may have the wildcards * ? [ ].
 
     Attributes:
         allow_operators: only these; all if empty.
         block_operators: not these.
-        allow_modules: only what runs in these; all if empty.
-        block_modules: not what runs in these.
-        minimum_nodes: a delegate of fewer operators is not worth its call.
-        maximum_delegates: of one graph, which is a method or a body of its control flow: the largest ones
-            stay; None for no limit.
-        all_or_nothing: whether nothing of a graph is delegated unless all of it is.
+        allow_modules: only nodes in these; all if empty.
+        block_modules: not nodes in these.
+        minimum_nodes: of a delegate.
+        maximum_delegates: per graph, which is a method or a body of its control flow: the largest ones are
+            kept; None for no limit.
+        all_or_nothing: whether a graph is delegated completely or not at all.
 
     Raises:
-        DelegatecError: DC412, one for each attribute of a wrong type.
+        DelegatecError: DC412 for each attribute of a wrong type.
     """
 
     allow_operators: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class PartitionRules:
             raise DelegatecError(problems)
 
     def problems(self, programs: Iterable[EdgeProgram]) -> list[Diagnostic]:
-        """DC412 for each operator that torch does not have, module that is in no program, and bad number.
+        """Returns DC412 for each unknown operator or module, and each invalid number.
 
         Args:
             programs: all methods of the model.
@@ -93,7 +93,7 @@ class PartitionRules:
         return found
 
     def rejection(self, node: Node) -> Rejection | None:
-        """Why the lists forbid that a node is delegated; None if they do not."""
+        """Returns why the lists reject a node; None if they do not."""
         name = operator_name(node)
         names = (name, name.rpartition(".")[0])
         return _listed(node, "operators", name, names, self.allow_operators, self.block_operators) or _listed(
@@ -102,7 +102,7 @@ class PartitionRules:
 
 
 def module_paths(node: Node) -> list[str]:
-    """Fully qualified names of the modules that a node runs in, the model itself ("") first."""
+    """Returns the fully qualified names of a node's modules, from the model itself ("") to the innermost."""
     return [str(entry[0]) for entry in (node.meta.get("nn_module_stack") or {}).values()]
 
 
@@ -124,7 +124,7 @@ def _listed(
         message, help = f'{what} matches "{pattern}"', f'take "{pattern}" out of block_{kind}'
         return Rejection(node, f"block-{kind}", message, help)
     if allowed and not any(fnmatchcase(name, p) for name in names for p in allowed):
-        message = f"{what} is none of {', '.join(allowed)}"
+        message = f"{what} is not one of {', '.join(allowed)}"
         return Rejection(node, f"allow-{kind}", message, f"add it to allow_{kind}")
     return None
 
@@ -134,7 +134,7 @@ def _has_wildcards(pattern: str) -> bool:
 
 
 def _is_operator(name: str) -> bool:
-    """Whether torch has an operator, or an overload, of this name; a higher-order one has no namespace."""
+    """Whether torch has an operator or overload of this name; a higher-order one has no namespace."""
     namespace, _, rest = name.partition(".")
     packet, _, overload = rest.partition(".")
     if not packet:
@@ -144,7 +144,7 @@ def _is_operator(name: str) -> bool:
 
 
 def _like(name: str) -> Iterator[str]:
-    """Operators to compare a misspelt one with."""
+    """Yields operators to compare a misspelled one with."""
     namespace, _, rest = name.partition(".")
     packet = getattr(getattr(torch.ops, namespace), rest.partition(".")[0], None)
     if packet is not None:
@@ -160,7 +160,7 @@ def _unknown(option: str, pattern: str, problem: str, names: Iterable[str]) -> D
     near = difflib.get_close_matches(pattern, sorted(set(names)), n=3)
     return Diagnostic(
         "DC412",
-        f'{option} names "{pattern}", and {problem}',
+        f'{option} names "{pattern}": {problem}',
         expected=", ".join(near),
         help="correct it, or use the wildcards * ? [ ]",
     )

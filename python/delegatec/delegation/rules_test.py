@@ -101,7 +101,7 @@ def test_only_allowed_operators() -> None:
     assert sizes(result) == [4]
     assert reasons["aten.cos.default"] == (
         "allow-operators",
-        "aten.cos.default is none of aten.addmm, aten.sin",
+        "aten.cos.default is not one of aten.addmm, aten.sin",
         "add it to allow_operators",
     )
 
@@ -119,8 +119,8 @@ def test_blocked_modules() -> None:
 def test_only_allowed_modules() -> None:
     result, reasons = delegate(PartitionRules(allow_modules=("*.inner",)))
     assert sizes(result) == [1, 1]
-    assert reasons["aten.sin.default"][1] == "module 'blocks.1' is none of *.inner"
-    assert reasons["aten.cos.default"][1] == "the model itself is none of *.inner"
+    assert reasons["aten.sin.default"][1] == "module 'blocks.1' is not one of *.inner"
+    assert reasons["aten.cos.default"][1] == "the model itself is not one of *.inner"
 
 
 def test_small_delegates_are_left() -> None:
@@ -166,10 +166,10 @@ def test_wrong_rules_are_reported_together() -> None:
     problems = rules.problems([edge(Model(), (X,))])
     assert {problem.code for problem in problems} == {"DC412"}
     assert [problem.message for problem in problems] == [
-        'allow_operators names "aten.add.Tensr", and torch has no such operator',
-        'block_operators names "aten.sni", and torch has no such operator',
-        'block_operators names "nothing.here", and torch has no such operator',
-        'block_modules names "block.1", and nothing of the model runs in it',
+        'allow_operators names "aten.add.Tensr": torch has no such operator',
+        'block_operators names "aten.sni": torch has no such operator',
+        'block_operators names "nothing.here": torch has no such operator',
+        'block_modules names "block.1": nothing of the model runs in it',
         "minimum_nodes cannot be 0",
         "maximum_delegates cannot be -1",
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts delegates in the place of the groups they were made of, in the owner's graph, without retracing it."""
+"""Replaces partitions by delegates in the owner's graph, without retracing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | None:
-    """An order of the nodes in which every group is contiguous.
+    """Returns an order of the nodes in which every group is contiguous.
 
     Args:
         graph: the graph, in topological order.
@@ -27,7 +27,7 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
 
     Returns:
         All nodes, as close to the graph's own order as the groups allow; None if there is no such
-        order, because a group waits for itself.
+        order, because a group depends on itself.
     """
     nodes = list(graph.nodes)
     unit_of: dict[Node, int] = {}
@@ -59,14 +59,14 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
 
 
 def reorder(order: Sequence[Node]) -> None:
-    """Puts the nodes of a graph in the given order, which has all of them."""
+    """Reorders the nodes of a graph; `order` contains all of them."""
     for before, after in itertools.pairwise(order):
         if before.next is not after:
             before.append(after)
 
 
 def free_names(program: EdgeProgram) -> Iterator[str]:
-    """Names for delegates, "lowered_0" and on, that neither the program nor a body in it uses yet."""
+    """Yields unused names for delegates, "lowered_0" and on, in the program and its bodies."""
     owners = [part.graph_module for part in program.walk()]
     return (
         name
@@ -78,17 +78,17 @@ def free_names(program: EdgeProgram) -> Iterator[str]:
 def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:
     """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
 
-    Users of the partition's outputs read `getitem` nodes of the call. Constants that are no longer read stay,
-    for `EdgeProgram.erase_unused_placeholders`.
+    Uses of the partition's outputs become uses of `getitem` nodes of the call. Unused constants stay, for
+    `EdgeProgram.erase_unused_placeholders`.
 
     Args:
-        program: the owner, edited in place; the names in its `output_specs` are left to `rename_outputs`.
+        program: the owner, edited in place, without its `output_specs` (see `rename_outputs`).
         view: the partition.
-        lowered: what it was compiled to.
-        name: the attribute of the owner that it becomes.
+        lowered: its delegate.
+        name: the delegate's attribute of the owner.
 
     Returns:
-        Name of each output of the partition -> name of the node that its users read now.
+        Name of each output of the partition -> name of the node that replaces it.
     """
     graph = program.graph
     lowered.name = name
@@ -117,7 +117,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         )
         taken_over[old] = new
         after = new
-    # Once for each reader: one that reads all of them, such as the output, is rewritten once.
+    # Once per user, as one user, such as the output, may use all of them.
     members = set(view.nodes)
     for user in dict.fromkeys(user for old in view.outputs for user in old.users if user not in members):
         user.args = map_arg(user.args, lambda node: taken_over.get(node, node))
@@ -129,7 +129,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
 
 
 def rename_outputs(program: EdgeProgram, renamed: Mapping[str, str]) -> None:
-    """Makes `output_specs` name the nodes that took the place of others.
+    """Renames nodes in `output_specs`.
 
     Args:
         program: edited in place.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of tests: a backend that runs its nodes in eager, computed bytes, and a count of Python's work."""
+"""Helpers for tests: a backend that runs nodes in eager mode, computed bytes, a counter of Python lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPECS = (CompileSpec("level", b"\x01"),)
 
 
 class TakeAllBut:
-    """Takes every node whose operator is not in `left`."""
+    """Supports every operator that is not in `left`."""
 
     def __init__(self, *left: Any, backend_id: str = "EagerBackend") -> None:
         self.left = left
@@ -55,7 +55,7 @@ def _of(node: Node, targets: Sequence[Any]) -> bool:
 
 
 class EagerBackend:
-    """Its blob is a key of its own table of programs: what a delegate computes is run by ATen."""
+    """A backend whose delegates run ATen: a blob is a key of a table of programs."""
 
     name = "eager"
     options: Mapping[str, OptionSpec] = {}
@@ -100,7 +100,7 @@ class Counting(ComputedBytes):
     """The numbers from `first` on, modulo 251, as bytes.
 
     Attributes:
-        asked: the most bytes that were asked for at a time.
+        asked: the largest requested number of bytes.
     """
 
     def __init__(self, size: int, first: int = 0) -> None:
@@ -118,7 +118,7 @@ class Counting(ComputedBytes):
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of Python `work` runs, those of libraries included: the same on every machine."""
+    """Returns how many lines of Python `work` runs, including libraries: the same on every machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view of one partition: what `Backend.preprocess` gets. Nothing is copied."""
+"""A view of one partition, for `Backend.preprocess`. Nothing is copied."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from delegatec.edge.program import EdgeProgram
 
 
 class PartitionView:
-    """A set of nodes of a program and its border.
+    """A set of nodes of a program, with its inputs and outputs.
 
     Args:
-        program: the program that the nodes are a part of.
+        program: the program of the nodes.
         nodes: the nodes, in topological order.
-        mutated: names of the placeholders that the program writes to, where the caller knows them, as one who
-            makes many views does.
-        facts: of the program, which many views share; by default those that follow from the view's constants.
+        mutated: names of the placeholders that the program writes to, if already known.
+        facts: analysis results for the program, shared by views; by default from the view's constants.
 
     Attributes:
         program: as given.
         nodes: as given.
-        inputs: nodes outside whose value the partition reads and that are not constants, in order of first
-            use.
-        constants: placeholder -> its tensor, for each constant that the partition reads, in order of first
-            use. A buffer that the program writes to is an input.
-        outputs: nodes of the partition whose value is used outside, in order. A node with several values is
-            not among them: its `getitem` nodes are.
-        facts: what is known of the values of the program.
+        inputs: operands from outside the partition that are not constants, in order of first use.
+        constants: placeholder -> its tensor, for each constant operand, in order of first use. A buffer that
+            the program writes to is an input.
+        outputs: nodes of the partition whose value is used outside, in order. Of a node with several
+            results, the `getitem` nodes.
+        facts: analysis results for the program.
     """
 
     def __init__(
@@ -63,14 +61,14 @@ class PartitionView:
 
     @classmethod
     def of_program(cls, program: EdgeProgram, outer: PartitionView) -> PartitionView:
-        """View a whole program that was extracted from a partition.
+        """Returns a view of a complete program that was extracted from a partition.
 
-        Its inputs and outputs are those of the program, in its order, whether or not they are read; an output
-        may be an input, or be there twice.
+        Its inputs and outputs are those of the program, in its order, even if unused; an output may be an
+        input or duplicate.
 
         Args:
             program: the program.
-            outer: the partition, whose facts say what is known of the inputs.
+            outer: the partition, whose facts hold for the inputs.
         """
         facts = outer.facts_in(program)
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -80,6 +78,6 @@ class PartitionView:
         return view
 
     def facts_in(self, program: EdgeProgram) -> Facts:
-        """Say what is known of the values of a program that was extracted from this partition."""
+        """Returns facts for a program that was extracted from this partition."""
         inputs = dict(zip(program.user_inputs(), self.inputs, strict=True))
         return Facts(program.constants, lambda node: self.facts.of(inputs[node]) if node in inputs else None)

@@ -70,7 +70,7 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
     weights = [(role, id) for role, id in stored if not graph.values[id].literal]
     attributes = [f"{name} {text}" for name, text in node.attributes.items()]
     result = str(graph.values[node.gives[0]]) if node.gives else ""
-    family = f"op {node.family.name.lower()}" + (" unread" if node.identifier in graph.unread else "")
+    family = f"op {node.family.name.lower()}" + (" dead" if node.identifier in graph.dead else "")
     title = " ".join([node.operation, *literals])
     if node.family in _SMALL and not weights:
         brief = [text for name, text in node.attributes.items() if name != "dtype"]

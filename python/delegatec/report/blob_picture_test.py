@@ -222,14 +222,14 @@ def test_what_nothing_reads_is_marked() -> None:
     values = {id: BlobValue("f32", (1,)) for id in range(4)}
     nodes = tuple(BlobNode(i, "Neg", Family.MOVE, (("", j),), (i + 1,)) for i, j in enumerate((0, 0, 2)))
     graph = BlobGraph("Graph", nodes, values, (0,), (1,), ())
-    assert graph.unread == {1, 2}
+    assert graph.dead == {1, 2}
     picture = draw_blob(graph, BlobLabels())
     assert [box.kind for box in boxes(picture.whole) if box.kind.startswith("op")] == [
         "op move small",
-        "op move unread small",
-        "op move unread small",
+        "op move dead small",
+        "op move dead small",
     ]
-    assert picture.notes == ("nothing reads the results of 2 operations, which the runtime may leave out",)
+    assert picture.notes == ("dead code: 2 operations, which the runtime may omit",)
     assert f"note: {picture.notes[0]}" in format_blob_graph(graph)
 
 

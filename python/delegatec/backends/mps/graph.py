@@ -32,7 +32,7 @@ _LITERALS: Final = {
 FAMILIES: Final[dict[Family, tuple[str, ...]]] = {
     Family.COMPUTE: ("MatMul", "Addmm", "Conv2D", "DepthwiseConv2D"),
     Family.ACTIVATION: ("HardTanh", "Relu", "Gelu", "LeakyRelu", "Sigmoid", "Tanh", "Clamp"),
-    Family.NORMALISE: ("Softmax", "LogSoftmax", "BatchNorm", "LayerNorm"),
+    Family.NORMALIZE: ("Softmax", "LogSoftmax", "BatchNorm", "LayerNorm"),
     Family.REDUCE: ("Mean", "MaxPool2DWithIndices", "AvgPool2D"),
     Family.INDEX: ("IndexSelect", "Embedding", "IndexTensor", "IndexPut", "Scatter"),
     Family.MOVE: (
