@@ -61,7 +61,7 @@ def check_option(label, backend, known, name, value):
         refuse(
             label,
             "DC402",
-            "option \"%s\" of backend \"%s\" takes one string, not %s" % (name, backend, value),
+            "option \"%s\" of backend \"%s\" must be one string, not %s" % (name, backend, value),
             expected = " or ".join(spec.values) or "one string",
             help = spec.doc,
         )

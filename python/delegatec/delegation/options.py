@@ -44,17 +44,17 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
         )
         return
     kind = "strings" if spec.is_list else "one string"
-    takes = " or ".join(spec.values) or kind
+    expected = " or ".join(spec.values) or kind
     if not (isinstance(value, str) or (spec.is_list and _is_strings(value))):
         message = f"option {key!r} of backend {name} must be {kind}, not {value!r}"
-        yield Diagnostic("DC402", message, expected=takes, help=spec.doc)
+        yield Diagnostic("DC402", message, expected=expected, help=spec.doc)
         return
     found = _value(spec, value)
     for string in (found,) if isinstance(found, str) else found:
         if spec.values and string not in spec.values:
             message = f"option {key!r} of backend {name} cannot be {string!r}"
             near = _did_you_mean(string, spec.values)
-            yield Diagnostic("DC402", message, expected=takes, help=" ".join(filter(None, (near, spec.doc))))
+            yield Diagnostic("DC402", message, expected=expected, help=" ".join(filter(None, (near, spec.doc))))
 
 
 def _is_strings(value: object) -> bool:
