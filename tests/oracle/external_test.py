@@ -208,3 +208,19 @@ def test_weights_in_memory_of_others_are_stored_once(tmp_path: Path, backend: st
         actual = OracleProgram(file.getvalue())
         torch.testing.assert_close(actual.run([x])[0], net(x), atol=2e-5, rtol=1e-5)
         torch.testing.assert_close(actual.run([x], "half")[0], net.half(x), atol=2e-5, rtol=1e-5)
+
+
+def test_a_view_of_an_external_weight_is_a_copy(tmp_path: Path) -> None:
+    """The runtime looks weights up by their shape, and products read those of convolutions flat."""
+    torch.manual_seed(0)
+    net, x = torch.nn.Conv2d(2, 3, 3), torch.rand(1, 2, 5, 5)
+    path = str(tmp_path / "convolution.pt2")
+    archive.save(export(Model(net, (x,))), path)
+    file = io.BytesIO()
+    write_program(lower(archive.load(path).methods, external_weights=True).emitted, file)
+    assert not any(segment.data for segment in parse_program(file.getvalue()).segments)
+    weights = {name: value * 2 for name, value in weights_of(archive.load(path).methods).items()}
+    data = io.BytesIO()
+    write_flat_tensors(weights, data)
+    (actual,) = OracleProgram(file.getvalue(), data.getvalue()).run([x])
+    torch.testing.assert_close(actual, net(x) * 2, atol=1e-6, rtol=1e-5)

@@ -24,8 +24,8 @@ _LEGEND: Final = f"""\
 Every operator that the runtime has a kernel for, called in the stock runtime and in eager: ranks 0 to 5,
 broadcast, empty, transposed, with numbers, of mixed dtypes, NaN and infinities. `{AS_EAGER}` is the same
 result; `{REWRITTEN}` the same result by way of other operators or dtypes, where the kernel alone refuses a
-call or gets it wrong; a code is that of the compiler's refusal, beside another sign of some of the calls
-only. Where there is nothing, eager has no such call."""
+call, gets it wrong or is slow; a code is that of the compiler's refusal, beside another sign of some of the
+calls only. Where there is nothing, eager has no such call."""
 
 
 # Kernels that no functional operator of ATen stands for, and what becomes of them.

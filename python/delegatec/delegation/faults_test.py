@@ -83,11 +83,7 @@ def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        (
-            "Text",
-            "DC411",
-            "preprocess of backend EagerBackend returned a PreprocessResult whose blob is a list of str",
-        ),
+        ("Text", "DC411", "preprocess of backend EagerBackend returned a blob of str"),
         ("Nothing", "DC411", "preprocess of backend EagerBackend returned a NoneType"),
     ],
 )

@@ -63,6 +63,7 @@ def emit(
         share_state=len(programs) > 1,
         plan_inputs=emitted.options.plan_inputs,
         plan_outputs=emitted.options.plan_outputs,
+        external=external,
     )
     for name, program in programs.items():
         reorder_inputs(program)

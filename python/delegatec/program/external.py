@@ -61,6 +61,10 @@ class ExternalWeights:
         self.names = frozenset(weights)
         self._used: dict[str, memoryview] = {}
 
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        """Whether a constant is one of them."""
+        return _place(tensor, tuple(tensor.shape)) in self._keys
+
     def key(self, tensor: torch.Tensor, sizes: tuple[int, ...]) -> str | None:
         """Returns the key of an external constant, and records its use; None for any other constant.
 

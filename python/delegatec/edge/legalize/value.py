@@ -264,6 +264,14 @@ class Value:
         steps = () if step == 1 else (step,)
         return self._call(aten.slice.Tensor, self, dim, start, end, *steps, shape=shape)
 
+    def unfold(self, dim: int, size: int, step: int) -> Value:
+        """The runs of so many elements of a dimension, of which each starts `step` behind the one before it.
+
+        Runs have the dimension's place; a new last dimension goes along a run.
+        """
+        runs = (self.shape[dim] - size) // step + 1
+        return self._call(aten.unfold.default, self, dim, size, step, shape=(*self._resized(dim, runs), size))
+
     def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
         """Padded by a number; before and after the last dimension, then the one before it, and so on."""
         shape = list(self.shape)

@@ -18,6 +18,7 @@ from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
+from delegatec.program.kernels import products
 
 aten = torch.ops.aten
 
@@ -211,10 +212,12 @@ def _cumsum(b: Builder, node: Node) -> Any:
     return None if shape(x) else _to(b, x, dtype(node))
 
 
-def _linear(b: Builder, node: Node) -> Node | None:
-    """The kernel rejects vectors."""
+def _linear(b: Builder, node: Node) -> Any:
+    """The kernel rejects vectors, and does not write sums without terms."""
     a = bind(node)
     x = a["input"]
+    if shape(a["weight"])[-1] == 0:
+        return RULES[aten.linear.default](b, node)
     if len(shape(x)) != 1:
         return None
     row = b.call(aten.unsqueeze.default, x, 0)
@@ -260,6 +263,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 
 REWRITES: RuleTable = merge(
+    products.RULES,
     dict.fromkeys(
         (
             aten._conj_physical.default,

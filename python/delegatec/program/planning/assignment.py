@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.program import EdgeProgram
+from delegatec.program.external import ExternalWeights
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, Storage
 from delegatec.program.planning.steps import Slot, Source, Step, results_of, slot_of
 from delegatec.program.symbolic import bounded_sizes
@@ -91,15 +92,18 @@ class Assignment:
 
     Args:
         program: the method; its bodies have the same range constraints.
+        external: constants that have no views, as the runtime looks them up by their shape.
 
     Attributes:
         result: the steps and storages so far.
     """
 
-    def __init__(self, program: EdgeProgram) -> None:
+    def __init__(self, program: EdgeProgram, external: ExternalWeights) -> None:
         self.result = Storages(mutable=program.mutated_inputs())
         self._program = program
-        self._state = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
+        self._external = external
+        # slots without views
+        self._fixed = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
         self._loops: list[_Loop] = []
         # storages merged into another one, by id: the storage, and the other one
         self._merged: dict[int, tuple[Storage, Storage]] = {}
@@ -120,6 +124,12 @@ class Assignment:
         last = -1 if first == -1 else position
         storage = Storage(slot[0].name, self.byte_size(slot), position, last, arena=arena)
         self.result.placements[slot] = Placement(storage)
+
+    def place_constant(self, node: Node, value: torch.Tensor) -> None:
+        """Records a placeholder as a constant of this value."""
+        self.result.constants[slot_of(node)] = node
+        if value in self._external:
+            self._fixed.add(slot_of(node))
 
     def place_results(self, node: Node) -> None:
         """Allocates memory for every tensor that a node computes."""
@@ -183,9 +193,9 @@ class Assignment:
         return Placement(self.root(placement.storage), placement.offset)
 
     def is_fixed(self, slot: Slot) -> bool:
-        """Whether a slot can have no views: it is a mutable buffer, or lies in the caller's memory."""
+        """Whether a slot has no views: it is a mutable buffer, external, or in the caller's memory."""
         found = self.placement(slot)
-        return self.result.resolve(slot) in self._state or (
+        return self.result.resolve(slot) in self._fixed or (
             found is not None and found.storage.arena == CALLERS
         )
 

@@ -9,7 +9,7 @@ before emission, since they determine the lifetimes of storages. Bodies of contr
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -18,6 +18,7 @@ from torch.fx import Node
 
 from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
+from delegatec.program.external import ExternalWeights
 from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
@@ -34,11 +35,13 @@ class Placing:
         share_state: whether mutable buffers lie in the arena shared by all methods.
         plan_inputs: whether inputs are copied into planned memory; those that a program writes to never are.
         plan_outputs: whether outputs lie in planned memory.
+        external: the weights that a `.ptd` holds, as they are: a view of one is a copy.
     """
 
     share_state: bool = False
     plan_inputs: bool = True
     plan_outputs: bool = True
+    external: ExternalWeights = field(default_factory=lambda: ExternalWeights({}))
 
 
 # All tensors are in planned memory, except for inputs that a program writes to.
@@ -56,7 +59,7 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
         placing: the tensors outside planned memory; none of them may share memory, which `own_outputs`
             ensures.
     """
-    assignment = Assignment(program)
+    assignment = Assignment(program, placing.external)
     result = assignment.result
     for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
         is_state = node.name in result.mutable or spec.kind not in CONSTANT_KINDS
@@ -100,7 +103,7 @@ def _run(assignment: Assignment, program: EdgeProgram) -> None:
     constants = program.fixed_constants()
     for node in program.placeholders():
         if node.name in constants:
-            assignment.result.constants[slot_of(node)] = node
+            assignment.place_constant(node, constants[node.name])
     for node in program.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
