@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,46 +18,38 @@ from pathlib import Path
 from typing import Final
 
 import models
+import page
 from plot import plot
 from tables import Trials, tables
 from trial import BACKENDS, TOOLS, Outcome
 
-_PAGE: Final = Path("docs/benchmarks.md")
 _PLOT: Final = Path("docs/benchmarks.svg")
-# What stands between these lines of the page is written by --write.
-_BEGIN: Final = "<!-- tables -->\n"
-_END: Final = "<!-- end of tables -->\n"
+_TRIAL: Final = "trial.py"
 
 
 def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple[str, str, str, Outcome]]:
     """Tries every tool on every pair: (model, backend, tool, outcome)."""
     with tempfile.TemporaryDirectory() as temporary:
         warm_up = Path(temporary) / "small.pt2"
-        _trial("export", models.small.__name__, warm_up)
+        page.child(_TRIAL, "export", models.small.__name__, warm_up)
         for name in names:
             model = Path(temporary) / "model.pt2"
-            _trial("export", models.MODELS[name].__name__, model)
+            page.child(_TRIAL, "export", models.MODELS[name].__name__, model)
             for backend in backends:
                 for tool in TOOLS:
                     options = (f"--warm-up={warm_up}", f"--rounds={rounds}")
-                    yield name, backend, tool, Outcome(**json.loads(_trial(tool, backend, model, *options)))
-
-
-def _trial(*arguments: str | Path) -> str:
-    """Runs trial.py; the last line that it prints."""
-    command = [sys.executable, str(Path(__file__).with_name("trial.py")), *map(str, arguments)]
-    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    return lines[-1] if lines else ""
+                    yield (
+                        name,
+                        backend,
+                        tool,
+                        Outcome(**json.loads(page.child(_TRIAL, tool, backend, model, *options))),
+                    )
 
 
 def write(text: str, picture: str) -> None:
     """Puts the tables and the plot into the source tree."""
-    root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
-    before, _, rest = (root / _PAGE).read_text().partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    assert end, f"{_PAGE} has no place for the tables"
-    (root / _PAGE).write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
-    (root / _PLOT).write_text(picture)
+    page.write("tables", text)
+    (page.root() / _PLOT).write_text(picture)
 
 
 def main() -> None:
@@ -78,11 +67,10 @@ def main() -> None:
         results.setdefault((name, backend), {})[tool] = outcome
         said = outcome.error or f"{outcome.lowering:.2f} s, {outcome.memory / 2**20:.0f} MiB"
         print(f"{name}, {backend}, {tool}: {said}", file=sys.stderr, flush=True)
-    versions = sorted(
-        {outcome.versions for pair in results.values() for outcome in pair.values() if outcome.versions}
+    machine = page.machine(
+        outcome.versions for pair in results.values() for outcome in pair.values() if outcome.versions
     )
-    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
-    text = f"{', '.join(versions)}, {machine}; median of {arguments.rounds} rounds.\n\n{tables(results)}"
+    text = f"{machine}; median of {arguments.rounds} rounds.\n\n{tables(results)}"
     print(text)
     if arguments.write:
         write(f"![Processor time and memory of both]({_PLOT.name})\n\n{text}", plot(results))

@@ -31,15 +31,15 @@ def tables(trials: Trials) -> str:
     """All tables: the ratio of each pair, the stages of each tool, memory and what came out."""
     parts = [
         "### Processor time of lowering, seconds",
-        _table(("model", "backend", *TOOLS, "peer / ours"), 2, [_times(*pair) for pair in trials.items()]),
+        table(("model", "backend", *TOOLS, "peer / ours"), 2, [_times(*pair) for pair in trials.items()]),
     ]
     for tool in TOOLS:
         # A tool that does not delegate has fewer.
         stages = list(max((pair[tool].seconds for pair in trials.values()), key=len))
         rows = [_stages(key, pair[tool], stages) for key, pair in trials.items()]
-        parts += [f"### Stages, {tool}, seconds", _table(("model", "backend", *stages), 2, rows)]
+        parts += [f"### Stages, {tool}, seconds", table(("model", "backend", *stages), 2, rows)]
     rows = [_result(key, tool, outcome) for key, pair in trials.items() for tool, outcome in pair.items()]
-    parts += ["### Memory and results", _table(("model", "backend", "", *_RESULT), 3, rows)]
+    parts += ["### Memory and results", table(("model", "backend", "", *_RESULT), 3, rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -68,7 +68,7 @@ def _result(key: tuple[str, str], tool: str, outcome: Outcome) -> list[str]:
     return [*key, tool, *(cell(outcome) for cell in _RESULT.values())]
 
 
-def _table(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> str:
+def table(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose first columns are text, and the others numbers."""
     rule = ["---"] * texts + ["---:"] * (len(headings) - texts)
     return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *rows))
