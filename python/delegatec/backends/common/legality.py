@@ -15,8 +15,9 @@ from delegatec.delegation.partitioner import Rejection
 from delegatec.delegation.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
+from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
@@ -46,9 +47,13 @@ class TableTarget(Generic[SettingsT]):
             **{target: row.computes for target, row in table.rows.items()},
         }
 
-    def refusal(self, node: Node) -> Refusal | None:
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
-        return self.table.refusal(node, self._settings)
+        return self.table.refusal(node, self._settings, facts)
+
+    def exclusion(self, node: Node) -> Refusal | None:
+        """Say why no rewrite can make a call legal: its own operands and results cannot be there."""
+        return self.table.exclusion(node, self._settings)
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""
@@ -59,9 +64,9 @@ class TableTarget(Generic[SettingsT]):
         """Whether any of the nodes computes something, rather than only moving data."""
         return any(self._computes.get(node.target, False) for node in nodes)
 
-    def needs_rewrites(self, nodes: Iterable[Node]) -> bool:
-        """Whether a node that `Legality` has accepted may have to be rewritten."""
-        return any(node.target in self.rewrites for node in nodes)
+    def needs_rewrites(self, nodes: Iterable[Node], facts: Facts) -> bool:
+        """Whether one of the nodes, which `Legality` has accepted, has to be rewritten."""
+        return any(node.target in self.rewrites and self.refusal(node, facts) is not None for node in nodes)
 
     def legalize(self, program: EdgeProgram, facts: Facts) -> bool:
         """Make a private program legal whose calls `Legality` has accepted.
@@ -71,15 +76,16 @@ class TableTarget(Generic[SettingsT]):
             facts: what is known of its values.
 
         Returns:
-            Whether a call may have been rewritten.
+            Whether a call was rewritten.
         """
         candidates = [node for node in program.graph.nodes if node.target in self.rewrites]
-        if not candidates:
-            return False
         legalizer = Legalizer(Builder(program, facts), self)
         for node in candidates:
             refusal = legalizer.legalize(node)
             assert refusal is None, f"{node.name} was accepted: {refusal}"
+        if not any(is_erased(node) for node in candidates):
+            return False
+        eliminate_common(program)
         program.graph.eliminate_dead_code()
         program.erase_unused_placeholders()
         return True
@@ -96,13 +102,15 @@ class Legality(Generic[SettingsT]):
     def __init__(self, target: TableTarget[SettingsT], prepare: Sequence[Prepare]) -> None:
         self._target = target
         self._prepare = prepare
+        # A rewrite makes legal also what is known to be so in the partition alone.
+        self._facts = Facts({})
         self._answers: dict[Hashable, Refusal | None] = {}
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """Say why a call can be neither lowered nor rewritten into calls that can; None if it can."""
-        refusal = self._target.refusal(node)
+        refusal = self._target.refusal(node, self._facts)
         if refusal is not None and self._target.rules(node):
-            refusal = self._tried(program, node)
+            refusal = self._target.exclusion(node) or self._tried(program, node)
         if refusal is None:
             return None
         return Rejection(node, refusal.rule, refusal.message, refusal.help)

@@ -11,6 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint, SettingsT
 
 BuilderT = TypeVar("BuilderT", contravariant=True)
@@ -29,6 +30,7 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
         computes: whether a delegate of such nodes alone is worth its call; false for moves of data.
         note: a remark for the operator table of the docs.
         preserved: whether the operator must not be decomposed before partitioning.
+        known: constraints on values, which must be known to hold. A rewrite makes them so.
     """
 
     target: OpOverload
@@ -38,6 +40,7 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
     computes: bool = True
     note: str = ""
     preserved: bool = False
+    known: tuple[Constraint[Facts], ...] = ()
 
 
 def overload(name: str) -> OpOverload:

@@ -16,8 +16,9 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import OperatorRow
 from delegatec.delegation.report import operator_name
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.legalize.rule import Refusal
+from delegatec.edge.legalize.rule import Refusal, first_broken
 
 
 class GraphBuilder(Protocol):
@@ -63,7 +64,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
                 raise ValueError(f"{row.target} has two rows")
             self.rows[row.target] = row
 
-    def refusal(self, node: Node, settings: SettingsT) -> Refusal | None:
+    def refusal(self, node: Node, settings: SettingsT, facts: Facts) -> Refusal | None:
         """Returns the first violated constraint; None if the node can be lowered as it is."""
         if isinstance(node.target, HigherOrderOperator):
             message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
@@ -71,11 +72,15 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
         row = self.rows.get(node.target)
         if row is None:
             return Refusal("operator", f"the delegate has no lowering for {operator_name(node)}")
-        for constraint in (*self.universal, *row.constraints):
-            broken = constraint.broken(node, settings)
-            if broken is not None:
-                return Refusal(constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
-        return None
+        return (
+            self.exclusion(node, settings)
+            or first_broken(row.constraints, node, settings)
+            or first_broken(row.known, node, facts)
+        )
+
+    def exclusion(self, node: Node, settings: SettingsT) -> Refusal | None:
+        """Returns the first violated constraint of those of all rows, which no rewrite can satisfy."""
+        return first_broken(self.universal, node, settings)
 
     def preserved(self) -> frozenset[OpOverload]:
         """Returns the operators that must not be decomposed."""

@@ -16,6 +16,7 @@ from delegatec.backends.common.row import OperatorRow, overload, variants
 from delegatec.backends.common.table import OperatorTable
 from delegatec.delegation import DelegationSpec
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_at_most, result_dtypes
 
@@ -88,8 +89,8 @@ def test_settings_and_help_reach_the_constraints() -> None:
     x = graph.placeholder("x")
     node = graph.call_function(aten.sin.default, (x,))
     x.meta["val"] = node.meta["val"] = torch.rand(3)
-    assert TABLE.refusal(node, False) is None
-    rejection = TABLE.refusal(node, True)
+    assert TABLE.refusal(node, False, Facts({})) is None
+    rejection = TABLE.refusal(node, True, Facts({}))
     assert rejection is not None
     assert (rejection.rule, rejection.message, rejection.help) == (
         "speed",

@@ -60,7 +60,8 @@ class MpsBackend:
         def legalize(program: EdgeProgram) -> bool:
             return mps.legalize(program, view.facts_in(program))
 
-        return [*_precision(settings), *([legalize] if mps.needs_rewrites(view.nodes) else [])]
+        precision = _precision(settings)
+        return [*precision, legalize] if precision or mps.needs_rewrites(view.nodes, view.facts) else []
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""

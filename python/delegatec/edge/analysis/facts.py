@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.analysis.interval import UNKNOWN, Interval, held, of_constant, of_dtype, of_number
 from delegatec.edge.analysis.rules import Rule, operands_and_rule
+
+STATED: Final = "interval"
+"""Key of a node's metadata: the interval that holds by what its maker knows, not by what it computes."""
 
 
 class Facts:
@@ -57,6 +60,8 @@ class Facts:
         val = node.meta.get("val")
         if not isinstance(val, torch.Tensor):
             return UNKNOWN
+        if STATED in node.meta:
+            return cast(Interval, node.meta[STATED])
         if rule is not None:
             return held(rule(node, *(self._operand(each, val.dtype) for each in operands)), val.dtype)
         if node.op != "placeholder":

@@ -10,7 +10,7 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Refusal
+from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
@@ -30,8 +30,8 @@ class Legalizer:
     def __init__(self, builder: Builder, target: Target) -> None:
         self._builder = builder
         self._target = target
-        # Signatures of the calls that rules are being applied to, from the outermost on.
-        self._path: list[Hashable] = []
+        # Signatures of the calls that rules are being applied to, and the rules, from the outermost on.
+        self._path: list[tuple[Hashable, Rule]] = []
 
     def run(self) -> list[tuple[Node, Refusal]]:
         """Rewrite the calls that are not legal; bodies of control flow are programs of their own.
@@ -42,7 +42,7 @@ class Legalizer:
         """
         left = []
         for node in list(self._builder.program.graph.nodes):
-            if node.op == "call_function" and not _is_erased(node):
+            if node.op == "call_function" and not is_erased(node):
                 refusal = self.legalize(node)
                 if refusal is not None:
                     left.append((node, refusal))
@@ -52,16 +52,18 @@ class Legalizer:
         """Replace one call by legal ones; give the reason, and do nothing, where that is not possible."""
         if node.target is operator.getitem:
             return None
-        refusal = self._target.refusal(node)
-        if refusal is None or (self._path and _signature(node) in self._path):
-            return refusal
-        for rule in self._target.rules(node):
+        refusal = self._target.refusal(node, self._builder.facts)
+        rules = () if refusal is None else self._target.rules(node)
+        signature = _signature(node) if rules else None
+        for rule in rules:
+            if (signature, rule) in self._path:
+                continue
             before = node.prev
             results = rule(self._builder.at(node), node)
             if isinstance(results, Refusal):
                 refusal = results
             elif results is not None:
-                self._path.append(_signature(node))
+                self._path.append((signature, rule))
                 close = self._close if self._target.closes else self._go_on
                 failure = close(before, node, results)
                 self._path.pop()
@@ -76,7 +78,7 @@ class Legalizer:
         made = _between(before, node)
         replace(node, results)
         for each in made:
-            if not _is_erased(each):
+            if not is_erased(each):
                 self.legalize(each)
 
     def _close(self, before: Node, node: Node, results: Any) -> Refusal | None:
@@ -85,7 +87,7 @@ class Legalizer:
         holder = node.graph.create_node("call_function", _hold, (results,))
         node.prepend(holder)
         for each in _between(before, holder):
-            failure = None if _is_erased(each) else self.legalize(each)
+            failure = None if is_erased(each) else self.legalize(each)
             if failure is not None:
                 holder.graph.erase_node(holder)
                 return failure
@@ -138,5 +140,6 @@ def _erase_between(before: Node, after: Node) -> None:
         node.graph.erase_node(node)
 
 
-def _is_erased(node: Node) -> bool:
+def is_erased(node: Node) -> bool:
+    """Whether a node is no longer in its graph."""
     return bool(node._erased)

@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge import to_edge
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import legalize
 from delegatec.edge.legalize.rule import Refusal, Rule
@@ -33,7 +34,7 @@ class Imagined:
         self._legal = legal
         self._rules = rules
 
-    def refusal(self, node: Node) -> Refusal | None:
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         return None if node.target in self._legal else Refusal("operator", f"lacks {node.target}")
 
     def rules(self, node: Node) -> Sequence[Rule]:

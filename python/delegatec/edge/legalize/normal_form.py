@@ -25,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
@@ -68,7 +69,7 @@ class _NormalForm:
         self._kept = kept
         self._templates = Templates()
 
-    def refusal(self, node: Node) -> Refusal | None:
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`. Whether a rule applies, the rule knows."""
         if _is_other_number(node):
             return _NOT_NORMAL

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraint import Constraint, SettingsT
 
 # A function computes what an operator computes with others of torch, on tensors, and takes the operator's
 # arguments. It is traced, once for each distinct call signature: slower than a rule, and easier to read. It
@@ -35,6 +35,17 @@ class Refusal:
     rule: str
     message: str
     help: str = ""
+
+
+def first_broken(
+    constraints: Iterable[Constraint[SettingsT]], node: Node, settings: SettingsT
+) -> Refusal | None:
+    """Say which of some constraints a call breaks first; None if it breaks none."""
+    for constraint in constraints:
+        broken = constraint.broken(node, settings)
+        if broken is not None:
+            return Refusal(constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
+    return None
 
 
 # A rule computes what a node computes with other nodes, made by the builder in front of it. It returns the
@@ -64,11 +75,7 @@ class Rewrite:
 
     def __call__(self, builder: Builder, node: Node) -> Any:
         """Apply the rule, or say which constraint the call breaks."""
-        for constraint in self.constraints:
-            broken = constraint.broken(node, None)
-            if broken is not None:
-                return Refusal(constraint.rule, f"{broken}. {constraint.doc}", constraint.help)
-        return self.rule(builder, node)
+        return first_broken(self.constraints, node, None) or self.rule(builder, node)
 
 
 Rewrites = Mapping[OpOverload, Sequence[Rewrite]]

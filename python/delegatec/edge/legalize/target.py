@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch.fx import Node
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.rule import Refusal, Rule
 
 
@@ -19,8 +20,13 @@ class Target(Protocol):
         """Whether a rule is undone if something that it makes cannot be made legal."""
         ...
 
-    def refusal(self, node: Node) -> Refusal | None:
-        """Say why a call cannot stay as it is; None if it is legal."""
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
+        """Say why a call cannot stay as it is; None if it is legal.
+
+        Args:
+            node: the call.
+            facts: what is known of the values of its program.
+        """
         ...
 
     def rules(self, node: Node) -> Sequence[Rule]:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.edge.analysis.facts import STATED
+from delegatec.edge.analysis.interval import Interval
 from delegatec.edge.arguments import broadcast
 from delegatec.edge.builder import Builder
 
@@ -139,6 +141,10 @@ class Value:
     def maximum(self, other: Value) -> Value:
         """The larger of each two, NaN where one is."""
         return self._binary(aten.maximum.default, None, other)
+
+    def fmin(self, other: Value) -> Value:
+        """The smaller of each two, the other one where one is NaN."""
+        return self._binary(aten.fmin.default, None, other)
 
     def clamp(self, low: Number | None = None, high: Number | None = None) -> Value:
         """No less than `low` and no more than `high`; NaN stays."""
@@ -286,6 +292,30 @@ class Value:
             aten.index_select.default, self, dim, index, shape=self._resized(dim, index.shape[0])
         )
 
+    def take(self, dim: int, index: Value) -> Value:
+        """Elements of a dimension, whose place the dimensions of the index take; none of it is negative."""
+        return self.index_select(dim, index) if index.rank == 1 else self.index(dim, index)
+
+    def index(self, dim: int, index: Value) -> Value:
+        """Elements of a dimension, whose place the dimensions of the index take."""
+        shape = (*self.shape[:dim], *index.shape, *self.shape[dim + 1 :])
+        return self._call(aten.index.Tensor, self, _at(dim, index), shape=shape)
+
+    def put(self, dim: int, index: Value, values: Value) -> Value:
+        """With slices along a dimension replaced, at places of an index of rank 1.
+
+        Args:
+            dim: the dimension.
+            index: the places; none is negative.
+            values: the slices; of the rank of this, broadcast.
+        """
+        assert index.rank == 1 and values.rank == self.rank
+        return self._call(aten.index_put.default, self, _at(dim, index), values, shape=self.shape)
+
+    def scatter(self, dim: int, index: Value, values: Value) -> Value:
+        """With elements replaced, each line along a dimension at int64 places of its own."""
+        return self._call(aten.scatter.src, self, dim, index, values, shape=self.shape)
+
     # ---- along dimensions --------------------------------------------------------------------------------
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Value:
@@ -298,6 +328,11 @@ class Value:
         shape = [1 if d in dims else size for d, size in enumerate(self.shape) if keepdim or d not in dims]
         kwargs = {} if self.dtype.is_floating_point else {"dtype": self.dtype}
         return self._call(aten.sum.dim_IntList, self, list(dims), keepdim, shape=shape, kwargs=kwargs)
+
+    def cumsum(self, dim: int) -> Value:
+        """The sum of the elements up to each along a dimension, in the dtype of this."""
+        kwargs = {} if self.dtype.is_floating_point else {"dtype": self.dtype}
+        return self._call(aten.cumsum.default, self, dim, shape=self.shape, kwargs=kwargs)
 
     def softmax(self, dim: int) -> Value:
         """The softmax along a dimension."""
@@ -314,6 +349,13 @@ class Value:
     def scalar(self, number: Number, dtype: torch.dtype | None = None) -> Value:
         """A number as a tensor of rank 0, in the dtype of this or another one."""
         return full(self.builder, (), number, dtype or self.dtype)
+
+    # ---- what is known otherwise -------------------------------------------------------------------------
+
+    def within(self, low: Number, high: Number) -> Value:
+        """This, which has just been made, with what is known of its elements."""
+        self.node.meta[STATED] = Interval(low, high, not self.dtype.is_floating_point)
+        return self
 
     # ---- private -----------------------------------------------------------------------------------------
 
@@ -351,6 +393,10 @@ class Value:
         nodes = [each.node if isinstance(each, Value) else each for each in args]
         value = self.builder.empty(shape, dtype or self.dtype)
         return Value(self.builder, self.builder.call(target, *nodes, val=value, **(kwargs or {}), **more))
+
+
+def _at(dim: int, index: Value) -> list[Node | None]:
+    return [None] * dim + [index.node]
 
 
 def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None = None) -> Value:

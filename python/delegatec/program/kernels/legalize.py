@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
 from delegatec.edge.legalize.rule import Refusal, Rule
@@ -42,7 +43,7 @@ class _Kernels:
         # calls of the rewritten operator that its rewrite emitted: the kernel supports them
         self._done: set[Node] = set()
 
-    def refusal(self, node: Node) -> Refusal | None:
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`. The rewrite itself decides whether it applies."""
         return None if node in self._done or not _has_rules(node.target) else _REWRITTEN
 

@@ -188,23 +188,12 @@ class Expression:
 
     # ---- along dimensions --------------------------------------------------------------------------------
 
-    def mean(self, dims: Sequence[int], keepdim: bool = False) -> Expression:
-        """The mean along dimensions, which are not negative; floating point only.
-
-        It is taken in float32, as ATen does: how MPSGraph adds up float16 is not documented. It reduces
-        the last four dimensions only, so that of more those that lie together become one
-        (github.com/pytorch/pytorch/issues/136134: others end the process).
-        """
-        shape = [
-            1 if dim in dims else size for dim, size in enumerate(self.shape) if keepdim or dim not in dims
-        ]
-        if len(self.shape) > _REDUCED_RANK:
-            return _mean_of_many(self, dims).view(*shape)
-        source = self.to(torch.float32)
-        out = self.builder.temporary(shape, source.dtype)
-        table = schema.MeanT(source.id, out, numDims=len(dims), dims=list(dims), keepDims=keepdim)
-        self.builder.emit(Operation.Mean, table)
-        return Expression(self.builder, out).to(self.dtype)
+    def sum(self, dim: int) -> Expression:
+        """The sum along a dimension, which stays with size 1: the mean times its size, of float32."""
+        assert self.dtype == torch.float32 and len(self.shape) <= _REDUCED_RANK
+        out = self.builder.temporary(self._resized(dim, 1), self.dtype)
+        self.builder.emit(Operation.Mean, schema.MeanT(self.id, out, numDims=1, dims=[dim], keepDims=True))
+        return Expression(self.builder, out) * self.shape[dim]
 
     def __matmul__(self, other: Expression) -> Expression:
         batch = broadcast(self.shape[:-2], other.shape[:-2])
@@ -239,10 +228,3 @@ class Expression:
 
     def _resized(self, dim: int, size: int) -> tuple[int, ...]:
         return (*self.shape[:dim], size, *self.shape[dim + 1 :])
-
-
-def _mean_of_many(x: Expression, dims: Sequence[int]) -> Expression:
-    """The mean along dimensions, which come last in one; the result has one more than what is kept."""
-    kept = [dim for dim in range(len(x.shape)) if dim not in dims]
-    rows = math.prod(x.shape[dim] for dim in kept)
-    return x.permute(*kept, *sorted(dims)).view(rows, math.prod(x.shape) // rows).mean([1])

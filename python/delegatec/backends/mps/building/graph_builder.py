@@ -60,6 +60,7 @@ class GraphBuilder:
         self._ids: dict[Node, int] = {}
         self._types: list[tuple[torch.dtype, tuple[int, ...]]] = []
         self._shared: dict[Hashable, int] = {}
+        self._widened: dict[int, int] = {}  # id of a cast to a wider dtype of the same kind -> its operand
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -231,6 +232,9 @@ class GraphBuilder:
         have, shape = self._types[id]
         if have == dtype:
             return id
+        # A value that was widened is narrowed by taking it from before.
+        if id in self._widened and self._types[self._widened[id]][0] == dtype:
+            return self._widened[id]
 
         def make() -> int:
             out = self.temporary(shape, dtype)
@@ -240,6 +244,8 @@ class GraphBuilder:
             else:
                 table = schema.CastT(input1Id=id, outputId=out, dtype=TO_FORMAT[dtype])
                 self.emit(schema.Operation.Cast, table)
+                if _widens(have, dtype):
+                    self._widened[out] = id
             return out
 
         return self.once(("cast", id, dtype), make)
@@ -282,3 +288,10 @@ class GraphBuilder:
     def name_of(self, constant: Node) -> str:
         """What messages call a constant: the model's name for it."""
         return name_of(self._view.program, constant)
+
+
+def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
+    """Whether a dtype has all values of another one, bools not being numbers."""
+    both_float = narrow.is_floating_point and wide.is_floating_point
+    both_integer = not (narrow.is_floating_point or wide.is_floating_point or torch.bool in (narrow, wide))
+    return (both_float or both_integer) and narrow.itemsize < wide.itemsize

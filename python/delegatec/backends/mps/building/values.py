@@ -54,16 +54,6 @@ def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: tor
     return Expression(builder, out)
 
 
-def positions(builder: GraphBuilder, size: int, dim: int, rank: int) -> Expression:
-    """0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
-
-    def make() -> int:
-        shape = [size if d == dim else 1 for d in range(rank)]
-        return constant(builder, torch.arange(size, dtype=torch.int32).view(shape), "positions").id
-
-    return Expression(builder, builder.once(("positions", size, rank - dim, rank), make))
-
-
 def cat(values: Sequence[Expression], dim: int) -> Expression:
     """Values of one dtype, one after the other along a dimension, which is not negative."""
     first = values[0]

@@ -28,14 +28,24 @@ from delegatec.backends.mps.operators.layers import (
     resizing,
     sampling,
 )
-from delegatec.backends.mps.operators.lookups import accumulation, indexing, scattering
+from delegatec.backends.mps.operators.lookups import lookup
 from delegatec.backends.mps.operators.moves import rearrangement, shape
 from delegatec.backends.mps.operators.quantized import weights as quantized
-from delegatec.backends.mps.operators.reductions import extrema, ordering, reduction
+from delegatec.backends.mps.operators.reductions import reduction
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
 from delegatec.edge.legalize.rule import Rewrites, rewrites
-from delegatec.edge.legalize.rules import elementary
+from delegatec.edge.legalize.rules import (
+    accumulation,
+    distances,
+    elementary,
+    extrema,
+    lookups,
+    moves,
+    ordering,
+    reductions,
+    replacement,
+)
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
@@ -51,10 +61,8 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Overlapping windows": overlap.ROWS,
     "Resizing": resizing.ROWS,
     "Reduction": reduction.ROWS,
-    "Extrema with their positions": extrema.ROWS,
-    "Order and running sums": ordering.ROWS,
-    "Look-up": (*indexing.ROWS, *sampling.ROWS),
-    "Replacement": (*scattering.ROWS, *accumulation.ROWS),
+    "Look-up": (*lookup.ROWS, *sampling.ROWS),
+    "Replacement": lookup.REPLACEMENTS,
     "Shape": (*shape.ROWS, *rearrangement.ROWS),
     "Creation and conversion": creation.ROWS,
     "Quantised weights": quantized.ROWS,
@@ -62,5 +70,15 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
 
-REWRITES: Final[Rewrites] = rewrites(elementary.REWRITES)
+REWRITES: Final[Rewrites] = rewrites(
+    elementary.REWRITES,
+    reductions.REWRITES,
+    extrema.REWRITES,
+    ordering.REWRITES,
+    distances.REWRITES,
+    lookups.REWRITES,
+    replacement.REWRITES,
+    accumulation.REWRITES,
+    moves.REWRITES,
+)
 """What MPSGraph lacks, or has otherwise than ATen, in terms of what it has."""

@@ -20,7 +20,6 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
-from delegatec.backends.mps.building.folding import sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import NUMBERS
@@ -102,21 +101,24 @@ def _softmax(b: GraphBuilder, node: Node) -> None:
 
 
 def softmax(x: Expression, dim: int, operation: int = Operation.Softmax) -> Expression:
-    """The runtime's softmax along a dimension, or its logarithm.
-
-    Of rank 3 at most, where the rank is beyond four: MPSGraph reduces the last four dimensions only.
-    """
+    """The runtime's softmax along a dimension, or its logarithm."""
     shape = x.shape
-    dim = positive(dim, len(shape) or 1)
-    if not shape:
-        x = x.view(1)
-    elif len(shape) > _REDUCED_RANK:
-        after = math.prod(shape[dim + 1 :])
-        x = x.view(math.prod(shape[:dim]), shape[dim], *([after] if after > 1 else []))
-        dim = 1
+    x, dim = _of_low_rank(x, dim)
     out = x.builder.temporary(x.shape, x.dtype)
     x.builder.emit(operation, SoftmaxT(input1Id=x.id, outputId=out, dim=dim))
     return Expression(x.builder, out).view(*shape)
+
+
+def _of_low_rank(x: Expression, dim: int) -> tuple[Expression, int]:
+    """A value and a dimension of rank 1 to 4: MPSGraph reduces the last four dimensions only."""
+    shape = x.shape
+    dim = positive(dim, len(shape) or 1)
+    if not shape:
+        return x.view(1), dim
+    if len(shape) <= _REDUCED_RANK:
+        return x, dim
+    after = math.prod(shape[dim + 1 :])
+    return x.view(math.prod(shape[:dim]), shape[dim], *([after] if after > 1 else [])), 1
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:
@@ -131,13 +133,12 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     if _never_underflows(b, node):
         softmax(x, dim, Operation.LogSoftmax).view(*shape).bind(node)
         return
-    x = (x if x.shape else x.view(1)).to(torch.float32)
-    dims = [positive(dim, len(x.shape))]
+    x, dim = _of_low_rank(x.to(torch.float32), dim)
     weight = softmax(x, dim)
     # Beside a weight of zero, x may be minus infinity.
     weighed = weight.compare(Operation.Eq, 0.0).where(weight, weight * x)
-    shifted = x - sum_of(weighed, dims, keepdim=True)
-    total = sum_of(shifted.unary(Operation.Exp), dims, keepdim=True)
+    shifted = x - weighed.sum(dim)
+    total = shifted.unary(Operation.Exp).sum(dim)
     (shifted - total.unary(Operation.Log)).view(*shape).to(dtype_of(node)).bind(node)
 
 

@@ -19,6 +19,7 @@ from delegatec.backends.mps.dtypes import INTEGERS, TO_FORMAT
 from delegatec.backends.mps.operators.family import Lower, movement
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32
+from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.arguments import bind
 from delegatec.edge.nodes import dtype_of, shape_of
 
@@ -34,10 +35,10 @@ def _full(argument: str | None) -> Lower:
 def filled(b: GraphBuilder, shape: Sequence[int], value: Number, dtype: torch.dtype) -> Expression:
     """A number in a whole shape.
 
-    Full takes it from a float32, and MPSGraph makes a bool of a number that is not 0 or 1
-    (github.com/pytorch/pytorch/pull/78319): those are made of a constant that has their bytes.
+    Of rank 0 it is a constant. Full takes it from a float32, and MPSGraph makes a bool of a number that is
+    not 0 or 1 (github.com/pytorch/pytorch/pull/78319): those are made of a constant that has their bytes.
     """
-    if dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
+    if not shape or dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
         single = Expression(b, b.scalar(value, dtype))
         return single.view(*(1,) * len(shape)).expand(*shape)
     return full(b, shape, value, dtype)
@@ -68,7 +69,9 @@ def _arange(b: GraphBuilder, node: Node) -> None:
 
 def _to_copy(b: GraphBuilder, node: Node) -> None:
     x, dtype = operand(b, bind(node)["self"]), dtype_of(node)
-    if x.dtype in INTEGERS and dtype in INTEGERS and dtype.itemsize < x.dtype.itemsize:
+    # What states its interval says that it is in the range of the dtype.
+    is_narrower = x.dtype in INTEGERS and dtype in INTEGERS and dtype.itemsize < x.dtype.itemsize
+    if is_narrower and STATED not in node.meta:
         x = _wrapped(x, dtype)
     x.to(dtype).bind(node)
 

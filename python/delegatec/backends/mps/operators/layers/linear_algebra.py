@@ -16,9 +16,8 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
-from delegatec.backends.mps.building.folding import amax, sum_of
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import full, operand, table
+from delegatec.backends.mps.building.values import full, operand
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
@@ -78,41 +77,6 @@ def _linear(b: GraphBuilder, node: Node) -> None:
     product.view(*shape_of(node)).bind(node)
 
 
-def _norm(difference: Expression, p: float) -> Expression:
-    """The p-norm of the last dimension."""
-    last = [len(difference.shape) - 1]
-    size = difference.unary(Operation.Abs)
-    if p == 0:
-        return sum_of(size.compare(Operation.Ne, 0).to(size.dtype), last)
-    if p == 1:
-        return sum_of(size, last)
-    if p == 2:
-        return sum_of(size * size, last).unary(Operation.Sqrt)
-    if p == math.inf:
-        return amax(size, last)
-    return sum_of(size**p, last) ** (1 / p)
-
-
-def _cdist(b: GraphBuilder, node: Node) -> None:
-    """Each row beside each; the dimensions before them broadcast."""
-    bound, dtype = bind(node), dtype_of(node)
-    first, second = (operand(b, bound[name]).to(torch.float32) for name in ("x1", "x2"))
-    *batch, rows, width = first.shape
-    *other_batch, others, _ = second.shape
-    if batch == other_batch:
-        batch = other_batch = [math.prod(batch)]
-    difference = first.view(*batch, rows, 1, width) - second.view(*other_batch, 1, others, width)
-    _norm(difference, bound["p"]).view(*shape_of(node)).to(dtype).bind(node)
-
-
-def _pdist(b: GraphBuilder, node: Node) -> None:
-    bound, dtype = bind(node), dtype_of(node)
-    x = operand(b, bound["self"]).to(torch.float32)
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    difference = x.index_select(0, table(b, first)) - x.index_select(0, table(b, second))
-    _norm(difference, bound["p"]).to(dtype).bind(node)
-
-
 def _long_sums(node: Node, _: object) -> str | None:
     bound, result = bind(node), shape_of(node)
     first: Any = bound.get("mat1", bound.get("input", bound.get("self")))
@@ -135,10 +99,6 @@ _RULES: Final = (
     ),
 )
 _WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4 MPSGraph is wrong beyond 32,768 rows or columns"
-_DISTANCE: Final = (
-    *("Sub", "Abs", "Mul", "Ne", "Cast", "Pow", "Mean", "Sqrt"),
-    *("Slice", "Neg", "Minimum", "Isnan", "Gt", "Full", "Where"),
-)
 
 ROWS: Final = (
     OperatorRow(
@@ -160,17 +120,4 @@ ROWS: Final = (
     ),
     OperatorRow(overload("mv"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
     OperatorRow(overload("dot"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
-    *(
-        OperatorRow(
-            overload(name),
-            (*_DISTANCE, *more),
-            lower,
-            (*_VECTOR_RULES, rank_of(first, range(2, 17), "it has rows.")),
-            note="in float32: squares and sums leave the range of float16 where their roots do not",
-        )
-        for name, first, lower, more in (
-            ("_cdist_forward", "x1", _cdist, ("View",)),
-            ("_pdist_forward", "self", _pdist, ("IndexSelect",)),
-        )
-    ),
 )

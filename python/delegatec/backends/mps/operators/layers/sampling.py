@@ -17,9 +17,8 @@ from torch.fx import Node
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import cat, full, operand
+from delegatec.backends.mps.building.values import cat, full, operand, table
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.lookups.places import progression
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import operand_dtypes
@@ -106,20 +105,20 @@ def _grid_sample(b: GraphBuilder, node: Node) -> None:
     x, grid = operand(b, bound["input"]), operand(b, bound["grid"]).to(torch.float32)
     batch, channels, height, width = x.shape
     rows = x.permute(0, 2, 3, 1).view(batch * height * width, channels)
-    table = cat([rows, full(b, [1, channels], 0, x.dtype)], 0)
+    padded = cat([rows, full(b, [1, channels], 0, x.dtype)], 0)
     axes = [_Axis(size, bound["padding_mode"], bound["align_corners"]) for size in (width, height)]
     across, down = (
         axis.taps(grid.slice(3, dim, dim + 1).view(*grid.shape[:3]), bound["interpolation_mode"])
         for dim, axis in enumerate(axes)
     )
-    start = progression(b, batch, 2, step=height * width)
+    start = table(b, torch.arange(batch).view(-1, 1, 1) * (height * width))
     total: Expression | None = None
     for row, vertical in down:
         for column, horizontal in across:
             place = _whole(row, height) * width + _whole(column, width) + start
             on = _is_on(row, height) & _is_on(column, width)
             outside = full(b, [1], batch * height * width, torch.int32)
-            picked = table.index_select(0, on.where(place, outside))
+            picked = padded.index_select(0, on.where(place, outside))
             if vertical is not None and horizontal is not None:
                 picked = picked * (vertical * horizontal).to(x.dtype).view(*place.shape, 1)
             total = picked if total is None else total + picked

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import torch
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import cat, full, operand, positions
+from delegatec.backends.mps.building.values import cat, full, operand, table
 from delegatec.backends.mps.operators.family import movement
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import HAS_AXIS
@@ -33,7 +34,8 @@ def _diagonal(b: GraphBuilder, node: Node) -> None:
 def _lower_triangle(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     x = operand(b, bound["self"])
-    rows, columns = (positions(b, size, dim, 2) for dim, size in enumerate(x.shape[-2:]))
+    rows = table(b, torch.arange(x.shape[-2]).view(-1, 1))
+    columns = table(b, torch.arange(x.shape[-1]).view(1, -1))
     kept = (rows + bound["diagonal"] if bound["diagonal"] else rows).compare(Operation.Ge, columns)
     kept.where(x, full(b, [1], 0, x.dtype)).bind(node)
 

@@ -10,7 +10,7 @@ import torch
 
 from delegatec.backends.common.testing import Function, X, floats, ints
 from delegatec.backends.mps.operators.grid import rejected, run_case
-from delegatec.backends.mps.operators.reductions import ordering
+from delegatec.edge.legalize.rules import ordering
 
 NAN, INF = math.nan, math.inf
 DISTINCT = torch.randperm(4 * 9 * 5, generator=torch.Generator().manual_seed(3)).view(4, 9, 5) - 70

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums at places that indices name: each place is compared with each index: the runtime only replaces."""
+"""Sums at places that indices name, for targets that only replace: each place is compared with each index."""
 
 from __future__ import annotations
 
@@ -7,60 +7,59 @@ import math
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.row import overload
-from delegatec.backends.mps.building.expression import Expression
-from delegatec.backends.mps.building.folding import sum_of
-from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import cat, full, operand
-from delegatec.backends.mps.operators.lookups.places import broadcast, progression
-from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.places import narrowed, progression
+from delegatec.edge.legalize.value import Value, cat, full, value_of
 from delegatec.edge.nodes import dtype_of, positive, shape_of
+
+aten = torch.ops.aten
 
 _MOST_PAIRS: Final = 1 << 22
 """Pairs of a place and an element that an accumulation may compare: 16 MiB of float32."""
 
 
-def accumulated(data: Expression, axis: int, index: Expression, updates: Expression) -> Expression:
+def accumulated(data: Value, axis: int, index: Value, updates: Value) -> Value:
     """Slices added at places of an axis; those with the same place add up."""
-    b, shape = data.builder, data.shape
+    builder, shape = data.builder, data.shape
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     lines = updates.view(before, index.shape[0], after).permute(0, 2, 1)
-    places = progression(b, shape[axis], 2).compare(Operation.Eq, index.view(1, 1, index.shape[0]))
+    places = progression(builder, shape[axis], 2).eq(index.view(1, 1, index.shape[0]))
     return data + _own(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
 
 
-def _own(hits: Expression, updates: Expression) -> Expression:
+def _own(hits: Value, updates: Value) -> Value:
     """Sums, along the last dimension, of the updates that hit; in the shape of both but for that dimension.
 
     The others count as zero, instead of being multiplied by it: an infinity would spoil all places.
     """
-    own = hits.where(updates, full(hits.builder, [1], 0, updates.dtype))
-    return sum_of(own, [len(own.shape) - 1])
+    own = hits.where(updates, 0)
+    return own.sum([own.rank - 1])
 
 
-def _scatter_add(b: GraphBuilder, node: Node) -> None:
+def _scatter_add(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     shape, wanted = shape_of(node), shape_of(bound["index"])
     dim = positive(bound["dim"], len(shape))
     order = [*(d for d in range(len(shape)) if d != dim), dim]
-    updates = operand(b, bound["src"], dtype_of(node))
+    updates = value_of(builder, bound["src"], dtype_of(node))
     for d, size in enumerate(wanted):
         updates = updates.slice(d, 0, size)
-    index = broadcast(operand(b, bound["index"], torch.int32), wanted).permute(*order)
+    index = narrowed(builder, bound["index"], 0, shape[dim] - 1).permute(*order)
     outer, count = index.shape[:-1], wanted[dim]
-    hits = progression(b, shape[dim], 1).compare(Operation.Eq, index.view(*outer, 1, count))
+    hits = progression(builder, shape[dim], 1).eq(index.view(*outer, 1, count))
     total = _own(hits, updates.permute(*order).view(*outer, 1, count))
     for place, d in enumerate(order[:-1]):  # What the index does not reach gets nothing.
         if missing := shape[d] - wanted[d]:
             nothing = [*total.shape[:place], missing, *total.shape[place + 1 :]]
-            total = cat([total, full(b, nothing, 0, total.dtype)], place)
+            total = cat([total, full(builder, nothing, 0, total.dtype)], place)
     back = [order.index(d) for d in range(len(order))]
-    (operand(b, bound["self"]) + total.permute(*back)).bind(node)
+    return (value_of(builder, bound["self"]) + total.permute(*back)).node
 
 
 def _pairs(node: Node) -> int:
@@ -84,18 +83,17 @@ def _accumulates_badly(node: Node, _: object) -> str | None:
     return f"{_pairs(node)} pairs" if _pairs(node) > _MOST_PAIRS else None
 
 
-SUMS: Final = Constraint(
+SUMS: Final = Constraint[object](
     "accumulate",
     "It adds numbers, not bools, and the places times the elements to add are 2^22 at most: each is compared "
-    "with each, as the runtime's scatter only replaces.",
+    "with each, where only replacement is at hand.",
     _accumulates_badly,
     "leave it to the kernel",
 )
 
-ROWS: Final = (
-    OperatorRow(
-        overload("scatter_add"),
-        ("Eq", "Where", "Full", "Mean", "Mul", "Add", "Permute", "View", "Slice", "Cat", "Expand"),
+REWRITES: Final = (
+    Rewrite(
+        aten.scatter_add.default,
         _scatter_add,
         (HAS_AXIS, SUMS),
         note="by comparison of each place with each index",

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups and replacements that the format has, at places of one index.
+
+MPSGraph takes indices as int32, does not count negative ones from the end, gives a look-up by one of rank 0 a
+dimension less, and moves integers through float32: those beyond 2^24 come out rounded
+(github.com/pytorch/pytorch/pull/123024), and bools not at all (github.com/pytorch/pytorch/pull/82685).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.mps_graph import EmbeddingT, IndexPutT, IndexSelectT, IndexTensorT, Operation, ScatterT
+from torch.fx import Node
+
+from delegatec.backends.common.row import overload
+from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind
+from delegatec.edge.legalize import constraint
+from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_of
+from delegatec.edge.legalize.rules.lookups import INDICES
+from delegatec.edge.legalize.rules.moves import MOVED, is_exact
+from delegatec.edge.legalize.rules.places import unexpanded
+from delegatec.edge.nodes import positive, shape_of
+
+ByFacts = constraint.Constraint[Facts]
+
+
+def _embedding(b: GraphBuilder, node: Node) -> None:
+    weight, index = (b.of(bind(node)[name]) for name in ("weight", "indices"))
+    # padding_idx matters to gradients only, but the runtime would put zeros in the place of that row.
+    b.emit(Operation.Embedding, EmbeddingT(weight, index, b.result(node), paddingIdx=-1))
+
+
+def _index_select(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    _select(b, node, positive(bound["dim"], len(shape_of(node))), b.of(bound["index"]))
+
+
+def _select(b: GraphBuilder, node: Node, dim: int, index: int) -> None:
+    x = b.of(bind(node)["self"])
+    b.emit(Operation.IndexSelect, IndexSelectT(x, b.result(node), dim=dim, indexId=index))
+
+
+def _index(b: GraphBuilder, node: Node) -> None:
+    """By IndexSelect at int32 places, which rewrites compute."""
+    dim, index = _place(node)
+    if index.meta["val"].dtype == torch.int32:
+        _select(b, node, dim, b.of(index))
+        return
+    table = IndexTensorT(b.of(bind(node)["self"]), _indices(b, dim, index), b.result(node))
+    b.emit(Operation.IndexTensor, table)
+
+
+def _index_put(b: GraphBuilder, node: Node) -> None:
+    bound, (dim, index) = bind(node), _place(node)
+    shape = list(shape_of(node))
+    table = IndexPutT(
+        input1Id=b.of(bound["self"]),
+        indicesId=_indices(b, dim, index),
+        valuesShape=[*shape[:dim], *shape_of(index), *shape[dim + 1 :]],
+        valuesId=b.of(bound["values"]),
+        outputId=b.result(node),
+    )
+    b.emit(Operation.IndexPut, table)
+
+
+def _scatter(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    index, source = b.operand(bound["index"], torch.int32), b.of(bound["src"])
+    dim = positive(bound["dim"], len(shape_of(node)))
+    b.emit(Operation.Scatter, ScatterT(b.of(bound["self"]), b.result(node), dim, index, source))
+
+
+def _place(node: Node) -> tuple[int, Node]:
+    """The dimension that is indexed, and the index."""
+    (found,) = ((dim, each) for dim, each in enumerate(bind(node)["indices"]) if each is not None)
+    return found
+
+
+def _indices(b: GraphBuilder, dim: int, index: Node) -> list[int]:
+    return [-1] * dim + [b.operand(index, torch.int32)]
+
+
+# ---- constraints -----------------------------------------------------------------------------------------
+
+
+def _single(indices: Any) -> bool:
+    return sum(index is not None for index in indices) == 1
+
+
+def _rank_0(node: Node, _: object) -> str | None:
+    return None if _place(node)[1].meta["val"].dim() else "index of rank 0"
+
+
+def _indexed_slices(node: Node, _: object) -> str | None:
+    """What keeps a call of index_put from one replacement of slices."""
+    bound, (_, index) = bind(node), _place(node)
+    data, values = bound["self"].meta["val"], bound["values"].meta["val"]
+    if index.meta["val"].dim() != 1 or values.dim() != data.dim():
+        return f"index of rank {index.meta['val'].dim()} and values of rank {values.dim()}"
+    if values.dtype != data.dtype:
+        return "values of another dtype"
+    return "it accumulates" if bound["accumulate"] else None
+
+
+def _scattered_lines(node: Node, _: object) -> str | None:
+    """What keeps a call of scatter from one replacement of lines."""
+    bound, shape = bind(node), shape_of(node)
+    dim, index, source = positive(bound["dim"], len(shape)), bound["index"], bound["src"]
+    lines = [size for d, size in enumerate(shape) if d != dim]
+    if not shape or 1 in lines:
+        return f"operand of shape {list(shape)}"
+    if shape_of(source) != shape_of(index) or source.meta["val"].dtype != node.meta["val"].dtype:
+        return "other values than places"
+    if [size for d, size in enumerate(shape_of(index)) if d != dim] != lines:
+        return f"index of shape {list(shape_of(index))}"
+    return None if unexpanded(index) is index else "index of rows"
+
+
+def _inexact(node: Node, facts: Facts) -> str | None:
+    target: Any = node.target
+    bound = bind(node)
+    return next((f"{name} may have one" for name in MOVED[target] if not is_exact(facts, bound[name])), None)
+
+
+def _negative(node: Node, facts: Facts) -> str | None:
+    low = facts.of(_place(node)[1]).low
+    return f"an index may be {int(low)}" if low < 0 else None
+
+
+_ONE: Final = argument("indices", _single, "One index: the format has no dimensions for others.")
+_EXACT: Final = ByFacts("exact", "No element is an integer beyond 2^24 or a bool.", _inexact)
+_IN_RANGE: Final = ByFacts("index", "No index is negative.", _negative)
+_ANY_RANK: Final = range(1, 17)
+_RANK: Final = "MPSGraph gives a look-up by one of rank 0 a dimension less."
+
+ROWS: Final = (
+    OperatorRow(
+        overload("embedding"),
+        ("Embedding",),
+        _embedding,
+        (rank_of("indices", _ANY_RANK, _RANK),),
+        known=(_EXACT,),
+        note="without padding_idx, which matters to gradients only",
+    ),
+    OperatorRow(
+        overload("index_select"),
+        ("IndexSelect",),
+        _index_select,
+        (HAS_AXIS, rank_of("index", (1,), _RANK)),
+        known=(_EXACT,),
+    ),
+    OperatorRow(
+        overload("index.Tensor"),
+        ("IndexTensor", "IndexSelect"),
+        _index,
+        (HAS_AXIS, INDICES, _ONE, Constraint("rank", f"The index has a dimension: {_RANK}", _rank_0)),
+        known=(_IN_RANGE, _EXACT),
+        note="at places in int32, which rewrites compute, by IndexSelect",
+    ),
+)
+
+REPLACEMENTS: Final = (
+    OperatorRow(
+        overload("index_put"),
+        ("IndexPut",),
+        _index_put,
+        (
+            HAS_AXIS,
+            INDICES,
+            _ONE,
+            Constraint(
+                "argument",
+                "It replaces slices by values of the rank and dtype of the operand, at places of rank 1.",
+                _indexed_slices,
+            ),
+        ),
+        known=(_IN_RANGE, _EXACT),
+    ),
+    OperatorRow(
+        overload("scatter.src"),
+        ("Scatter",),
+        _scatter,
+        (
+            # github.com/pytorch/pytorch/issues/121557: MPSGraph miscounts dimensions of size 1.
+            Constraint(
+                "argument",
+                "Index and source have one shape: that of the operand, in which no size is 1, but along the "
+                "dimension. The index is no expansion: rows are replaced by index_put.",
+                _scattered_lines,
+            ),
+        ),
+        known=(_EXACT,),
+    ),
+)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances between rows, in float32: float16 has no large squares and sums, but their roots."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import operand_dtypes, rank_of, same_dtypes
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.reductions import amax
+from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.nodes import dtype_of, shape_of
+
+aten = torch.ops.aten
+
+
+def _norm(difference: Value, p: float) -> Value:
+    """The p-norm of the last dimension."""
+    last, size = [difference.rank - 1], difference.abs()
+    if p == 0:
+        return size.ne(0.0).to(size.dtype).sum(last)
+    if p == 1:
+        return size.sum(last)
+    if p == 2:
+        return (size * size).sum(last).sqrt()
+    if p == math.inf:
+        return amax(size, last)
+    return (size**p).sum(last) ** (1 / p)
+
+
+def _cdist(builder: Builder, node: Node) -> Node:
+    """Each row beside each; the dimensions before them broadcast."""
+    bound, dtype = bind(node), dtype_of(node)
+    first, second = (value_of(builder, bound[name], torch.float32) for name in ("x1", "x2"))
+    *batch, rows, width = first.shape
+    *other_batch, others, _ = second.shape
+    if batch == other_batch:
+        batch = other_batch = [math.prod(batch)]
+    difference = first.view(*batch, rows, 1, width) - second.view(*other_batch, 1, others, width)
+    return _norm(difference, bound["p"]).view(*shape_of(node)).to(dtype).node
+
+
+def _pdist(builder: Builder, node: Node) -> Node:
+    bound, dtype = bind(node), dtype_of(node)
+    x = value_of(builder, bound["self"], torch.float32)
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, dtype=torch.int32)
+    difference = x.index_select(0, table(builder, first)) - x.index_select(0, table(builder, second))
+    return _norm(difference, bound["p"]).to(dtype).node
+
+
+_CONSTRAINTS: Final = (
+    operand_dtypes((torch.float32, torch.float16), "it is computed in floating point.", "convert to float32"),
+    same_dtypes("rows are subtracted."),
+)
+
+REWRITES: Final = tuple(
+    Rewrite(target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it has rows.")), note="in float32")
+    for target, rule, first in (
+        (aten._cdist_forward.default, _cdist, "x1"),
+        (aten._pdist_forward.default, _pdist, "self"),
+    )
+)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups, as those by a single index without negative elements: of a dimension, by int32 positions.
+
+Indices are not checked at run time: one that is out of range gives an undefined value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import HAS_AXIS, argument
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.places import Indexing, Lines, progression
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of, positive, shape_of
+
+aten = torch.ops.aten
+
+
+def _of_one(builder: Builder, node: Node) -> Node | None:
+    """By an index of rank 1 instead of 0."""
+    bound = bind(node)
+    name = "indices" if "indices" in bound else "index"
+    if shape_of(bound[name]):
+        return None
+    bound[name] = value_of(builder, bound[name]).view(1).node
+    found = Value(builder, builder.call(node.target, *bound.values()))  # type: ignore[arg-type]
+    return found.view(*shape_of(node)).node
+
+
+def _index(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    x, given = value_of(builder, bound["self"]), [index for index in bound["indices"] if index is not None]
+    if len(given) == 1 and shape_of(given[0]) and builder.facts.of(given[0]).low >= 0:
+        return None
+    place = Indexing(x, bound["indices"])
+    if len(given) == 1:
+        found = x.index(place.axis, place.index.to(torch.int64))
+    else:
+        found = place.of(x).take(place.axis, place.index)
+    return found.view(*shape_of(node)).node
+
+
+def _gather(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    place = Lines(x, bound["dim"], bound["index"])
+    return x.view(*place.shape).take(place.axis, place.index).view(*shape_of(node)).node
+
+
+def _flip(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    for dim in sorted(positive(dim, x.rank) for dim in bound["dims"]):
+        if (size := x.shape[dim]) > 1:
+            x = x.index_select(dim, progression(builder, size, start=size - 1, step=-1))
+    return x.node
+
+
+def _unfold(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
+    dim = positive(bound["dimension"], x.rank)
+    count = shape_of(node)[dim]
+    if size == step:  # They lie side by side.
+        windows = x.slice(dim, 0, count * size).view(*x.shape[:dim], count, size, *x.shape[dim + 1 :])
+    else:
+        start = progression(builder, count, 1, step=step)
+        windows = x.take(dim, (start + progression(builder, size)).within(0, x.shape[dim] - 1))
+    order = [d for d in range(x.rank + 1) if d != dim + 1] + [dim + 1]
+    return windows.permute(*order).node
+
+
+def _as_strided(builder: Builder, node: Node) -> Node:
+    bound, sizes = bind(node), shape_of(node)
+    x = value_of(builder, bound["self"])
+    index = progression(builder, 1, max(len(sizes) - 1, 0), start=bound["storage_offset"] or 0)
+    for dim, (size, stride) in enumerate(zip(sizes, bound["stride"], strict=True)):
+        if size > 1:
+            step = progression(builder, size, len(sizes) - 1 - dim, step=stride)
+            index = (index + step).within(0, x.numel - 1)
+    return x.view(x.numel).take(0, index).view(*sizes).node
+
+
+def _are_indices(indices: Any) -> bool:
+    given = [index for index in indices if index is not None]
+    return bool(given) and all(dtype_of(index) in (torch.int32, torch.int64) for index in given)
+
+
+def _row(
+    target: Any, rule: Rule, *constraints: Constraint[object], computes: bool = True, note: str = ""
+) -> Rewrite:
+    return Rewrite(target, rule, constraints, note, computes)
+
+
+INDICES: Final = argument(
+    "indices",
+    _are_indices,
+    "Indices are int32 or int64: how many elements a mask picks is not known before.",
+    "torch.where for masks",
+)
+
+REWRITES: Final = (
+    _row(aten.embedding.default, _of_one, note="an index of rank 0 as one of rank 1"),
+    _row(aten.index_select.default, _of_one, HAS_AXIS, note="an index of rank 0 as one of rank 1"),
+    _row(
+        aten.index.Tensor,
+        _index,
+        HAS_AXIS,
+        INDICES,
+        note="several indices as positions in a view; negative ones from the end, unless they cannot be",
+    ),
+    _row(aten.gather.default, _gather, note="by positions in a view"),
+    _row(aten.flip.default, _flip, computes=False),
+    _row(aten.unfold.default, _unfold, HAS_AXIS, computes=False),
+    _row(aten.as_strided.default, _as_strided, computes=False, note="of an operand in row-major order"),
+)

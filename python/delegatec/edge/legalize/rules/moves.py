@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups and replacements for targets that move integers through float32, and no bools.
+
+Integers that may be beyond 2^24 are moved in parts that float32 holds, and bools as int8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of, shape_of
+
+aten = torch.ops.aten
+
+_SIGNIFICAND: Final = 24
+"""Bits of an integer that float32 holds."""
+
+_MASKS: Final = {
+    torch.int32: (0xFFFF, ~0xFFFF),
+    torch.int64: (0xFFFFFF, 0xFFFFFF << 24, ~0 << 48),
+}
+"""Bits that float32 holds, and that add up to all of them."""
+
+MOVED: Final[dict[OpOverload, tuple[str, ...]]] = {
+    aten.embedding.default: ("weight",),
+    aten.index_select.default: ("self",),
+    aten.index.Tensor: ("self",),
+    aten.index_put.default: ("self", "values"),
+    aten.scatter.src: ("self", "src"),
+}
+"""Operators that move elements -> the operands that have them."""
+
+
+def is_exact(facts: Facts, value: Node) -> bool:
+    """Whether float32 holds all elements of a value that may be moved as they are."""
+    dtype = dtype_of(value)
+    if dtype not in _MASKS:
+        return dtype != torch.bool
+    if value.target is aten.bitwise_and.Scalar:
+        mask: Any = value.args[1]
+        bits = mask.bit_length() if mask >= 0 else 8 * dtype.itemsize - 1
+        if bits - (mask & -mask).bit_length() < _SIGNIFICAND:
+            return True
+    known = facts.of(value)
+    return known.low >= -(2**_SIGNIFICAND) and known.high <= 2**_SIGNIFICAND
+
+
+def _in_parts(names: tuple[str, ...]) -> Rule:
+    def rule(builder: Builder, node: Node) -> Node | None:
+        bound, target = bind(node), node.target
+        assert isinstance(target, OpOverload)
+        values = [value_of(builder, bound[name]) for name in names]
+        if bound.get("accumulate") or all(is_exact(builder.facts, value.node) for value in values):
+            return None
+
+        def moved(*parts: Value) -> Value:
+            nodes = {name: part.node for name, part in zip(names, parts, strict=True)}
+            val = builder.empty(shape_of(node), parts[0].dtype)
+            return Value(builder, builder.call(target, *{**bound, **nodes}.values(), val=val))
+
+        if dtype_of(node) == torch.bool:
+            return moved(*(value.to(torch.int8) for value in values)).to(torch.bool).node
+        first, *others = (moved(*(value & mask for value in values)) for mask in _MASKS[dtype_of(node)])
+        for other in others:
+            first = first + other
+        return first.node
+
+    return rule
+
+
+REWRITES: Final = tuple(
+    Rewrite(
+        target,
+        _in_parts(names),
+        note="integers that may be beyond 2^24 in parts that float32 holds, and bools as int8",
+    )
+    for target, names in MOVED.items()
+)

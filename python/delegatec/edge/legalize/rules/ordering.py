@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest or smallest elements in their order, for targets that lack them.
+
+The place of an element in the order is the number of elements before it: larger ones, and equal ones at an
+earlier position, so that the order is stable. That takes the same few operations for any k, on the square of
+the size; where that is too large, the elements are found one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.places import positions
+from delegatec.edge.legalize.rules.reductions import folded, reversed_order
+from delegatec.edge.legalize.value import Value, cat, table, value_of
+from delegatec.edge.nodes import positive, read_results, shape_of
+
+aten = torch.ops.aten
+
+_MOST_COMPARISONS: Final = 2**24
+_MOST_ROUNDS: Final = 16
+
+
+def _top(builder: Builder, node: Node) -> list[Node | None]:
+    bound, k = bind(node), bind(node)["k"]
+    x = value_of(builder, bound["self"])
+    shape = tuple(node.meta["val"][0].shape)
+    dim = positive(bound["dim"], x.rank) if x.rank else 0
+    last = [*(d for d in range(x.rank) if d != dim), dim][: x.rank]
+    rows, size = _rows(node)
+    x = x.permute(*last).view(rows, size)
+    find = _by_comparison if rows * size * size <= _MOST_COMPARISONS else _by_rounds
+    index = find(x, k, bound["largest"]).within(0, size - 1)
+    flat = (index + positions(builder, rows, 0, 2) * size).view(rows * k)
+    results = (x.view(rows * size).index_select(0, flat), index.to(torch.int64))
+    in_rows, back = [shape[d] for d in last], [last.index(d) for d in range(len(last))]
+    read = read_results(node)
+    return [
+        value.view(*in_rows).permute(*back).node if number in read or not number else None
+        for number, value in enumerate(results)
+    ]
+
+
+def _rows(node: Node) -> tuple[int, int]:
+    """How many rows are ordered, and the size of each."""
+    bound = bind(node)
+    shape = shape_of(bound["self"]) or (1,)
+    size = shape[bound["dim"]]
+    return math.prod(shape) // size, size
+
+
+def _keys(x: Value, largest: bool) -> tuple[Value, Value]:
+    """What orders the elements of rows: numbers, and int32 for the order of equal ones, smaller ones first.
+
+    NaN counts as greater than everything: as infinite, and before or after what is.
+    """
+    size = x.shape[1]
+    position = positions(x.builder, size, 1, 2)
+    if not x.dtype.is_floating_point:
+        return x, position
+    nan = x.isnan()
+    beyond = position - size if largest else position + size
+    return nan.where(math.inf, x), nan.where(beyond, position)
+
+
+def _by_comparison(x: Value, k: int, largest: bool) -> Value:
+    """Positions [rows, k], int32, of the first elements in order."""
+    builder, (rows, size) = x.builder, x.shape
+    (own, other), (own_tie, other_tie) = (
+        (of.view(of.shape[0], size, 1), of.view(of.shape[0], 1, size)) for of in _keys(x, largest)
+    )
+    beats = other.gt(own) if largest else other.lt(own)
+    earlier = other.eq(own) & other_tie.lt(own_tie)
+    place = _total((beats | earlier).to(torch.float32).mean([2]), size).view(rows, 1, size)
+    found = place.eq(table(builder, torch.arange(k, dtype=torch.float32).view(1, k, 1)))
+    position = table(builder, torch.arange(size, dtype=torch.float32).view(1, 1, size))
+    return _total(found.where(position, 0.0).mean([2]), size).to(torch.int32)
+
+
+def _total(mean: Value, count: int) -> Value:
+    """The sum that a mean is of, where that is an integer: float32, rounded to it."""
+    return (mean * float(count) + 0.5).floor()
+
+
+def _by_rounds(x: Value, k: int, largest: bool) -> Value:
+    """Positions [rows, k], int32: those of the extremum, and then of what is left."""
+    size = x.shape[1]
+    numbers, ties = _keys(x, largest)
+    numbers = reversed_order(numbers) if largest else numbers
+    last = math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).max
+    rest, candidates, found = numbers, ties, []
+    for _ in range(k):
+        equal = rest.eq(folded(rest, [1], Value.fmin, keepdim=True))
+        first = folded(equal.where(candidates, 2 * size), [1], Value.fmin, keepdim=True)
+        found.append(first)
+        taken = ties.eq(first)
+        rest, candidates = taken.where(last, rest), taken.where(2 * size, candidates)
+    ties = cat(found, 1)
+    if not x.dtype.is_floating_point:
+        return ties
+    ties = ties.lt(0).where(ties + size, ties)
+    return ties.ge(size).where(ties - size, ties)
+
+
+def _too_many(node: Node, _: object) -> str | None:
+    rows, size = _rows(node)
+    k = bind(node)["k"]
+    if rows * size * size <= _MOST_COMPARISONS or k <= _MOST_ROUNDS:
+        return None
+    return f"{k} of {size} elements in {rows} row{'s' * (rows > 1)}"
+
+
+REWRITES: Final = (
+    Rewrite(
+        aten.topk.default,
+        _top,
+        (
+            operand_dtypes(
+                (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
+                "there is no order on bool.",
+                "convert to int32",
+            ),
+            Constraint(
+                "argument",
+                "No more than 16 elements where the rows times the square of their size are beyond 2^24: all "
+                "others are compared with each other.",
+                _too_many,
+            ),
+        ),
+        note="in order also if sorted is false; the first of equal ones comes first",
+    ),
+)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places that indices name, for targets whose look-ups count no negative index from the end, and take one.
+
+Positions are int32, and sums of small tensors that broadcast; none is written down in the size of a result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.nodes import positive, shape_of
+
+aten = torch.ops.aten
+
+
+def positions(builder: Builder, size: int, dim: int, rank: int) -> Value:
+    """0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
+    shape = [size if d == dim else 1 for d in range(rank)]
+    return table(builder, torch.arange(size, dtype=torch.int32).view(shape))
+
+
+def progression(builder: Builder, count: int, behind: int = 0, *, start: int = 0, step: int = 1) -> Value:
+    """start, start + step, ... as int32, in front of `behind` dimensions of size 1."""
+    values = torch.arange(count, dtype=torch.int32) * step + start
+    return table(builder, values.view(-1, *(1,) * behind))
+
+
+def narrowed(builder: Builder, index: Node, low: int, high: int) -> Value:
+    """An index, whose elements are in a range, as int32, of rank 1 at least."""
+    value = value_of(builder, index)
+    if value.dtype != torch.int32:
+        value = value.to(torch.int32).within(low, high)
+    return value if value.shape else value.view(1)
+
+
+def index_of(builder: Builder, index: Node, size: int) -> Value:
+    """An index that counts negative numbers from the end, as int32 that does not, of rank 1 at least."""
+    if builder.facts.of(index).low >= 0:
+        return narrowed(builder, index, 0, size - 1)
+    value = narrowed(builder, index, -size, size - 1)
+    return value.lt(0).where(value + size, value).within(0, size - 1)
+
+
+def weighted(indices: Sequence[Value], strides: Sequence[int]) -> Value:
+    """The sum of indices, which broadcast, each times a stride."""
+    first, *others = (
+        index * stride if stride != 1 else index for index, stride in zip(indices, strides, strict=True)
+    )
+    for other in others:
+        first = first + other
+    return first
+
+
+class Indexing:
+    """The indices of `index` and `index_put`, as ATen reads them.
+
+    Indices that stand side by side take the place of the dimensions that they index; others come first. Here
+    the dimensions that are indexed become one.
+
+    Args:
+        data: what is addressed.
+        indices: int32 or int64, one for each dimension from the first on, or None; at least one.
+
+    Attributes:
+        shape: of the data with the dimensions that are indexed as one.
+        axis: where that is.
+        index: positions along it, int32, in the broadcast shape of the indices.
+    """
+
+    def __init__(self, data: Value, indices: Sequence[Node | None]) -> None:
+        given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+        dims = [dim for dim, _ in given]
+        others = [dim for dim in range(data.rank) if dim not in dims]
+        adjacent = dims == list(range(dims[0], dims[-1] + 1))
+        self.axis = dims[0] if adjacent else 0
+        self._order = [*others[: self.axis], *dims, *others[self.axis :]]
+        self._ordered = [data.shape[dim] for dim in self._order]
+        last = self.axis + len(dims)
+        joined = math.prod(self._ordered[self.axis : last])
+        self.shape = (*self._ordered[: self.axis], joined, *self._ordered[last:])
+        strides = [math.prod(self._ordered[place + 1 : last]) for place in range(self.axis, last)]
+        each = [index_of(data.builder, index, data.shape[dim]) for dim, index in given]
+        self.index = weighted(each, strides)
+        if len(each) > 1:
+            self.index.within(0, joined - 1)
+
+    def of(self, data: Value) -> Value:
+        """The data in that shape."""
+        return data.permute(*self._order).view(*self.shape)
+
+    def back(self, data: Value) -> Value:
+        """The data as they were before."""
+        places = [self._order.index(dim) for dim in range(len(self._order))]
+        return data.view(*self._ordered).permute(*places)
+
+
+class Lines:
+    """The index of `gather` and `scatter`, which has a place for each element.
+
+    In dimensions at either end where the index is an expansion, all elements of a row have one place: rows
+    are moved then, and the index is as much smaller. The dimensions between become one.
+
+    Args:
+        data: what is addressed.
+        dim: the dimension that the index speaks of.
+        index: int32 or int64, of the rank of the data, and not negative.
+
+    Attributes:
+        shape: of the data with the dimensions between as one.
+        axis: where that is.
+        index: positions along it, int32, in the shape of the index in the dimensions between.
+    """
+
+    def __init__(self, data: Value, dim: int, index: Node) -> None:
+        builder, sizes, wanted = data.builder, data.shape or (1,), shape_of(index) or (1,)
+        rank = len(sizes)
+        dim, base = positive(dim, rank), unexpanded(index)
+        own = (*(1,) * (rank - len(shape_of(base))), *shape_of(base))
+        free = [d != dim and own[d] == 1 and wanted[d] == sizes[d] for d in range(rank)]
+        first = free.index(False)
+        last = rank - free[::-1].index(False)
+        self.axis = first
+        self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
+        place = narrowed(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
+        strides = [math.prod(sizes[d + 1 : last]) for d in range(last)]
+        # The index, which may be large, comes last: it is added to once.
+        others = [d for d in range(first, last) if d != dim and wanted[d] > 1]
+        parts = [progression(builder, wanted[d], last - 1 - d, step=strides[d]) for d in others]
+        total = weighted([*parts, place], [*(1 for _ in parts), strides[dim]])
+        if total is not place:
+            total.within(0, self.shape[first] - 1)
+        self.index = total.expand(*wanted[first:last])
+
+
+def unexpanded(index: Node) -> Node:
+    """What an index is an expansion of; else itself."""
+    source = index.args[0] if index.target is aten.expand.default else None
+    return source if isinstance(source, Node) else index

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions along dimensions, for targets that only have means.
+
+A sum is a mean times a count; other reductions fold a dimension in half until one element is left: in as many
+steps as its size has binary digits, over ever fewer elements. Dimensions are counted from the front; those
+that are reduced stay with size 1 if `keepdim`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.elementary import FLOAT_RESULT
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of, positive, shape_of
+
+aten = torch.ops.aten
+
+Reduce = Callable[[Value, Sequence[int], bool], Value]
+Combine = Callable[[Value, Value], Value]
+
+
+# ---- on values -------------------------------------------------------------------------------------------
+
+
+def joined_mean(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """The mean along one dimension of two, into which the dimensions are brought together."""
+    if not x.shape:
+        return x
+    kept = [dim for dim in range(x.rank) if dim not in dims]
+    rows = math.prod(x.shape[dim] for dim in kept)
+    joined = x.permute(*kept, *sorted(dims)).view(rows, x.numel // rows)
+    return joined.mean([1]).view(*_reduced(x.shape, dims, keepdim))
+
+
+def folded(x: Value, dims: Sequence[int], combine: Combine, keepdim: bool = False) -> Value:
+    """The elements along dimensions, combined by an operation that is associative and commutative."""
+    if not x.shape:
+        return x
+    result = _reduced(x.shape, dims, keepdim)
+    first, last = min(dims), max(dims) + 1
+    if len(set(dims)) == last - first:  # They lie together: one dimension, which takes fewer steps.
+        x = x.view(*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:])
+        dims = [first]
+    for dim in dims:
+        x = _folded(x, dim, combine)
+    return x.view(*result)
+
+
+def _folded(x: Value, dim: int, combine: Combine) -> Value:
+    odd = []
+    while (size := x.shape[dim]) > 1:
+        half = size // 2
+        if size % 2:
+            odd.append(x.slice(dim, size - 1, size))
+        x = combine(x.slice(dim, 0, half), x.slice(dim, half, 2 * half))
+    for element in odd:
+        x = combine(x, element)
+    return x
+
+
+def _reduced(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> list[int]:
+    return [1 if dim in dims else size for dim, size in enumerate(shape) if keepdim or dim not in dims]
+
+
+def any_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """Whether an element of a bool is true: the mean of zeros and ones is above zero then, exactly."""
+    return x.to(torch.float32).mean(dims, keepdim).gt(0.0) if dims else x
+
+
+def all_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """Whether all elements of a bool are true."""
+    return ~any_of(~x, dims, keepdim)
+
+
+def sum_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """The sum, in the dtype of the operand, in which integers wrap around.
+
+    That of floating point is taken in float32. Where the sum of float16 is beyond its range, it is infinite,
+    and not before. That of bools is whether one is true.
+    """
+    if not x.shape:
+        return x
+    if x.dtype == torch.bool:
+        return any_of(x, dims, keepdim)
+    if not x.dtype.is_floating_point:
+        return folded(x, dims, Value.__add__, keepdim)
+    count = math.prod(x.shape[dim] for dim in dims)
+    return (x.widened().mean(dims, keepdim) * float(count)).to(x.dtype)
+
+
+def prod_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """The product, in the dtype of the operand; of float16 in float32, of bools whether all are true."""
+    if x.dtype == torch.bool:
+        return all_of(x, dims, keepdim)
+    return folded(x.widened(), dims, Value.__mul__, keepdim).to(x.dtype)
+
+
+def amin(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """The smallest element, NaN if there is one, which is looked for apart: minima may lose or keep it."""
+    if x.dtype == torch.bool:
+        return all_of(x, dims, keepdim)
+    least = folded(x, dims, Value.fmin, keepdim)
+    if not x.dtype.is_floating_point or not x.shape:
+        return least
+    return any_of(x.isnan(), dims, keepdim).where(math.nan, least)
+
+
+def amax(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """The largest element, NaN if there is one."""
+    if x.dtype == torch.bool:
+        return any_of(x, dims, keepdim)
+    return reversed_order(amin(reversed_order(x), dims, keepdim))
+
+
+def reversed_order(x: Value) -> Value:
+    """Numbers in the opposite order: of integers -1 - x, which cannot overflow where -x does."""
+    return -x if x.dtype.is_floating_point else -1 - x
+
+
+def running_sum(x: Value, dim: int) -> Value:
+    """The sum of the elements up to each, of floating point in float32.
+
+    Each step adds to every element the sum of those before it that the steps so far have added up there.
+    """
+    shape = x.shape
+    total = x.widened().view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    step = 1
+    while step < shape[dim]:
+        total = total + total.slice(1, 0, shape[dim] - step).pad([0, 0, step, 0])
+        step *= 2
+    return total.view(*shape).to(x.dtype)
+
+
+# ---- on nodes --------------------------------------------------------------------------------------------
+
+
+def reduced_dims(node: Node) -> list[int]:
+    """Dimensions that a node reduces, ascending: all if none are given, which `any` takes for none."""
+    bound = bind(node)
+    rank = len(shape_of(bound["self"]))
+    dims = bound.get("dim")
+    if isinstance(dims, int):
+        dims = [dims]
+    if not dims and (dims is None or node.target is not aten.any.dims):
+        dims = range(rank)
+    return sorted(positive(dim, rank) for dim in dims) if rank else []
+
+
+def _reduction(reduce: Reduce, dtype: torch.dtype | None = None) -> Rule:
+    """The operand, in a dtype or that of the result, reduced along its dimensions."""
+
+    def rule(builder: Builder, node: Node) -> Node:
+        return _applied(node, reduce, value_of(builder, bind(node)["self"], dtype or dtype_of(node)))
+
+    return rule
+
+
+def _applied(node: Node, reduce: Reduce, x: Value) -> Node:
+    return reduce(x, reduced_dims(node), bind(node).get("keepdim", False)).to(dtype_of(node)).node
+
+
+def _mean(builder: Builder, node: Node) -> Node:
+    """In float32; where that is what it is, of fewer dimensions."""
+    if dtype_of(node) == dtype_of(bind(node)["self"]) == torch.float32:
+        return _reduction(joined_mean)(builder, node)  # type: ignore[no-any-return]
+    return _average(Value.mean)(builder, node)  # type: ignore[no-any-return]
+
+
+def _average(reduce: Reduce) -> Rule:
+    """A mean or a sum, of floating point in float32."""
+
+    def rule(builder: Builder, node: Node) -> Node:
+        dtype = dtype_of(node)
+        wide = torch.float32 if dtype.is_floating_point else dtype
+        return _applied(node, reduce, value_of(builder, bind(node)["self"], wide))
+
+    return rule
+
+
+def _sum(builder: Builder, node: Node) -> Node:
+    """Integers that the program made floating point are added up as integers: exactly."""
+    source = bind(node)["self"]
+    if source.target is aten._to_copy.default and dtype_of(node).is_floating_point:
+        (integers,) = source.all_input_nodes
+        if not dtype_of(integers).is_floating_point:
+            return _applied(node, sum_of, value_of(builder, integers, torch.int64))
+    return _average(sum_of)(builder, node)  # type: ignore[no-any-return]
+
+
+def _cumulative_sum(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"], dtype_of(node))
+    return (running_sum(x, positive(bound["dim"], x.rank)) if x.shape else x).node
+
+
+_NUMBERS: Final = result_dtypes(
+    (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
+    "bools are not added.",
+)
+_ADDED: Final = "the mean times the number of elements, in float32; of integers, halves are added"
+_MULTIPLIED: Final = "halves are multiplied, ever shorter ones; floating point in float32"
+_LEAST: Final = "the minimum of halves, ever shorter ones; NaN if there is one, which is looked for apart"
+_ANY: Final = "whether the mean of zeros and ones is above zero"
+
+REWRITES: Final = (
+    *(
+        Rewrite(target, _mean, (FLOAT_RESULT,), note="in float32")
+        for target in (aten.mean.default, aten.mean.dim)
+    ),
+    *(Rewrite(target, _sum, note=_ADDED) for target in (aten.sum.default, aten.sum.dim_IntList)),
+    *(
+        Rewrite(target, _reduction(prod_of), note=_MULTIPLIED)
+        for target in (aten.prod.default, aten.prod.dim_int)
+    ),
+    *(
+        Rewrite(target, _reduction(amax), note="minus the least of the negated")
+        for target in (aten.amax.default, aten.max.default)
+    ),
+    *(Rewrite(target, _reduction(amin), note=_LEAST) for target in (aten.amin.default, aten.min.default)),
+    *(
+        Rewrite(target, _reduction(any_of, torch.bool), note=_ANY)
+        for target in (aten.any.default, aten.any.dim, aten.any.dims)
+    ),
+    Rewrite(
+        aten.cumsum.default,
+        _cumulative_sum,
+        (_NUMBERS,),
+        note="in as many steps as the size has binary digits; floating point in float32",
+    ),
+)
