@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -153,8 +154,11 @@ def lower(
     # A method knows of its own writes; those of others are what it has to be told.
     state = written_state(methods.values()) if len(methods) > 1 else frozenset[str]()
 
+    kept = _kept_weights(methods, external_weights)
+
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
-        program = to_edge(exported, method=name, preserve=every[name] | KERNEL_COMPOSITES, state=state)
+        preserve = every[name] | KERNEL_COMPOSITES
+        program = to_edge(exported, method=name, preserve=preserve, state=state, kept=kept)
         if name in partitioners:
             # `to_backend` does it for the other ones.
             decompose_for(program, partitioners[name][0], preserved[name][0], later=every[name])
@@ -184,6 +188,17 @@ def lower(
         backends=choice.names,
         options=choice.options,
     )
+
+
+def _kept_weights(methods: Mapping[str, ExportedProgram], external: bool) -> set[str]:
+    """Returns the weights that a `.ptd` or several methods share: a pass must not derive others from them."""
+    uses = Counter(
+        spec.target
+        for exported in methods.values()
+        for spec in exported.graph_signature.input_specs
+        if spec.target is not None
+    )
+    return {name for name, count in uses.items() if external or count > 1}
 
 
 def _check_methods(methods: object, constant_methods: object) -> None:

@@ -23,6 +23,7 @@ from delegatec.edge.passes.constant_indices import resolve_constant_indices
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.empty_operands import remove_empty_operands
+from delegatec.edge.passes.fold_batch_norm import fold_batch_norm
 from delegatec.edge.passes.fold_casts import fold_casts
 from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.passes.fold_padding import fold_padding
@@ -85,6 +86,7 @@ def to_edge(
     preserve: Collection[OpOverload] = (),
     passes: Sequence[Pass] = SIMPLIFY,
     state: Collection[str] = (),
+    kept: Collection[str] = (),
 ) -> EdgeProgram:
     """Converts an exported program to normal form.
 
@@ -94,6 +96,7 @@ def to_edge(
         preserve: composite operators to keep, because a backend or a kernel supports them.
         passes: simplifications of the program in normal form.
         state: fully qualified names of buffers that other methods of the model write to.
+        kept: fully qualified names of weights that must not be replaced by weights derived from them.
 
     Returns:
         The edge program; its constants are the exported program's own tensors.
@@ -130,6 +133,8 @@ def to_edge(
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, partial(decompose, preserve=preserve))
     run_passes(program, passes)
+    if passes:
+        run_pass(program, partial(fold_batch_norm, kept=kept))
     end_stage("to_edge", program)
     return program
 
