@@ -15,9 +15,8 @@ from delegatec.delegation import (
     Partitioner,
     PartitionRules,
     RuledPartitioner,
-    resolve_options,
+    plugins,
 )
-from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.to_backend import unknown_methods
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
@@ -41,8 +40,7 @@ class ChosenBackend:
 
     def partitioner(self, rules: PartitionRules) -> Partitioner:
         """Returns its partitioner, under partition rules."""
-        with blamed_on(self.backend, f"backend {self.backend.name}: partitioner()"):
-            partitioner = self.backend.partitioner(self.compile_specs)
+        partitioner = plugins.partitioner(self.backend, self.compile_specs)
         return partitioner if rules == PartitionRules() else RuledPartitioner(partitioner, rules)
 
 
@@ -175,6 +173,5 @@ def _options_of(
 
 
 def _choose(backend: Backend, options: Mapping[str, object]) -> ChosenBackend:
-    settings = resolve_options(backend.name, backend.options, options)
-    with blamed_on(backend, f"backend {backend.name}: compile_specs()"):
-        return ChosenBackend(backend, settings, tuple(backend.compile_specs(settings)))
+    settings = plugins.option_values(backend, options)
+    return ChosenBackend(backend, settings, plugins.compile_specs(backend, settings))

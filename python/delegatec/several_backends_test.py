@@ -13,7 +13,6 @@ from torch._ops import OpOverload
 
 import delegatec
 from delegatec.backends import builtin_backends
-from delegatec.backends.mps import MPS
 from delegatec.delegation import BackendRegistry, PartitionRules, call_delegate
 from delegatec.delegation.testing import EagerBackend, TakeAllBut
 from delegatec.edge import EdgeProgram, to_edge
@@ -168,8 +167,9 @@ def test_rules_do_not_hide_it_either() -> None:
 def test_through_to_backend() -> None:
     hoarder = Preserving("hoarder", [SILU])
     program = to_edge(export(silu, X), preserve=[SILU])
-    partitioners = [hoarder.partitioner([]), MPS.partitioner([])]
-    program, report = delegatec.to_backend(program, partitioners, registry=registry(hoarder))
+    found = registry(hoarder)
+    partitioners = [hoarder.partitioner([]), found.resolve("mps").partitioner([])]
+    program, report = delegatec.to_backend(program, partitioners, registry=found)
     assert [delegate.module.backend_id for delegate in report.delegates] == ["MPSBackend"]
     assert report.nodes_left == 0
     torch.testing.assert_close(EdgeModule(program)(X), silu(X))

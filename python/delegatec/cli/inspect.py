@@ -15,7 +15,7 @@ from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 if TYPE_CHECKING:
-    from delegatec.delegation import Backend, BackendRegistry, BlobLabels
+    from delegatec.delegation import BackendRegistry
 
 _Result = TypeVar("_Result")
 
@@ -129,6 +129,7 @@ def _backends(arguments: argparse.Namespace) -> BackendRegistry:
 
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
     """Returns the text of each delegate's blob, headed by its method and backend."""
+    from delegatec.delegation import plugins
     from delegatec.program.reader import read_program
     from delegatec.report.blob_labels import blob_labels
 
@@ -138,20 +139,10 @@ def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
     for method in read_program(path).methods:
         for index, delegate in enumerate(method.delegates):
             backend = found.get(delegate.id)
-            text = backend and _blob_text(backend, delegate.blob, labels.get((method.name, index)))
+            text = backend and plugins.description(backend, delegate.blob, labels.get((method.name, index)))
             text = text or "no backend that can read it is available"
             parts.append(f"\n{method.name}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
     return "".join(parts)
-
-
-def _blob_text(backend: Backend, blob: memoryview, labels: BlobLabels | None = None) -> str:
-    """Returns the contents of a blob; empty if the backend cannot describe it. DC407 if it is damaged."""
-    from delegatec.delegation import format_blob_graph
-
-    if (graph := getattr(backend, "graph", None)) is not None:
-        return format_blob_graph(graph(blob), labels)
-    describe = getattr(backend, "describe", None)
-    return str(describe(blob)) if describe is not None else ""
 
 
 def _exported(path: str, format_: str) -> str:
@@ -169,11 +160,15 @@ def _exported(path: str, format_: str) -> str:
 
 def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
     """Finds a backend that can describe a blob; raises DelegatecError if there is none."""
+    from delegatec.delegation import plugins
+
     content = memoryview(Path(path).read_bytes())
+    faults: list[Diagnostic] = []
     for backend in backends:
         try:
-            text = _blob_text(backend, content)
-        except DelegatecError:
+            text = plugins.description(backend, content)
+        except DelegatecError as error:
+            faults += [problem for problem in error.diagnostics if problem.code in ("DC410", "DC411")]
             continue
         if not text:
             continue
@@ -181,7 +176,8 @@ def _blob(path: str, format_: str, backends: BackendRegistry) -> str:
             return _json({"backend": backend.id, "bytes": len(content), "text": text})
         return f"blob for {backend.id}, {len(content)} B\n{text.rstrip()}\n"
     raise DelegatecError(
-        [
+        faults
+        or [
             Diagnostic(
                 code="DC350",
                 message="unknown file format: not a .pte, .ptd or .pt2 file, nor the blob of a delegate",

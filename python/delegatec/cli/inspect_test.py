@@ -98,6 +98,23 @@ def test_blob(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert json.loads(out) == {"backend": "Describing", "bytes": 17, "text": "a graph of one node"}
 
 
+def test_a_plug_in_that_fails_to_read_a_blob(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "faulty_reader.py").write_text(
+        "from delegatec.delegation.testing import EagerBackend\n"
+        "class Faulty(EagerBackend):\n"
+        "    def describe(self, blob):\n"
+        "        return str(blob[99], 'ascii')\n"
+        "BACKEND = Faulty()\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    faulty = ("--backend=faulty_reader:BACKEND", f"--import-path={tmp_path}")
+    code, _, err = _inspect(capsys, str(files / "other"), *faulty)
+    assert code == 1 and "Traceback" not in err
+    assert err.startswith("error DC410: describe of backend EagerBackend raises IndexError: ")
+
+
 def test_lines_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lowered = lower(archive.load(str(files / "model.pt2")).methods, "mps")
     with open(files / "lines.pte", "wb") as file:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from delegatec.cli.print_after import printing_after
-from delegatec.delegation import BackendRegistry, CompileSpec
+from delegatec.delegation import BackendRegistry, CompileSpec, PartitionView
 from delegatec.delegation.testing import EagerBackend
 from delegatec.edge import EdgeProgram
 from delegatec.edge.passes.pass_manager import Pass
@@ -30,7 +30,7 @@ def sines_become_cosines(program: EdgeProgram) -> bool:
 class Editing(EagerBackend):
     """Has a pass of its own."""
 
-    def passes(self, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         return [sines_become_cosines]
 
 

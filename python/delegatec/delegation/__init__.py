@@ -17,6 +17,12 @@ from delegatec.delegation.blob_text import blob_notes as blob_notes
 from delegatec.delegation.blob_text import blob_operation_text as blob_operation_text
 from delegatec.delegation.blob_text import format_blob_graph as format_blob_graph
 from delegatec.delegation.call_delegate import call_delegate as call_delegate
+from delegatec.delegation.capabilities import HasDescription as HasDescription
+from delegatec.delegation.capabilities import HasGraph as HasGraph
+from delegatec.delegation.capabilities import HasNamedData as HasNamedData
+from delegatec.delegation.capabilities import HasNumInputs as HasNumInputs
+from delegatec.delegation.capabilities import HasPasses as HasPasses
+from delegatec.delegation.capabilities import HasWorth as HasWorth
 from delegatec.delegation.checks import unchecked_partitioners as unchecked_partitioners
 from delegatec.delegation.compile_spec import CompileSpec as CompileSpec
 from delegatec.delegation.lowered_module import LoweredModule as LoweredModule

@@ -15,7 +15,6 @@ from delegatec.delegation.mapping import DebugHandleMap
 from delegatec.delegation.partitioner import Partitioner
 from delegatec.delegation.parts import Part
 from delegatec.delegation.view import PartitionView
-from delegatec.edge.passes.pass_manager import Pass
 
 ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 """Runs a blob on the host: its inputs in order to its outputs in order."""
@@ -50,7 +49,8 @@ class NamedData:
     """Bytes that a delegate looks up by name while the runtime loads it.
 
     Attributes:
-        data: a memoryview of a constant's storage is copied once, into the file.
+        data: as the parts of a blob: a memoryview of a constant's storage is copied once, into the file, and
+            `ComputedBytes` are made on the way there.
         alignment: in bytes, in the file; a power of two.
 
     Raises:
@@ -58,12 +58,13 @@ class NamedData:
         ValueError: the alignment is no power of two.
     """
 
-    data: bytes | memoryview
+    data: Part
     alignment: int = 16
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, (bytes, memoryview)):
-            raise TypeError(f"named data is a {type(self.data).__name__}, not bytes or a memoryview")
+        if not isinstance(self.data, Part):
+            kind = type(self.data).__name__
+            raise TypeError(f"named data is a {kind}, not bytes, a memoryview or ComputedBytes")
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise ValueError(f"the alignment {self.alignment} is no power of two")
 
@@ -91,32 +92,10 @@ class PreprocessResult:
 
 
 @runtime_checkable
-class HasPasses(Protocol):
-    """A backend that edits its partitions before it compiles them."""
-
-    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """Passes over a partition, in order; none if it needs no edits.
-
-        They run on a private program, made from the partition: its inputs and outputs are the delegate's, in
-        order, and keep their dtypes and shapes; everything else may change. `preprocess` gets a view of what
-        they leave. The verifier runs after each.
-
-        Args:
-            view: the partition in its own program, which must not be edited.
-            compile_specs: the settings.
-        """
-        ...
-
-
-@runtime_checkable
 class Backend(Protocol):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
-    It may have a method that says what is in a blob, and raises DelegatecError for one that is not its own:
-
-    - `graph(blob: memoryview) -> BlobGraph`: its graph, of which `delegatec inspect` makes a text with the
-      names that the debug map knows, and the report a picture; or
-    - `describe(blob: memoryview) -> str`: the text alone, for a format that is no graph.
+    What a backend may have besides is in `delegation.capabilities`.
     """
 
     @property
@@ -169,11 +148,6 @@ class Backend(Protocol):
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """An executor of a blob for the host, made from nothing but the blob and its settings.
 
-        A backend that stores data beside its blobs has a third parameter, `named_data=None`, and gets in it
-        a `Mapping[str, memoryview]` of what all delegates of the program have stored.
-
-        It may have an attribute `num_inputs` (int). A program does not say how many of a delegate's arguments
-        are inputs; without the attribute that is inferred from what was written before the call, and where
-        that leaves several numbers, from which of them leaves one argument for each output.
+        What it may have besides, such as the number of its inputs, is in `delegation.capabilities`.
         """
         ...

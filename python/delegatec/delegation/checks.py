@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from delegatec.delegation.backend import PreprocessResult
 from delegatec.delegation.faults import blamed_on
-from delegatec.delegation.partitioner import Partitioner, Partitioning
-from delegatec.delegation.parts import Part
+from delegatec.delegation.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.delegation.ruled_partitioner import RuledPartitioner
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
@@ -69,7 +68,24 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "a node is in two groups, or is not an operator of the program",
             "groups are disjoint sets of call_function nodes",
         )
+    if not isinstance(partitioning.delegation, DelegationSpec) or any(
+        not isinstance(reason, Rejection) or reason.node.graph is not program.graph
+        for reason in partitioning.rejections
+    ):
+        raise bad_partitioner(
+            partitioner,
+            "its delegation is no DelegationSpec, or a rejection no Rejection of a node of the program",
+            "see delegatec.delegation.Partitioning",
+        )
+    owner = {node: number for number, group in enumerate(partitioning.groups) for node in group}
     for node in grouped:
+        results = [each for each in (node, *node.users) if each.target is operator.getitem]
+        if any(owner.get(result) != owner.get(result.all_input_nodes[0]) for result in results):
+            raise bad_partitioner(
+                partitioner,
+                f"it separated {node.name} from a getitem of its results",
+                "put a node with several results into one group with all getitem nodes that read them",
+            )
         if any(source.op == "get_attr" for source in node.all_input_nodes):
             raise bad_partitioner(
                 partitioner,
@@ -77,33 +93,6 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
                 "leave it: what is in a body is offered by itself",
             )
     return partitioning
-
-
-def checked_result(backend_id: str, result: object) -> PreprocessResult:
-    """What a backend's `preprocess` returned.
-
-    Raises:
-        DelegatecError: DC411 if it is not what the protocol says.
-    """
-    found = "" if isinstance(result, PreprocessResult) else f"a {type(result).__name__}"
-    if isinstance(result, PreprocessResult):
-        parts = result.blob if isinstance(result.blob, (list, tuple)) else [result.blob]
-        wrong = [type(part).__name__ for part in parts if not isinstance(part, Part)]
-        if wrong or parts is not result.blob:
-            found = f"a blob of {', '.join(dict.fromkeys(wrong)) or type(result.blob).__name__}"
-        else:
-            return result
-    raise DelegatecError(
-        [
-            Diagnostic(
-                "DC411",
-                f"preprocess of backend {backend_id} returned {found}",
-                expected="a delegatec.delegation.PreprocessResult, its blob a list of bytes, memoryviews and "
-                "ComputedBytes",
-                help="correct the backend",
-            )
-        ]
-    )
 
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import linecache
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -47,10 +47,19 @@ def blamed_on(author: Any, what: str) -> Iterator[None]:
         ) from error
 
 
-def wrong_result(what: str, result: object, expected: str) -> DelegatecError:
-    """Returns the DC411 for a result that is not what the protocol says."""
-    message = f"{what} returned {result if isinstance(result, type) else type(result).__name__}"
-    return DelegatecError([Diagnostic("DC411", message, expected=expected, help="correct the backend")])
+def wrong_result(what: str, found: str, expected: str) -> DelegatecError:
+    """Returns the DC411 for a result that does not follow the protocol."""
+    return DelegatecError(
+        [Diagnostic("DC411", f"{what} returned {found}", expected=expected, help="correct the backend")]
+    )
+
+
+def kind_of(value: object) -> str:
+    """Returns the type of a value, such as "a list of str"."""
+    items = value.values() if isinstance(value, Mapping) else value
+    several = (list, tuple, set, frozenset, ValuesView)
+    kinds = sorted({type(item).__name__ for item in items}) if isinstance(items, several) else []
+    return f"a {type(value).__name__}" + (f" of {', '.join(kinds)}" if kinds else "")
 
 
 def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:

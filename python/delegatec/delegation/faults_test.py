@@ -83,7 +83,11 @@ def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("Text", "DC411", "preprocess of backend EagerBackend returned a blob of str"),
+        (
+            "Text",
+            "DC411",
+            "preprocess of backend EagerBackend returned a PreprocessResult whose blob is a list of str",
+        ),
         ("Nothing", "DC411", "preprocess of backend EagerBackend returned a NoneType"),
     ],
 )

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from delegatec.delegation.backend import NamedData, ReferenceExecutor
+from delegatec.delegation import plugins
+from delegatec.delegation.backend import Backend, NamedData
 from delegatec.delegation.call_delegate import allow_strict_export, call_delegate
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.mapping import DebugHandleMap
-from delegatec.delegation.named_data import make_reference
 from delegatec.delegation.original import Original
 from delegatec.delegation.parts import Part, join
 from delegatec.edge.printer import print_program
@@ -26,13 +26,12 @@ class LoweredModule(torch.nn.Module):
     stays one `call_delegate`, through every later lowering.
 
     Args:
-        backend_id: id of the backend that made it.
+        backend: the backend that made it, whose reference executor runs it.
         blob: parts of the blob.
         compile_specs: settings it was made with.
         original: the nodes that it stands for.
         debug_handle_map: the backend's id of an instruction -> debug handles of its nodes.
         debug_handles: debug handles of all its nodes, sorted.
-        reference: makes the reference executor; called at the first call of the module.
         named_data: key -> data that is stored beside the blob.
         constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
 
@@ -43,18 +42,17 @@ class LoweredModule(torch.nn.Module):
     def __init__(
         self,
         *,
-        backend_id: str,
+        backend: Backend,
         blob: Sequence[Part],
         compile_specs: Sequence[CompileSpec],
         original: Original,
         debug_handle_map: DebugHandleMap,
         debug_handles: Sequence[int],
-        reference: Callable[..., ReferenceExecutor],
         named_data: Mapping[str, NamedData] | None = None,
         constant_names: Mapping[int, str] | None = None,
     ) -> None:
         super().__init__()
-        self.backend_id = backend_id
+        self.backend_id = backend.id
         self.blob = tuple(blob)
         self.compile_specs = list(compile_specs)
         self.original = original
@@ -63,8 +61,8 @@ class LoweredModule(torch.nn.Module):
         self.named_data = dict(named_data or {})
         self.constant_names = dict(constant_names or {})
         self.name = ""
-        self._reference = reference
-        self._executor: ReferenceExecutor | None = None
+        self._backend = backend
+        self._executor: plugins.CheckedExecutor | None = None
         allow_strict_export()
 
     @property
@@ -95,9 +93,9 @@ class LoweredModule(torch.nn.Module):
     def run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Runs the blob on real tensors, made contiguous: the delegate's inputs to its outputs, in order."""
         if self._executor is None:
-            named = {key: memoryview(item.data) for key, item in self.named_data.items()}
+            named = {key: memoryview(join([item.data])) for key, item in self.named_data.items()}
             blob = memoryview(self.blob_bytes())
-            self._executor = make_reference(self._reference, blob, self.compile_specs, named)
+            self._executor = plugins.executor(self._backend, blob, self.compile_specs, named)
         with torch.no_grad():
             return tuple(self._executor([_contiguous(value) for value in inputs]))
 

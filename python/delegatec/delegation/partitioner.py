@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from torch.fx import Node
 
@@ -59,11 +59,11 @@ class Partitioning:
     rejections: list[Rejection] = field(default_factory=list)
 
 
+@runtime_checkable
 class Partitioner(Protocol):
     """Decides what of a program goes to a backend. It reads the program and never edits it.
 
-    It may have a method `is_worthwhile(nodes: Sequence[Node]) -> bool` too: whether connected nodes that it
-    would take are worth the call of a delegate. It is asked where a user's rules split a group.
+    What it may have besides is in `delegation.capabilities`.
     """
 
     def partition(self, program: EdgeProgram) -> Partitioning:
@@ -73,3 +73,8 @@ class Partitioner(Protocol):
             program: the program; not to be edited (`to_backend` checks).
         """
         ...
+
+
+def is_partitioner(value: object) -> TypeGuard[Partitioner]:
+    """Returns whether a value is a partitioner. Strings have a method `partition`, too."""
+    return isinstance(value, Partitioner) and not isinstance(value, str)

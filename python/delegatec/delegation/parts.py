@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from delegatec.delegation.faults import blamed_on, wrong_result
+
 # Computed bytes are asked for this many at a time: they stay in a processor's cache until they are written.
 _PIECE: Final = 256 * 1024
 
@@ -41,7 +43,24 @@ def pieces(part: Part) -> Iterator[bytes | memoryview]:
         yield part
         return
     for start in range(0, len(part), _PIECE):
-        yield part[start : start + _PIECE]
+        yield read(part, start, start + _PIECE)
+
+
+def read(part: Part, start: int, end: int) -> bytes | memoryview:
+    """Some bytes of a part.
+
+    Raises:
+        DelegatecError: DC410, DC411 for computed bytes of a plug-in that raise, or are too few or too many.
+    """
+    if not isinstance(part, ComputedBytes):
+        return part[start:end]
+    what = f"{type(part).__qualname__} in a blob"
+    with blamed_on(part, what):
+        found = part[start:end]
+    wanted = min(end, len(part)) - start
+    if len(found) != wanted:
+        raise wrong_result(what, f"{len(found)} bytes", f"{wanted} bytes, from {start} on")
+    return found
 
 
 def join(parts: Iterable[Part]) -> bytes:

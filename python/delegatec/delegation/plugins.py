@@ -3,15 +3,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+import torch
 from torch._ops import OpOverload
 
-from delegatec.delegation.backend import Backend
-from delegatec.delegation.faults import blamed_on, wrong_result
+from delegatec.delegation.backend import (
+    Backend,
+    NamedData,
+    OptionSpec,
+    OptionValue,
+    PreprocessResult,
+    ReferenceExecutor,
+)
+from delegatec.delegation.blob_graph import BlobGraph, BlobLabels
+from delegatec.delegation.blob_text import format_blob_graph
+from delegatec.delegation.capabilities import (
+    HasDescription,
+    HasGraph,
+    HasNamedData,
+    HasNumInputs,
+    HasPasses,
+)
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.faults import blamed_on, kind_of, wrong_result
+from delegatec.delegation.mapping import check_mapping
+from delegatec.delegation.options import resolve_options
+from delegatec.delegation.partitioner import Partitioner, is_partitioner
+from delegatec.delegation.parts import Part
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.passes.pass_manager import Pass
 
 _Result = TypeVar("_Result")
+
+
+def option_values(backend: Backend, given: Mapping[str, object]) -> dict[str, OptionValue]:
+    """Returns the value of each option of a backend; see `resolve_options`."""
+    declared = _ask(
+        backend,
+        "options",
+        lambda: backend.options,
+        lambda found: _is_dict_of(found, OptionSpec),
+        "a dict from names to OptionSpec",
+    )
+    with blamed_on(backend, f"options of backend {backend.id}"):
+        return resolve_options(backend.name, declared, given)
+
+
+def compile_specs(backend: Backend, options: Mapping[str, Any]) -> tuple[CompileSpec, ...]:
+    """See `Backend.compile_specs`."""
+    return _ask(
+        backend,
+        "compile_specs",
+        lambda: tuple(backend.compile_specs(options)),
+        lambda found: _all(found, CompileSpec),
+        "a list of CompileSpec",
+    )
 
 
 def preserved_operators(backend: Backend) -> frozenset[OpOverload]:
@@ -20,9 +68,142 @@ def preserved_operators(backend: Backend) -> frozenset[OpOverload]:
         backend,
         "preserved_operators",
         lambda: frozenset(backend.preserved_operators()),
-        lambda found: all(isinstance(operator, OpOverload) for operator in found),
+        lambda found: _all(found, OpOverload),
         "a set of overloads of operators, such as torch.ops.aten.silu.default",
     )
+
+
+def partitioner(backend: Backend, specs: Sequence[CompileSpec]) -> Partitioner:
+    """See `Backend.partitioner`."""
+    return _ask(
+        backend,
+        "partitioner",
+        lambda: backend.partitioner(specs),
+        is_partitioner,
+        "an object with a method partition(program)",
+    )
+
+
+def passes(backend: Backend, view: PartitionView, specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+    """See `HasPasses.passes`; none for a backend without passes."""
+    if not isinstance(backend, HasPasses):
+        return ()
+    return _ask(
+        backend,
+        "passes",
+        lambda: tuple(backend.passes(view, specs)),
+        lambda found: all(map(callable, found)),
+        "a list of functions that edit an edge program",
+    )
+
+
+def preprocess(
+    backend: Backend, view: PartitionView, specs: Sequence[CompileSpec], original: PartitionView
+) -> PreprocessResult:
+    """See `Backend.preprocess`.
+
+    Args:
+        backend: the backend.
+        view: what it compiles.
+        specs: the settings.
+        original: the partition before the backend's passes, to which the debug map refers.
+    """
+    result = _ask(
+        backend,
+        "preprocess",
+        lambda: backend.preprocess(view, specs),
+        lambda found: isinstance(found, PreprocessResult),
+        "a delegatec.delegation.PreprocessResult",
+    )
+    for name, holds, expected in _forms(result):
+        if not holds:
+            found = f"a PreprocessResult whose {name} is {kind_of(getattr(result, name))}"
+            raise wrong_result(f"preprocess of backend {backend.id}", found, expected)
+    check_mapping(result.debug_handle_map, original, backend.id)
+    return result
+
+
+def executor(
+    backend: Backend, blob: memoryview, specs: Sequence[CompileSpec], named_data: Mapping[str, memoryview]
+) -> CheckedExecutor:
+    """See `Backend.reference`."""
+    found = _ask(
+        backend,
+        "reference",
+        lambda: backend.reference(blob, specs),
+        callable,
+        "a function from inputs to outputs",
+    )
+    with blamed_on(backend, f"reference of backend {backend.id}"):
+        if isinstance(found, HasNamedData):
+            found.load_named_data(named_data)
+        return CheckedExecutor(backend, found, found.num_inputs if isinstance(found, HasNumInputs) else None)
+
+
+class CheckedExecutor:
+    """A reference executor, under the name of its backend.
+
+    Attributes:
+        num_inputs: number of inputs of the blob; None if unknown.
+    """
+
+    def __init__(self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None) -> None:
+        self._backend = backend
+        self._executor = found
+        self.num_inputs = num_inputs
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Runs the blob."""
+        return _ask(
+            self._backend,
+            "the reference executor",
+            lambda: self._executor(inputs),
+            lambda found: isinstance(found, (list, tuple)) and _all(found, torch.Tensor),
+            "a list of tensors",
+        )
+
+
+def graph(backend: Backend, blob: memoryview) -> BlobGraph | None:
+    """See `HasGraph.graph`; None for a backend without graphs."""
+    if not isinstance(backend, HasGraph):
+        return None
+    return _ask(
+        backend,
+        "graph",
+        lambda: backend.graph(blob),
+        lambda found: isinstance(found, BlobGraph),
+        "a delegatec.delegation.BlobGraph",
+    )
+
+
+def description(backend: Backend, blob: memoryview, labels: BlobLabels | None = None) -> str:
+    """Returns the contents of a blob as text; empty if the backend cannot describe it."""
+    found = graph(backend, blob)
+    if found is not None:
+        return format_blob_graph(found, labels)
+    if not isinstance(backend, HasDescription):
+        return ""
+    return _ask(
+        backend, "describe", lambda: backend.describe(blob), lambda text: isinstance(text, str), "a string"
+    )
+
+
+def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
+    """Yields for each field its name, whether it has the form that it should have, and this form."""
+    parts = isinstance(result.blob, (list, tuple)) and _all(result.blob, Part)
+    yield "blob", parts, "a list of bytes, memoryviews and ComputedBytes"
+    handles = _is_dict_of(result.debug_handle_map, (tuple, list))
+    yield "debug_handle_map", handles, "what DelegateMappingBuilder returns"
+    yield "named_data", _is_dict_of(result.named_data, NamedData), "a dict of NamedData"
+    yield "constant_names", _is_dict_of(result.constant_names, str), "a dict of str"
+
+
+def _all(items: Iterable[object], kind: Any) -> bool:
+    return all(isinstance(item, kind) for item in items)
+
+
+def _is_dict_of(value: object, kind: Any) -> bool:
+    return isinstance(value, Mapping) and _all(value.values(), kind)
 
 
 def _ask(
@@ -35,12 +216,13 @@ def _ask(
     """Returns the result of a call of a backend.
 
     Raises:
-        DelegatecError: DC410, the plug-in raises something else than a DelegatecError; DC411, the result is not
-            valid.
+        DelegatecError: DC410, the plug-in raises something other than a DelegatecError; DC411, the result is
+            not valid.
     """
-    what = f"{member} of backend {backend.name}"
+    what = f"{member} of backend {backend.id}"
     with blamed_on(backend, what):
         result = call()
-    if not is_valid(result):
-        raise wrong_result(what, result, expected)
+        valid = is_valid(result)
+    if not valid:
+        raise wrong_result(what, kind_of(result), expected)
     return result

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 
-from delegatec.delegation.backend import Backend, HasPasses
-from delegatec.delegation.checks import ask, bad_partitioner, checked_result
+from delegatec.delegation import plugins
+from delegatec.delegation.backend import Backend
+from delegatec.delegation.checks import ask, bad_partitioner
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.extract import extract_view
 from delegatec.delegation.faults import blamed_on
 from delegatec.delegation.lowered_module import LoweredModule
-from delegatec.delegation.mapping import check_mapping
 from delegatec.delegation.original import Original
 from delegatec.delegation.partitioner import Partitioner, Rejection
 from delegatec.delegation.registry import BackendRegistry
@@ -91,12 +91,10 @@ def lower_view(
         DelegatecError: what `preprocess` raises; DC410, DC411 for a faulty plug-in.
     """
     private = _edited(view, backend, compile_specs, input_specs)
-    with blamed_on(backend, f"preprocess of backend {backend.id}"):
-        result = checked_result(backend.id, backend.preprocess(private, compile_specs))
-    check_mapping(result.debug_handle_map, view, backend.id)
+    result = plugins.preprocess(backend, private, compile_specs, view)
     names = {node.name: _name(node, input_specs) for node in view.constants}
     return LoweredModule(
-        backend_id=backend.id,
+        backend=backend,
         blob=result.blob,
         compile_specs=compile_specs,
         original=Original(view, input_specs),
@@ -104,7 +102,6 @@ def lower_view(
         debug_handles=sorted(
             {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
         ),
-        reference=backend.reference,
         named_data=result.named_data,
         constant_names={id: names.get(name, name) for id, name in result.constant_names.items()},
     )
@@ -117,17 +114,14 @@ def _edited(
     input_specs: Mapping[str, InputSpec],
 ) -> PartitionView:
     """What the backend's passes make of a partition; the partition itself if it has none."""
-    if not isinstance(backend, HasPasses):
+    passes = plugins.passes(backend, view, compile_specs)
+    if not passes:
         return view
-    with blamed_on(backend, f"passes of backend {backend.id}"):
-        passes = backend.passes(view, compile_specs)
-        if not passes:
-            return view
-        program = extract_view(view, input_specs)
-        with observed_passes(verify_after):
-            for each in passes:
-                run_pass(program, each)
-        return PartitionView.of_program(program, view)
+    program = extract_view(view, input_specs)
+    with blamed_on(backend, f"a pass of backend {backend.id}"), observed_passes(verify_after):
+        for each in passes:
+            run_pass(program, each)
+    return PartitionView.of_program(program, view)
 
 
 def _compile(

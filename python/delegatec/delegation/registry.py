@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterable, Iterator
 
 from delegatec.delegation.backend import Backend
-from delegatec.delegation.faults import raised_at
+from delegatec.delegation.faults import blamed_on, raised_at
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 
@@ -102,9 +102,15 @@ def _load_plugin(selector: str) -> Backend:
         raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
     if isinstance(backend, type):
         raise _bad_plugin(selector, f"{attribute!r} is a class, not a backend made of one")
-    if not isinstance(backend, Backend):
-        missing = [name for name in _MEMBERS if not hasattr(backend, name)]
+    with blamed_on(backend, f"backend {selector!r}"):  # It may have properties.
+        is_backend = isinstance(backend, Backend)
+    if not is_backend:
+        missing = [name for name in _MEMBERS if name not in dir(backend)]
         raise _bad_plugin(selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}")
+    for member, value in (("name", backend.name), ("id", backend.id)):
+        if not isinstance(value, str) or not value:
+            raise _bad_plugin(selector, f"its {member} is {value!r}", "name it with a string")
+    assert isinstance(backend, Backend)
     return backend
 
 

@@ -81,7 +81,7 @@ class DelegationReport:
 
     @property
     def nodes_before(self) -> int:
-        """Number of operator nodes before delegation; of composites decomposed on the way, that of their parts."""
+        """Number of operator nodes before delegation, with the parts of composites decomposed meanwhile."""
         return self.nodes_left + self.nodes_delegated
 
 

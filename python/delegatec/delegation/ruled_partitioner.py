@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-
-from torch.fx import Node
+from collections.abc import Sequence
 
 from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.capabilities import HasWorth
 from delegatec.delegation.grouping import connected_components, convex_groups, phases
 from delegatec.delegation.partitioner import Partitioner, Partitioning, Rejection
 from delegatec.delegation.report import operator_name
@@ -36,7 +35,7 @@ class RuledPartitioner:
         found = self.inner.partition(program)
         if not isinstance(found, Partitioning):
             return found  # to_backend says what is wrong with it
-        selection = _Selection(program, found, getattr(self.inner, "is_worthwhile", None))
+        selection = _Selection(program, found, self.inner if isinstance(self.inner, HasWorth) else None)
         selection.leave_listed(self.rules)
         selection.leave_small(self.rules.minimum_nodes)
         selection.leave_beyond(self.rules.maximum_delegates)
@@ -52,10 +51,10 @@ class _Selection:
         self,
         program: EdgeProgram,
         found: Partitioning,
-        is_worthwhile: Callable[[Sequence[Node]], bool] | None,
+        judge: HasWorth | None,
     ) -> None:
         self._found = found
-        self._is_worthwhile = is_worthwhile
+        self._judge = judge
         self._nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         self._index = {node: position for position, node in enumerate(self._nodes)}
         self._predecessors = [
@@ -154,9 +153,11 @@ class _Selection:
 
     def _leave_trivial(self) -> None:
         """Leaves connected parts that the partitioner would not have taken by themselves."""
-        while self._is_worthwhile is not None:
+        while self._judge is not None:
             parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
-            trivial = [p for p in parts if not self._is_worthwhile([self._nodes[member] for member in p])]
+            trivial = [
+                p for p in parts if not self._judge.is_worthwhile([self._nodes[member] for member in p])
+            ]
             if not trivial:
                 return
             for part in trivial:

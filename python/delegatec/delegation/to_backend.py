@@ -13,7 +13,7 @@ from delegatec.delegation.checks import ask
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.composites import decompose_for
 from delegatec.delegation.lowered_program import LoweredProgram
-from delegatec.delegation.partitioner import Partitioner, Rejection
+from delegatec.delegation.partitioner import Partitioner, Rejection, is_partitioner
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.delegation.portions import lower_portions
 from delegatec.delegation.registry import BackendRegistry
@@ -135,7 +135,7 @@ def _checked(partitioners: object) -> Partitioners:
     """Partitioners, if they are."""
     several = partitioners if isinstance(partitioners, (list, tuple)) else (partitioners,)
     for one in several:
-        if not callable(getattr(one, "partition", None)) or isinstance(one, str):
+        if not is_partitioner(one):
             help = "ask the backend for one: backend.partitioner(compile_specs)"
             raise wrong_argument(
                 _NAME, "a partitioner", one, "an object with a method partition(program)", help

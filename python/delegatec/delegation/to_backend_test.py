@@ -183,6 +183,37 @@ def test_bad_partitioners(
     assert error.value.diagnostics[0].code == "DC404"
 
 
+@pytest.mark.parametrize("taken", [[0], [0, 2], [1]])
+def test_results_of_an_operator_stay_with_it(taken: list[int]) -> None:
+    class Extremes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = x.max(0)
+            return found.values, found.indices
+
+    def decide(_: EdgeProgram, nodes: list[Node]) -> list[list[Node]]:
+        return [[nodes[index] for index in taken]]
+
+    with pytest.raises(DelegatecError, match=r"separated .* from a getitem of its results") as error:
+        to_backend(edge(Extremes(), (ARGS[0],)), Bad(decide), registry=BackendRegistry([EagerBackend()]))
+    assert error.value.diagnostics[0].code == "DC404"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [Partitioning("EagerBackend"), Partitioning(DelegationSpec("EagerBackend"), [], ["all"])],  # type: ignore[arg-type,list-item]
+)
+def test_a_partitioning_of_other_things(result: Partitioning) -> None:
+    class Other:
+        def partition(self, program: EdgeProgram) -> Partitioning:
+            return result
+
+    with pytest.raises(
+        DelegatecError, match="its delegation is no DelegationSpec, or a rejection no"
+    ) as error:
+        to_backend(edge(Net(), ARGS), Other(), registry=BackendRegistry([EagerBackend()]))
+    assert error.value.diagnostics[0].code == "DC404"
+
+
 def test_problems_of_all_groups_are_reported_at_once() -> None:
     class Failing(EagerBackend):
         def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from delegatec.delegation.checks import ask
 from delegatec.delegation.compile_spec import CompileSpec
 from delegatec.delegation.lowered_program import LoweredProgram
+from delegatec.delegation.plugins import partitioner
 from delegatec.delegation.portions import lower_view
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.delegation.report import operator_name
@@ -31,7 +32,7 @@ def lower_whole(
         DelegatecError: see `to_backend`.
     """
     backend = registry.by_id(backend_id)
-    partitioning = ask(backend.partitioner(compile_specs), program)
+    partitioning = ask(partitioner(backend, compile_specs), program)
     if partitioning.rejections:
         raise DelegatecError(
             Diagnostic(

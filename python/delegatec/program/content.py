@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from delegatec.delegation import Part
+from delegatec.delegation.parts import read
 
 # Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
 _PLACES: Final = 16
@@ -43,7 +44,7 @@ class ContentIndex:
 def _fingerprint(part: Part) -> Hashable:
     size = len(part)
     step = max(1, size // _PLACES)
-    return size, b"".join(part[start : start + _PLACE_BYTES] for start in range(0, size, step))
+    return size, b"".join(read(part, start, start + _PLACE_BYTES) for start in range(0, size, step))
 
 
 def equal_bytes(first: Part, second: Part) -> bool:
@@ -51,7 +52,7 @@ def equal_bytes(first: Part, second: Part) -> bool:
     if len(first) != len(second):
         return False
     return all(
-        np.array_equal(_array(first[start : start + _STEP]), _array(second[start : start + _STEP]))
+        np.array_equal(_array(read(first, start, start + _STEP)), _array(read(second, start, start + _STEP)))
         for start in range(0, len(first), _STEP)
     )
 

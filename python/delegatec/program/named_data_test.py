@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from delegatec.delegation import NamedData
+from delegatec.delegation.parts import join
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.emitted import Delegate, EmittedMethod
 from delegatec.program.named_data import merge_named_data
@@ -21,7 +22,7 @@ def test_equal_data_is_one_with_the_largest_alignment() -> None:
     first = _method("first", {"w": NamedData(b"abc", 16)}, {"v": NamedData(b"", 1)})
     second = _method("second", {"w": NamedData(memoryview(b"abc"), 64)})
     merged = merge_named_data([first, second], ["other"])
-    assert {key: (bytes(item.data), item.alignment) for key, item in merged.items()} == {
+    assert {key: (join([item.data]), item.alignment) for key, item in merged.items()} == {
         "w": (b"abc", 64),
         "v": (b"", 1),
     }

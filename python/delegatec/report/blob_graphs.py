@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from delegatec.delegation import Backend, BlobGraph
-from delegatec.delegation.faults import blamed_on
+from delegatec.delegation import Backend, BlobGraph, plugins
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.reader import read_program
 
@@ -20,7 +19,7 @@ def blob_graphs(
     Args:
         pte: the mapped file.
         emitted: the program that it was written from, for the names of its delegates.
-        backends: the registry; backends with a method `graph` are queried.
+        backends: the registry; backends that have graphs are queried.
 
     Returns:
         Method -> name of a delegate -> its graph.
@@ -28,13 +27,13 @@ def blob_graphs(
     Raises:
         DelegatecError: DC35x, the file cannot be read; errors of `graph`; DC410 for a faulty plug-in.
     """
-    asked = {backend.id: backend for backend in backends if hasattr(backend, "graph")}
+    by_id = {backend.id: backend for backend in backends}
     program = read_program(pte)
     graphs: dict[str, dict[str, BlobGraph]] = {}
     for method in emitted.methods:
         written = zip(method.delegates, program.method(method.name).delegates, strict=True)
         for delegate, read in written:
-            if (backend := asked.get(read.id)) is not None:
-                with blamed_on(backend, f"graph of backend {backend.id}"):
-                    graphs.setdefault(method.name, {})[delegate.name] = backend.graph(read.blob)
+            backend = by_id.get(read.id)
+            if backend is not None and (graph := plugins.graph(backend, read.blob)) is not None:
+                graphs.setdefault(method.name, {})[delegate.name] = graph
     return graphs

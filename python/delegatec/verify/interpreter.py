@@ -8,13 +8,14 @@ live tensors overlap gives wrong results, as on a device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NoReturn, Protocol
 
 import torch
 
+from delegatec.delegation import plugins
 from delegatec.delegation.backend import Backend, ReferenceExecutor
 from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.named_data import make_reference
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.external import with_external_data
 from delegatec.program.reader.flat_tensor import NamedData
@@ -195,8 +196,7 @@ class Interpreter:
         except DelegatecError as error:
             where = self._describe(position, instruction)
             raise DelegatecError(
-                Diagnostic(code=d.code, message=f"{where}: {d.message}", help=d.help)
-                for d in error.diagnostics
+                replace(problem, message=f"{where}: {problem.message}") for problem in error.diagnostics
             ) from error
         except _KERNEL_ERRORS as error:  # an error of a kernel is a result of the verification
             _fail("DC505", f"{self._describe(position, instruction)}: {type(error).__name__}: {error}")
@@ -257,7 +257,7 @@ def _executor(
     try:
         if backends is None:
             _fail("DC501", f"no backend to run the delegate for {delegate.id!r}")
-        return make_reference(backends.by_id(delegate.id).reference, delegate.blob, specs, named_data)
+        return plugins.executor(backends.by_id(delegate.id), delegate.blob, specs, named_data)
     except DelegatecError as error:
         problems += error.diagnostics
         return lambda _inputs: []

@@ -60,15 +60,21 @@ class ScaleBackend:
         key = hashlib.sha256(data).hexdigest()
         return PreprocessResult([key.encode()], named_data={key: NamedData(data, 64)})
 
-    def reference(
-        self,
-        blob: memoryview,
-        compile_specs: Sequence[CompileSpec],
-        named_data: Mapping[str, memoryview] | None = None,
-    ) -> ReferenceExecutor:
-        assert named_data is not None
-        scale = torch.frombuffer(bytearray(named_data[bytes(blob).decode()]), dtype=torch.float32)
-        return lambda inputs: [inputs[0] * scale]
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        return Scaling(bytes(blob).decode())
+
+
+class Scaling:
+    """The reference executor."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
+        self.scale = torch.frombuffer(bytearray(named_data[self.key]), dtype=torch.float32)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [inputs[0] * self.scale]
 
 
 class Net(torch.nn.Module):

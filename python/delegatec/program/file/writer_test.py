@@ -13,6 +13,7 @@ import pytest
 import torch
 from delegatec_schemas import program as schema
 
+from delegatec.delegation import NamedData
 from delegatec.delegation.testing import Counting
 from delegatec.edge.testing import Function, edge
 from delegatec.program import EmittedProgram, MemoryPlan, ProgramOptions, emit, write_program
@@ -146,6 +147,20 @@ def test_computed_bytes_are_written_some_at_a_time(inline: bool) -> None:
     assert max(item.asked for item in computed) <= 2**20
     for delegate, item in zip(parse_program(data).methods[0].delegates, computed, strict=True):
         assert bytes(delegate.blob) == b"head" + item[0:size]
+
+
+def test_named_data_may_be_computed() -> None:
+    size = 3 * 2**20 + 1
+    computed = {"a": Counting(size), "b": Counting(size, first=1), "same as a": Counting(size)}
+    program = _with_delegates()
+    program.named_data = {key: NamedData(item) for key, item in computed.items()}
+    data = _bytes(program)
+    assert 2 * size < len(data) < 2.01 * size
+    assert max(item.asked for item in computed.values()) <= 2**20
+    named = parse_program(data).named_bytes()
+    assert {key: bytes(found) for key, found in named.items()} == {
+        key: item[0:size] for key, item in computed.items()
+    }
 
 
 def test_arena_zero_is_reserved() -> None:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optional parts of the protocol: whatever has the members of one of these classes has the capability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from torch.fx import Node
+
+from delegatec.delegation.blob_graph import BlobGraph
+from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.view import PartitionView
+from delegatec.edge.passes.pass_manager import Pass
+
+
+@runtime_checkable
+class HasPasses(Protocol):
+    """A backend that edits its partitions before it compiles them."""
+
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """Passes over a partition, in order; none if it needs no edits.
+
+        They run on a private program, made from the partition: its inputs and outputs are the delegate's, in
+        order, and keep their dtypes and shapes; everything else may change. `preprocess` gets a view of what
+        they leave. The verifier runs after each.
+
+        Args:
+            view: the partition in its own program, which must not be edited.
+            compile_specs: the settings.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A backend whose blobs hold a graph, which `delegatec inspect` prints and the report draws."""
+
+    def graph(self, blob: memoryview) -> BlobGraph:
+        """Returns the graph of a blob.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
+        """
+        ...
+
+
+@runtime_checkable
+class HasDescription(Protocol):
+    """A backend that describes its blobs to `delegatec inspect` as text, for formats that are not graphs."""
+
+    def describe(self, blob: memoryview) -> str:
+        """Returns the description of a blob.
+
+        Raises:
+            DelegatecError: DC407, the blob is damaged, or another backend's.
+        """
+        ...
+
+
+@runtime_checkable
+class HasWorth(Protocol):
+    """A partitioner that leaves nodes which it supports if they are not worth the call of a delegate."""
+
+    def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
+        """Returns whether connected nodes are worth a call; asked where a user's rules split a group."""
+        ...
+
+
+@runtime_checkable
+class HasNumInputs(Protocol):
+    """A reference executor that tells its number of inputs.
+
+    A program does not store which of a delegate's arguments are inputs. Without this capability it is
+    inferred from what was written before the call, and if that leaves several numbers, from which of them
+    leaves one argument for each output.
+    """
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of inputs of the blob."""
+        ...
+
+
+@runtime_checkable
+class HasNamedData(Protocol):
+    """A reference executor that needs data stored beside the blobs, see `PreprocessResult.named_data`."""
+
+    def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
+        """Called once, before the first run, with the named data of all delegates of the program."""
+        ...
