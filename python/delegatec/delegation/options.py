@@ -54,9 +54,8 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
         if spec.values and string not in spec.values:
             message = f"option {key!r} of backend {name} cannot be {string!r}"
             near = _did_you_mean(string, spec.values)
-            yield Diagnostic(
-                "DC402", message, expected=expected, help=" ".join(filter(None, (near, spec.doc)))
-            )
+            help = " ".join(filter(None, (near, spec.doc)))
+            yield Diagnostic("DC402", message, expected=expected, help=help)
 
 
 def _is_strings(value: object) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target or a rule requires of a call."""
+"""Constraints of targets and rules on calls."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Generic, TypeVar
 from torch.fx import Node
 
 SettingsT = TypeVar("SettingsT", contravariant=True)
-"""What a user chose for a backend."""
+"""A user's settings for a backend."""
 
 
 @dataclass(frozen=True)
 class Constraint(Generic[SettingsT]):
-    """What a row or a rule requires of a node.
+    """A constraint of a row or a rule on a node.
 
     Attributes:
         rule: stable short id, such as "dtype".
         doc: the constraint and its reason, for the operator table of the docs.
-        broken: what is wrong with a node; None if nothing is.
-        help: what would make the node pass.
+        broken: returns the violation by a node, or None.
+        help: how to satisfy it.
     """
 
     rule: str

@@ -19,12 +19,12 @@ from delegatec.edge.signature import call_signature
 class Legalizer:
     """Makes the calls of one program legal.
 
-    Where the target `closes`, a rule is taken only if all that it makes is legal or can be made so. Otherwise
-    what it made is erased, and the next rule is tried.
+    If the target `closes`, a rule is applied only if all emitted calls are legal or can be made so. Otherwise
+    they are erased, and the next rule is tried.
 
     Args:
         builder: of the program; its constants and inferred values are shared by all calls.
-        target: what decides.
+        target: the target.
     """
 
     def __init__(self, builder: Builder, target: Target) -> None:
@@ -34,11 +34,11 @@ class Legalizer:
         self._path: list[tuple[Hashable, Rule]] = []
 
     def run(self) -> list[tuple[Node, Refusal]]:
-        """Rewrite the calls that are not legal; bodies of control flow are programs of their own.
+        """Rewrites the calls that are not legal; bodies of control flow are separate programs.
 
         Returns:
-            The calls that stay although they are not legal, each with the reason: that of the call that no
-            rule could make legal, which may be one that a rule made of it.
+            The calls that remain illegal, each with the reason: that of the call that no rule could make
+            legal, which may be one that a rule emitted.
         """
         left = []
         for node in list(self._builder.program.graph.nodes):
@@ -49,7 +49,7 @@ class Legalizer:
         return left
 
     def legalize(self, node: Node) -> Refusal | None:
-        """Replace one call by legal ones; give the reason, and do nothing, where that is not possible."""
+        """Replaces one call by legal ones; if that is impossible, returns the reason and changes nothing."""
         if node.target is operator.getitem:
             return None
         refusal = self._target.refusal(node, self._builder.facts)
@@ -74,7 +74,7 @@ class Legalizer:
         return refusal
 
     def _go_on(self, before: Node, node: Node, results: Any) -> None:
-        """Replace a call, then do what can be done about the calls in its place."""
+        """Replaces a call, then legalizes its replacement as far as possible."""
         made = _between(before, node)
         replace(node, results)
         for each in made:
@@ -82,8 +82,8 @@ class Legalizer:
                 self.legalize(each)
 
     def _close(self, before: Node, node: Node, results: Any) -> Refusal | None:
-        """Replace a call if all calls in its place can be made legal."""
-        # It reads the results, so that what replaces one of them gets there.
+        """Replaces a call if all calls of its replacement can be made legal."""
+        # It uses the results, so that replacements of them are recorded.
         holder = node.graph.create_node("call_function", _hold, (results,))
         node.prepend(holder)
         for each in _between(before, holder):
@@ -98,7 +98,7 @@ class Legalizer:
 
 
 def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]:
-    """Make the calls of a program legal, and drop what nothing reads then; see `Legalizer.run`."""
+    """Makes the calls of a program legal, and removes dead code; see `Legalizer.run`."""
     left = Legalizer(Builder(program), target).run()
     program.graph.eliminate_dead_code()
     program.erase_unused_placeholders()
@@ -106,12 +106,12 @@ def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]
 
 
 def replace(node: Node, results: Node | Sequence[Node | None]) -> None:
-    """Put `results` in the place of `node`: one node, or one for each element that `getitem` takes of it."""
+    """Replaces `node` by `results`: one node, or one per element of a tuple."""
     if isinstance(results, Node):
         node.replace_all_uses_with(results)
     else:
         for user in list(node.users):
-            assert user.target is operator.getitem, f"{user} takes the whole tuple of {node}"
+            assert user.target is operator.getitem, f"{user} uses the tuple of {node} as a whole"
             result = results[user.args[1]]  # type: ignore[index]
             if result is not None:
                 user.replace_all_uses_with(result)

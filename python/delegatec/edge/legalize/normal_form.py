@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brings a graph to normal form in place: our own rules first, torch's decompositions for the rest.
 
-Torch's decompositions are Python functions that run under a tracer, and so are those of ours that are rare.
-Tracing the whole graph through them takes seconds; here each distinct call signature is traced once and the
-trace is copied to every call that has it.
+Torch's decompositions are Python functions that run under a tracer, and so are our rare ones. Tracing the
+complete graph takes seconds; here each distinct call signature is traced once and the trace is copied.
 """
 
 from __future__ import annotations
@@ -37,22 +36,21 @@ from delegatec.edge.symbols import COMPUTED, UnknownSizeError
 
 aten = torch.ops.aten
 
-_NOT_NORMAL: Final = Refusal("operator", "is not of the normal form")
+_NOT_NORMAL: Final = Refusal("operator", "is not in normal form")
 
 
 def decompose(
     program: EdgeProgram, preserve: Collection[OpOverload] = (), kept: Collection[Node] = ()
 ) -> None:
-    """Replaces every operator that is not of the normal form by operators that are.
+    """Replaces every operator that is not in normal form by operators that are.
 
-    An operator stays when a backend asks for it; when no rule of ours applies and the runtime has a kernel
-    for it; or when torch knows no decomposition either (who finds it left over, without a delegate, reports
-    it).
+    An operator stays if a backend preserves it; if no rule of ours applies and the runtime has a kernel for
+    it; or if torch has no decomposition either (`check_kernels` reports it, unless it is delegated).
 
     Args:
         program: edited in place.
-        preserve: operators to leave alone.
-        kept: nodes to leave alone.
+        preserve: operators to keep.
+        kept: nodes to keep.
     """
     builder = Builder(program)
     with no_new_guards(builder):
@@ -60,7 +58,7 @@ def decompose(
 
 
 class _NormalForm:
-    """What the edge program may have; see `decompose`."""
+    """The normal form; see `decompose`."""
 
     closes: Final = False
 
@@ -70,7 +68,7 @@ class _NormalForm:
         self._templates = Templates()
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
-        """See `Target.refusal`. Whether a rule applies, the rule knows."""
+        """See `Target.refusal`. The rule itself decides whether it applies."""
         if _is_other_number(node):
             return _NOT_NORMAL
         target = node.target
@@ -94,9 +92,9 @@ class _NormalForm:
 
 @contextmanager
 def no_new_guards(builder: Builder) -> Iterator[None]:
-    """Makes code that compares symbolic sizes raise, where the answer would fix what export left dynamic.
+    """Makes comparisons of symbolic sizes raise if they would specialize a dynamic size.
 
-    Where torch asks only to choose a shortcut ("is this size 1?"), it goes without the shortcut.
+    Shortcuts in torch that depend on such a comparison ("is this size 1?") are not used.
     """
     shape_env = builder.fake_mode.shape_env
     if shape_env is None:
@@ -107,12 +105,12 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
 
 def _is_linear_of_vector(node: Node) -> bool:
-    """Whether it is `linear` with a weight of one dimension, which neither the kernel nor a backend takes."""
+    """Whether it is `linear` with a 1-d weight, which neither the kernel nor a backend supports."""
     return node.target is aten.linear.default and len(shape(bind(node)["weight"])) == 1
 
 
 def _is_other_number(node: Node) -> bool:
-    """Whether a node computes a number by a function that the runtime does not have as such."""
+    """Whether a node computes a number by a function without a primitive in the runtime."""
     return (
         node.op == "call_function"
         and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
@@ -130,18 +128,18 @@ def _recompute(builder: Builder, node: Node) -> Any:
 
 
 def _nothing(builder: Builder, node: Node) -> Node:
-    """Many kernels refuse to compute nothing."""
+    """Returns an empty tensor: many kernels reject empty results."""
     return builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node))
 
 
 def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
-    """What a rule, a function of ours or a decomposition of torch puts in the place of a node.
+    """Computes a node by a rule, a function of ours or a decomposition of torch.
 
     Returns:
-        Nodes, made in front of `node`; None where nothing applies.
+        Nodes, inserted before `node`; None if nothing applies.
 
     Raises:
-        DelegatecError: DC205 where it depends on sizes that are not known.
+        DelegatecError: DC205 if it depends on data-dependent sizes.
     """
     assert isinstance(node.target, OpOverload)
     rule = rules.get(node.target)
@@ -166,7 +164,7 @@ def _is_empty(node: Node) -> bool:
         isinstance(val, torch.Tensor)
         and node.target is not aten.full.default
         and any(isinstance(size, int) and size == 0 for size in val.shape)
-        # the number of rows of what is found is known to the operator that finds it alone
+        # the number of rows is data-dependent
         and not free_unbacked_symbols(val)
     )
 
@@ -178,7 +176,7 @@ def _fixed_size(node: Node) -> Diagnostic:
         location=node.meta.get("source"),
         node=node.name,
         expected="an operator that has the same decomposition for all sizes",
-        help="make the dimension static, or write the operator with others",
+        help="make the dimension static, or use other operators",
     )
 
 
@@ -188,7 +186,7 @@ def _data_dependent(
     what = error.cond if isinstance(error, GuardOnDataDependentSymNode) else error.func
     return Diagnostic(
         "DC205",
-        f"{what} decides how {node.target} is computed, and depends on data",
+        f"the decomposition of {node.target} depends on {what}, which is data-dependent",
         location=node.meta.get("source"),
         node=node.name,
         expected="sizes that follow from the sizes of the inputs",
@@ -199,7 +197,7 @@ def _data_dependent(
 def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
     return Diagnostic(
         "DC205",
-        f"the shape of {node.name} depends on {error}, which no input's shape gives",
+        f"the shape of {node.name} depends on {error}, which does not follow from the inputs' shapes",
         location=node.meta.get("source"),
         node=node.name,
         expected="sizes that follow from the sizes of the inputs",

@@ -14,10 +14,10 @@ from torch.fx import Node
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint, SettingsT
 
-# A function computes what an operator computes with others of torch, on tensors, and takes the operator's
-# arguments. It is traced, once for each distinct call signature: slower than a rule, and easier to read. It
-# returns NotImplemented where it does not apply; and, for an operator with several results, None in the place
-# of one that it does not compute. Its own tensors must come from operators, such as `arange`.
+# A function computes an operator by others of torch, on tensors, and has the operator's arguments. It is
+# traced once per distinct call signature: slower than a rule, and easier to read. It returns NotImplemented
+# if it does not apply; and, for an operator with several results, None for one that it does not compute. Its
+# own tensors must be created by operators, such as `arange`.
 Function = Callable[..., Any]
 FunctionTable = Mapping[OpOverload, Function]
 
@@ -27,9 +27,9 @@ class Refusal:
     """Why a call is not legal, or a rule not applicable.
 
     Attributes:
-        rule: stable short id of what it breaks, such as "dtype".
-        message: what is wrong, with the offending value.
-        help: what would make it legal; empty if nothing would.
+        rule: stable short id of the violated rule, such as "dtype".
+        message: the violation, with the offending value.
+        help: how to make it legal; empty if impossible.
     """
 
     rule: str
@@ -40,7 +40,7 @@ class Refusal:
 def first_broken(
     constraints: Iterable[Constraint[SettingsT]], node: Node, settings: SettingsT
 ) -> Refusal | None:
-    """Say which of some constraints a call breaks first; None if it breaks none."""
+    """Returns the first violated constraint; None if there is none."""
     for constraint in constraints:
         broken = constraint.broken(node, settings)
         if broken is not None:
@@ -48,23 +48,23 @@ def first_broken(
     return None
 
 
-# A rule computes what a node computes with other nodes, made by the builder in front of it. It returns the
-# node that takes the place (one for each result of an operator with several, None for one that is not read),
-# a refusal that says why it does not apply, or None where it just does not.
+# A rule computes a node by other nodes, which the builder inserts before it. It returns the replacement (one
+# node per result, None for an unused one), a refusal with the reason why it does not apply, or None if it
+# does not apply.
 Rule = Callable[[Builder, Node], Any]
 RuleTable = Mapping[OpOverload, Rule]
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rule with what it requires, for a target that takes the parts of an operator and not the whole.
+    """A rule with constraints, for a target that supports an operator only decomposed.
 
     Attributes:
         target: the overload that it rewrites.
-        rule: does it.
-        constraints: what a call must satisfy beyond the legality of its parts.
-        note: what a reader of the table should know.
-        computes: whether a delegate of such calls alone is worth a call; false for what only moves data.
+        rule: the rule.
+        constraints: what a call must satisfy, besides the legality of the emitted calls.
+        note: for readers of the table.
+        computes: whether a delegate of such calls alone is worth a call; false if it only moves data.
     """
 
     target: OpOverload
@@ -74,16 +74,16 @@ class Rewrite:
     computes: bool = True
 
     def __call__(self, builder: Builder, node: Node) -> Any:
-        """Apply the rule, or say which constraint the call breaks."""
+        """Applies the rule, or returns the violated constraint."""
         return first_broken(self.constraints, node, None) or self.rule(builder, node)
 
 
 Rewrites = Mapping[OpOverload, Sequence[Rewrite]]
-"""Alternatives for each overload, in order of preference."""
+"""Alternatives per overload, in order of preference."""
 
 
 def rewrites(*tables: Iterable[Rewrite]) -> dict[OpOverload, tuple[Rewrite, ...]]:
-    """Index rewrites by their overload; those of one keep their order."""
+    """Indexes rewrites by their overload, in order."""
     found: dict[OpOverload, tuple[Rewrite, ...]] = {}
     for rewrite in itertools.chain.from_iterable(tables):
         found[rewrite.target] = (*found.get(rewrite.target, ()), rewrite)
@@ -94,7 +94,7 @@ _Decomposition = TypeVar("_Decomposition", Rule, Function)
 
 
 def merge(*tables: Mapping[OpOverload, _Decomposition]) -> dict[OpOverload, _Decomposition]:
-    """One table of all; two decompositions of one operator are a mistake of ours."""
+    """Merges tables, which must not overlap."""
     merged: dict[OpOverload, _Decomposition] = {}
     for table in tables:
         for operator, decomposition in table.items():

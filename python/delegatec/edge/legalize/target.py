@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets of legalization: which calls stay as they are, and the rules for the others."""
+"""Targets of legalization: which calls are legal, and the rules for the others."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class Target(Protocol):
         ...
 
     def rules(self, node: Node) -> Sequence[Rule]:
-        """Give the rules for a call that is not legal, in order of preference."""
+        """Returns the rules for a call that is not legal, in order of preference."""
         ...

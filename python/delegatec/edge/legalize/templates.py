@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompositions that are Python functions: each distinct call is traced once, and the trace is copied."""
+"""Traces of decompositions in Python: each distinct call is traced once, and the trace is copied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _torch_decomposes(target: OpOverload) -> bool:
 
 
 def _table_for(target: OpOverload) -> dict[Any, Any]:
-    """Torch's decompositions to core ATen, and that of `target` itself even if it leads elsewhere."""
+    """Returns torch's decompositions to core ATen, and that of `target` itself in any case."""
     table = _torch_table()
     if target in table or target not in decomposition_table or out_variant(target) is not None:
         return table
@@ -51,19 +51,19 @@ def _table_for(target: OpOverload) -> dict[Any, Any]:
 
 
 class Templates:
-    """Traces of torch's decompositions, one for each distinct call signature."""
+    """Traces of torch's decompositions, one per distinct call signature."""
 
     def __init__(self) -> None:
         self._traces: dict[Hashable, Graph | None] = {}
-        # signatures of the calls whose decomposition led to a node
+        # signatures of the calls that were decomposed to a node
         self._origins: dict[Node, frozenset[Hashable]] = {}
 
     def apply(self, builder: Builder, node: Node, function: Function | None) -> Any:
-        """What takes the place of `node`, by a function of ours or of torch; None where there is none."""
+        """Computes `node` by a function of ours or of torch; None if there is none."""
         key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
         origins = self._origins.get(node, frozenset())
         if key in origins:
-            # some of torch's decompositions give the operator back
+            # some of torch's decompositions return the operator itself
             return None
         if key not in self._traces:
             self._traces[key] = _trace(builder, node, function)
@@ -79,7 +79,7 @@ class Templates:
 
 
 def _gives(template: Graph, node: Node) -> bool:
-    """Whether a trace has every result of `node` that is read; None stands for one that it has not."""
+    """Whether a trace has every used result of `node`; None means a missing one."""
     results: Any = template.output_node().args[0]
     return not isinstance(results, (tuple, list)) or all(
         results[user.args[1]] is not None  # type: ignore[index]
@@ -89,14 +89,14 @@ def _gives(template: Graph, node: Node) -> bool:
 
 
 def _operands(node: Node) -> list[Node]:
-    """The nodes among a call's arguments, each as often as it occurs."""
+    """Returns the nodes among a call's arguments, with duplicates."""
     found: list[Node] = []
     map_arg((node.args, node.kwargs), found.append)
     return found
 
 
 def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | None:
-    """The decomposition of one call, as a graph over its operands; None where there is none for it."""
+    """Returns the decomposition of one call, as a graph over its operands; None if there is none."""
     target = node.target
     assert isinstance(target, OpOverload)
 
@@ -107,15 +107,15 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
         return target(*args, **kwargs) if result is NotImplemented else result
 
     with builder.fake_mode:
-        # Operands that came of the same template share their value, and the tracer tells tensors apart by
-        # identity: it would take one operand for the other.
+        # Operands from the same template share their value, and the tracer identifies tensors by identity: it
+        # would mix them up.
         values = pytree.tree_map_only(
             torch.Tensor, torch.Tensor.detach, [operand.meta["val"] for operand in _operands(node)]
         )
         traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
         operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
         if any(operator.namespace == "prims" for operator in operators):
-            # torch's own primitives, which nothing else has
+            # torch's own primitives
             return None
         if any(operator._schema.is_mutable for operator in operators):
             # some of torch's decompositions write in place
@@ -136,7 +136,7 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
 def _instantiate(builder: Builder, node: Node, template: Graph) -> Any:
     copies: dict[Node, Any] = dict(zip(template.find_nodes(op="placeholder"), _operands(node), strict=True))
     for source in template.nodes:
-        # What has no value only checks, such as _linalg_check_errors.
+        # Calls without a value are checks, such as _linalg_check_errors.
         if source.op == "call_function" and "val" in source.meta:
             args, kwargs = map_arg((source.args, source.kwargs), copies.__getitem__)
             copies[source] = builder.call(source.target, *args, val=source.meta["val"], **kwargs)

@@ -31,7 +31,7 @@ def _ignoring_nan(choose: Any) -> Function:
 
 
 def _signbit(x: Tensor) -> Tensor:
-    """Whether a number is negative, -0 too; the sign of NaN, which no kernel can tell, counts as +."""
+    """Whether a number is negative, including -0; NaN is positive, as no kernel returns its sign."""
     if x.dtype in (torch.bool, torch.uint8):
         return torch.zeros_like(x, dtype=torch.bool)
     if not x.is_floating_point():
@@ -55,7 +55,7 @@ def _as_float(x: Tensor) -> Tensor:
 
 
 def _hypot(x: Tensor, y: Tensor) -> Tensor:
-    """The root of the sum of squares, none of which overflows; infinite beside an infinity, even for NaN."""
+    """Computes the hypotenuse without overflow; infinite if an operand is, even for NaN."""
     x, y = _promoted(x, y)
     x, y = x.abs(), y.abs()
     longer, shorter = torch.maximum(x, y), torch.minimum(x, y)
@@ -69,7 +69,7 @@ def _exp2(x: Tensor) -> Tensor:
 
 
 def _angle(x: Tensor) -> Any:
-    """Of a real number: pi where it is negative, NaN where it is NaN, else 0."""
+    """Returns the angle of a real number: pi if negative, NaN for NaN, else 0."""
     if x.is_complex():
         return NotImplemented
     x = _as_float(x)
@@ -103,10 +103,7 @@ def _trilinear(
     sumdim: list[int],
     unroll_dim: int = 1,
 ) -> Tensor:
-    """The sum over some dimensions of the product of three tensors, each with dimensions added.
-
-    Unlike a sum as such it keeps the dtype of small integers.
-    """
+    """Sums the product of three unsqueezed tensors; keeps the dtype of small integers."""
     for dim in expand1:
         a = a.unsqueeze(dim)
     for dim in expand2:

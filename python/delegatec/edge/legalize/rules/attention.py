@@ -3,10 +3,10 @@
 
 Softmax of a row that is minus infinity everywhere is NaN, and torch defines attention on such a row as
 zero. Its decomposition therefore tests every row of the scores (`any`, `logical_not`, `full_like`,
-`where`), with operators that delegates do not have. Here no score is minus infinity: a masked score is the
-lowest finite number of its dtype, whose weight is exactly 0 wherever the row has any score that is not
-masked. Rows without one exist only if the mask allows it; then, and only then, the result is multiplied by
-"this row has one", which depends on the mask alone and is shared by all layers that share the mask.
+`where`), with operators that delegates do not support. Here no score is minus infinity: a masked score is the
+lowest finite number of its dtype, whose weight is exactly 0 if the row has a score that is not masked. If the
+mask may have fully masked rows, the result is multiplied by "this row is not fully masked", which depends on
+the mask alone and is shared by all layers with the same mask.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def _attention(b: Builder, node: Node) -> Node | None:
 def _mask(
     b: Builder, scores: Node, mask: Node | None, is_causal: bool, rows: Any, columns: Any
 ) -> tuple[Node, Node | None]:
-    """Masked scores, and 1 for each row with a score that is not masked (None where all rows have one)."""
+    """Returns masked scores, and 0 for each fully masked row, else 1 (None if there is no such row)."""
     if is_causal:
         row = b.call(aten.unsqueeze.default, b.call(aten.arange.start_step, 0, rows, 1), 1)
         column = b.call(aten.arange.start_step, 0, columns, 1)
-        # the diagonal is kept, so that every row has a score
+        # the diagonal is kept, so that no row is fully masked
         return _where(b, b.call(aten.ge.Tensor, row, column), scores), None
     if mask is None:
         return scores, None
@@ -79,7 +79,7 @@ def _transpose(b: Builder, x: Node) -> Node:
 
 
 def _repeat_heads(b: Builder, x: Node, heads: int) -> Node:
-    """[*, H, S, E] to [*, heads, S, E], each head repeated in place."""
+    """Repeats each head: [*, H, S, E] -> [*, heads, S, E]."""
     *outer, own, length, width = shape(x)
     if own == heads:
         return x

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product of two stacks of matrices in terms of bmm."""
+"""Products of batches of matrices by bmm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
-    """`left @ right` of shapes [*, M, K] and [*, K, N], whose leading dimensions broadcast."""
+    """Computes `left @ right` of [*, M, K] and [*, K, N], whose leading dimensions broadcast."""
     batch = broadcast(shape(left)[:-2], shape(right)[:-2])
     if not batch:
         return b.call(aten.mm.default, left, right)
@@ -28,7 +28,7 @@ def batched_matmul(b: Builder, left: Node, right: Node) -> Node:
 
 
 def _flatten(b: Builder, x: Node, batch: tuple[Any, ...]) -> Node:
-    """`x` with its leading dimensions broadcast to `batch` and joined into one."""
+    """Broadcasts the leading dimensions of `x` to `batch`, and joins them."""
     sizes = shape(x)
     if sizes_key(sizes[:-2]) != sizes_key(batch):
         x = b.call(aten.expand.default, x, [*batch, *sizes[-2:]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in their many spellings, as aten.convolution."""
+"""All convolution operators, as aten.convolution."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over three dimensions, by the kernel for two: what is along the depth becomes channels."""
+"""3-d convolutions by the 2-d kernel: the depth becomes channels."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def _convolution(
     step = stride[0]
     before = after = padding[0]
     if transposed:
-        # the same as a convolution with the reversed kernel over elements that are apart
+        # equals a convolution of the dilated input with the reversed kernel
         x = _spread(x, stride[0])
         before, after, step = reach - padding[0], reach - padding[0] + output_padding[0], 1
         weight = weight.flip(2)
-    # a negative amount takes elements away
+    # a negative amount crops
     x = padded(x, 2, max(before, 0), max(after, 0))
     x = x.narrow(2, max(-before, 0), x.shape[2] - max(-before, 0) - max(-after, 0))
     batch, channels, depth, height, width = x.shape
-    # torch cannot tell that strided slices of a dynamic size are of one size: all outputs, then some of them
+    # torch cannot prove that strided slices of a dynamic size have one size: all outputs, then some of them
     skipped = 1 if isinstance(depth, int) else step
     step = step // skipped
     outputs = (depth - reach - 1) // step + 1
@@ -70,7 +70,7 @@ def _convolution(
 
 
 def _spread(x: Tensor, step: int) -> Tensor:
-    """Zeros between the elements of dimension 2."""
+    """Inserts zeros between the elements of dimension 2."""
     if step == 1:
         return x
     size = x.shape[2]

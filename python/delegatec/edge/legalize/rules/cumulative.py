@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running products, maxima and log-sums, in as many steps as the size has binary digits.
+"""Cumulative products, maxima and log-sums as parallel scans of logarithmic depth.
 
-Step k combines each element with what the one 2**k places before it stands for, so that it stands for twice
-as many elements then. A running sum of logarithms would be one kernel, and wrong for 0, for negative numbers
-and for integers.
+Step k combines each element with that 2**k positions before it, which doubles the number of elements that it
+covers. A cumulative sum of logarithms would be one kernel, but wrong for 0, negative numbers and integers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def _scan(
     neutral: Sequence[Any],
     combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]],
 ) -> Any:
-    """Each element combined with all that are before it along `dim`."""
+    """Combines each element with all before it along `dim`."""
     values = list(start)
     if values[0].dim() == 0:
         return values
@@ -61,7 +60,7 @@ def _logcumsumexp(x: Tensor, dim: int) -> Any:
 
 def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
     def combine(before: list[Tensor], own: list[Tensor]) -> list[Tensor]:
-        """The later one of two that are equal; NaN rather than a number, and the last NaN."""
+        """Selects the later of two equal elements; NaN before numbers, and the last NaN."""
         takes = own[0] <= before[0] if lowest else own[0] >= before[0]
         if own[0].is_floating_point():
             takes = torch.isnan(own[0]) | (takes & ~torch.isnan(before[0]))
@@ -79,7 +78,7 @@ def _extremum(lowest: bool) -> Callable[[Tensor, int], Any]:
 
 
 def _beyond(x: Tensor, above: bool) -> float:
-    """What no element exceeds, or none is below."""
+    """Returns an upper or lower bound of all elements."""
     if x.is_floating_point():
         return math.inf if above else -math.inf
     info = torch.iinfo(x.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions of this package do with sizes that are known only at run time."""
+"""Helpers for dynamic sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def largest(size: Any) -> int | None:
-    """The largest value of a size; None where it has none."""
+    """Returns the upper bound of a size; None if it has none."""
     if isinstance(size, int):
         return size
     upper = size.node.shape_env.bound_sympy(size.node.expr).upper
@@ -19,7 +19,7 @@ def largest(size: Any) -> int | None:
 
 
 def at_most(sizes: Sequence[Any], limit: int) -> bool:
-    """Whether the product of sizes is never more than `limit`."""
+    """Whether the product of sizes never exceeds `limit`."""
     product = 1
     for size in sizes:
         bound = largest(size)
@@ -30,7 +30,7 @@ def at_most(sizes: Sequence[Any], limit: int) -> bool:
 
 
 def padded(x: Tensor, dim: int, before: Any, after: Any, fill: Any = 0) -> Tensor:
-    """More elements at the ends of one dimension; torch infers the shape of constant_pad_nd for one size."""
+    """Pads one dimension by `cat`: torch specializes the shape of constant_pad_nd."""
     parts = [x]
     for count, position in ((before, 0), (after, 2)):
         if not isinstance(count, int) or count:

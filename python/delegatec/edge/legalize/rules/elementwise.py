@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _renamed(target: OpOverload) -> Rule:
-    """The same operator under its core name."""
+    """Returns a rule that replaces an operator by its core name."""
 
     def rule(b: Builder, node: Node) -> Node:
         return b.call(target, *node.args, val=node.meta["val"], **node.kwargs)
@@ -26,12 +26,12 @@ def _renamed(target: OpOverload) -> Rule:
 
 
 def _to(b: Builder, node: Node) -> Node:
-    """The many overloads of `to`: all that can change here is the dtype."""
+    """Replaces the overloads of `to`, which can only change the dtype here."""
     return b.call(aten._to_copy.default, node.args[0], dtype=dtype(node), val=node.meta["val"])
 
 
 def _scalar_overload(scalar: OpOverload) -> Rule:
-    """A number in the place of a tensor: the overload that takes a number."""
+    """Returns a rule for a number instead of a tensor: the overload for numbers."""
 
     def rule(b: Builder, node: Node) -> Node | None:
         other = node.args[1]
@@ -40,7 +40,7 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
         x, *others = node.args
         assert isinstance(x, Node)
         if dtype(x) != dtype(node):
-            # the runtime's kernels do not promote an integer beside a fraction
+            # the runtime's kernels do not promote an integer next to a fraction
             x = b.call(aten._to_copy.default, x, dtype=dtype(node))
         return b.call(scalar, x, *others, val=node.meta["val"], **node.kwargs)
 
@@ -48,7 +48,7 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
 
 
 def _item(b: Builder, node: Node) -> Node:
-    """The number of a tensor; traced, it would be another symbol."""
+    """Reads the number of a tensor; traced, it would be another symbol."""
     return b.call(aten._local_scalar_dense.default, node.args[0], val=node.meta["val"])
 
 
@@ -62,7 +62,7 @@ def _silu(b: Builder, node: Node) -> Node:
 
 
 def _hard_gate(b: Builder, node: Node) -> Node:
-    """hardsigmoid(x) = relu6(x + 3) / 6, and hardswish(x) = x * hardsigmoid(x)."""
+    """Computes hardsigmoid(x) = relu6(x + 3) / 6, and hardswish(x) = x * hardsigmoid(x)."""
     x = node.args[0]
     gate = b.call(aten.hardtanh.default, b.call(aten.add.Scalar, x, 3), 0, 6)
     if node.target is aten.hardswish.default:
@@ -78,7 +78,7 @@ def _rsub(b: Builder, node: Node) -> Node | None:
 
 
 def _integer_remainder(b: Builder, node: Node) -> Node | None:
-    """The remainder has the sign of the divisor; the runtime's kernel gives it that of integers in C."""
+    """Computes the remainder with the sign of the divisor; the runtime's kernel returns that of C."""
     if dtype(node).is_floating_point or dtype(node) is torch.uint8:
         return None
     a = bind(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interpolation over one dimension by the kernels for two, and bicubic as weighted rows; similarity."""
+"""1-d interpolation by the 2-d kernels, bicubic as weighted rows; cosine similarity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def _as_image(target: OpOverload) -> Rule:
-    """Over one dimension, as over an image of one row."""
+    """Returns a rule that interpolates a row as an image."""
 
     def rule(b: Builder, node: Node) -> Node:
         a = bind(node)
@@ -49,7 +49,7 @@ def _bicubic2d(
 
 
 def _cubic(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: float | None) -> Tensor:
-    """Each output is a weighted sum of the four elements around its place."""
+    """Computes each output as a weighted sum of the four nearest elements."""
     size = x.shape[dim]
     place = torch.arange(outputs, dtype=torch.float32)
     if align_corners:
@@ -70,7 +70,7 @@ def _cubic(x: Tensor, dim: int, outputs: Any, align_corners: bool, scale: float 
 
 
 def _cubic_weights(t: Tensor) -> list[Tensor]:
-    """By the kernel of Keys with a = -0.75, at distances 1 + t, t, 1 - t and 2 - t."""
+    """Returns the weights of Keys' kernel with a = -0.75, at distances 1 + t, t, 1 - t and 2 - t."""
     a = -0.75
 
     def near(d: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
 
 def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     dtype = torch.result_type(x, y)
-    # a vector of one element stands for one of equal elements, in its norm too
+    # a vector of one element is broadcast before its norm is computed
     x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))  # type: ignore[no-untyped-call]
     norms = [torch.sqrt((each * each).sum(dim, keepdim=True)).clamp(min=eps) for each in (x, y)]
     return ((x / norms[0]) * (y / norms[1])).sum(dim)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products: `linear`, `matmul` and their kin in terms of mm, bmm and addmm."""
+"""Matrix products, such as `linear` and `matmul`, by mm, bmm and addmm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _linear(b: Builder, node: Node) -> Node:
     x, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
     *outer, width = shape(x)
     if len(shape(weight)) == 1:
-        # a dot product for each row, and a bias that is one number
+        # a dot product per row, and a scalar bias
         weight = b.call(aten.unsqueeze.default, weight, 0)
         bias = None if bias is None else b.call(aten.view.default, bias, [1])
         product = b.call(aten.linear.default, x, weight, bias)

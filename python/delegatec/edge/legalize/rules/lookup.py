@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of rows of an embedding, and samples of a volume: elements whose positions are computed."""
+"""Embedding bags, and grid samples of a volume."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """[bags, width]: the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; 0 for an empty one.
+    """Returns [bags, width]: the sum (mode 0), mean (1) or maximum (2) of each bag's rows; 0 if empty.
 
-    The other results, which only a derivative needs, are not computed.
+    The other results, for gradients, are not computed.
     """
     count = indices.shape[0]
     rows = aten.embedding.default(weight, indices)
@@ -56,10 +56,9 @@ def _embedding_bag(
 def _grid_sampler_3d(
     x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """x [N, C, D, H, W] at grid [N, d, h, w, 3], whose coordinates are in the order of W, H, D.
+    """Samples x [N, C, D, H, W] at grid [N, d, h, w, 3], whose coordinates are in the order of W, H, D.
 
-    The mode of interpolation is 0, linear, or 1, the nearest element. That of padding says what is outside of
-    the volume: 0 zeros, 1 its border, 2 its mirror image.
+    Interpolation is 0 (linear) or 1 (nearest). Padding is 0 (zeros), 1 (border) or 2 (reflection).
     """
     if interpolation_mode > 1:
         return NotImplemented
@@ -86,7 +85,7 @@ def _grid_sampler_3d(
 
 
 def _place(coordinate: Tensor, size: int, padding_mode: int, align_corners: bool) -> Tensor:
-    """From [-1, 1] to positions of elements."""
+    """Maps coordinates in [-1, 1] to positions of elements."""
     place = (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
     if padding_mode == 2:
         low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
@@ -101,7 +100,7 @@ def _place(coordinate: Tensor, size: int, padding_mode: int, align_corners: bool
 
 
 def _at(flat: Tensor, places: list[Tensor], sizes: Any) -> Tensor:
-    """[N, C, points]: elements of [N, C, D * H * W] at whole places in the order of W, H, D; 0 outside."""
+    """Gathers [N, C, points] from [N, C, D * H * W] at integer positions (W, H, D); 0 outside."""
     batch, channels = flat.shape[:2]
     inside = torch.ones_like(places[0], dtype=torch.bool)
     index = torch.zeros_like(places[0], dtype=torch.int64)

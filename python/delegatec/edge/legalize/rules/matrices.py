@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse, determinant, solution and Cholesky factor of small matrices, step by step for each column.
+"""Inverse, determinant, solution and Cholesky factor of small matrices, column by column.
 
-The runtime has no LAPACK. The steps are written out, so that only matrices of a known size up to `_LARGEST`
-are taken. As in LAPACK, the pivot of a column is its largest element.
+The runtime does not have LAPACK. The steps are unrolled, so that only matrices of static sizes up to
+`_LARGEST` are supported. As in LAPACK, the pivot of a column is its largest element.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _is_small(a: Tensor) -> bool:
 
 
 def _eliminate(a: Tensor, wide: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-    """Gauss-Jordan elimination of [A | B], where A is N x N.
+    """Does Gauss-Jordan elimination of [A | B], where A is N x N.
 
     Returns:
         [I | A^-1 B]; the N pivots, each [*]; and the sign [*] of the permutation of rows.
@@ -51,7 +51,7 @@ def _identity_like(a: Tensor) -> Tensor:
 
 
 def _info(a: Tensor, pivots: list[Tensor]) -> Tensor:
-    """[*], int32: the first column without a pivot, counted from 1; 0 where the matrix is regular."""
+    """Returns [*], int32: the first column without a pivot, from 1; 0 if the matrix is regular."""
     info = torch.zeros_like(a[..., 0, 0], dtype=torch.int32)
     for k, pivot in reversed(list(enumerate(pivots, start=1))):
         info = torch.where(pivot == 0, k, info)
@@ -66,7 +66,7 @@ def _inv_ex(a: Tensor, *, check_errors: bool = False) -> Any:
 
 
 def _solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """X of A X = B, or of X A = B. The factors, which only a derivative needs, are not computed."""
+    """Solves A X = B, or X A = B. The factors, for gradients, are not computed."""
     if not _is_small(a):
         return NotImplemented
     is_vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
@@ -84,7 +84,7 @@ def _solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = F
 
 
 def _determinant(a: Tensor) -> Any:
-    """The factors are not computed."""
+    """Computes the determinant without the factors."""
     if not _is_small(a):
         return NotImplemented
     _, pivots, sign = _eliminate(a, a)
@@ -112,7 +112,7 @@ def _slogdet(a: Tensor) -> Any:
 
 
 def _cholesky(a: Tensor, upper: bool = False) -> Any:
-    """The lower factor, a column at a time; NaN from where the matrix is not positive definite."""
+    """Computes the lower factor by columns; NaN from where the matrix is not positive definite."""
     if not _is_small(a):
         return NotImplemented
     count = a.shape[-1]

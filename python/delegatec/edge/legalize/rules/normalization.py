@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisations and softmax at inference, as the core ATen operators that the runtime has kernels for."""
+"""Normalizations and softmax at inference, as the core ATen operators that the runtime has kernels for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
     if a["training"]:
         return None
     mean, variance = a["running_mean"], a["running_var"]
-    # the kernel wants an affine map always
+    # the kernel requires an affine map
     weight = a["weight"] or b.call(aten.full.default, list(shape(mean)), 1.0, dtype=dtype(mean))
     bias = a["bias"] or b.call(aten.full.default, list(shape(mean)), 0.0, dtype=dtype(mean))
     empty = b.empty([0], dtype(mean))
@@ -42,7 +42,7 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
 def _layer_norm(b: Builder, node: Node) -> Node:
     a = bind(node)
     val, normalized = node.meta["val"], list(a["normalized_shape"])
-    # torch's own inference of these would fix a dynamic size
+    # torch's own shape inference would specialize a dynamic size
     statistics = b.empty([*shape(node)[: -len(normalized)], *[1] * len(normalized)], val.dtype)
     results = b.call(
         aten.native_layer_norm.default,
@@ -53,7 +53,7 @@ def _layer_norm(b: Builder, node: Node) -> Node:
 
 
 def _group_norm(b: Builder, node: Node) -> list[Node] | None:
-    """A layer norm over each group of channels, then the affine map of the channels."""
+    """Computes a layer norm per group of channels, then the affine map of the channels."""
     a = bind(node)
     x, affine = a["input"], (a["weight"], a["bias"])
     batch, *sizes = shape(x)
@@ -76,7 +76,7 @@ def _group_norm(b: Builder, node: Node) -> list[Node] | None:
 
 
 def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
-    """A batch norm by the mean and the variance of the batch itself."""
+    """Computes a batch norm with the mean and variance of the batch."""
     a = bind(node)
     x, affine = a["input"], (a["weight"], a["bias"])
     if not a["training"] or any(each is not None and dtype(each) != dtype(x) for each in affine):
@@ -92,7 +92,7 @@ def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
 
 
 def _affine(b: Builder, x: Node, weight: Node | None, bias: Node | None) -> Node:
-    """A factor and a summand for each channel, which is dimension 1."""
+    """Multiplies and adds per channel, which is dimension 1."""
     channels, *sizes = shape(x)[1:]
     for operation, parameter in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
         if parameter is not None:
@@ -101,7 +101,7 @@ def _affine(b: Builder, x: Node, weight: Node | None, bias: Node | None) -> Node
 
 
 def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
-    """The variance as the mean of the squares around the mean; and that mean, where it is asked for."""
+    """Computes the variance as the mean of squared deviations; and the mean, if requested."""
     a = bind(node)
     x = a["self"]
     rank = len(shape(x))

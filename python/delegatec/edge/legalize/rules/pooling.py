@@ -26,7 +26,7 @@ def _max_pool2d(b: Builder, node: Node) -> Node:
 
 
 def _adaptive_avg_pool2d(b: Builder, node: Node) -> Node | None:
-    """A mean where the output is 1 x 1, a plain average pool where the windows are all of one size."""
+    """Computes a mean if the output is 1 x 1, an average pool if all windows have one size."""
     x, output = node.args[0], node.args[1]
     assert isinstance(x, Node) and isinstance(output, (list, tuple))
     size = shape(x)[-2:]

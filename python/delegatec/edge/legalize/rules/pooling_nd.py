@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling over three dimensions, and to given sizes, by kernels for two dimensions.
+"""3-d and adaptive pooling by 2-d kernels.
 
 The windows of a pool are products of ranges, so that a sum or a maximum over one is that over the last two
-dimensions and then over the first. What a window counts depends on sizes only, and is computed at build time.
+dimensions and then over the first. Element counts of windows depend on sizes only, and are constants.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _sums(x: Tensor, window: list[int], step: list[int], padding: list[int], cei
 
 
 def _counts(size: int, outputs: int, window: int, step: int, padding: int, include_pad: bool) -> Tensor:
-    """How many elements each window has along one dimension."""
+    """Returns the number of elements of each window along one dimension."""
     start = torch.arange(outputs) * step - padding
     end = (start + window).clamp(max=size + padding)
     return end - start if include_pad else end.clamp(max=size) - start.clamp(min=0)
@@ -72,7 +72,7 @@ def _max_pool3d(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> Any:
-    """Maxima, and their positions in row-major order."""
+    """Returns maxima, and their positions in row-major order."""
     window, padding, dilation = _three(kernel_size), _three(padding), _three(dilation)
     step = _three(stride, window)
     *outer, depth, height, width = x.shape
@@ -88,7 +88,7 @@ def _max_pool3d(
         maxima.reshape(-1, 1, depth, count),
         *([window[0], 1], [step[0], 1], [padding[0], 0], [dilation[0], 1], ceil_mode),
     )
-    # `at` counts in planes of pooled elements
+    # `at` is in planes of pooled elements
     chosen = torch.gather(within.reshape(-1, depth * count), 1, at.reshape(at.shape[0], -1))
     plane = torch.div(at, count, rounding_mode="floor").reshape(chosen.shape)
     shape = [*outer, at.shape[2], rows, columns]
@@ -96,7 +96,7 @@ def _max_pool3d(
 
 
 def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
-    """The mean over planes, then over depth: a window has as many elements in each of its planes."""
+    """Computes means over planes, then over depth: the planes of a window have equally many elements."""
     depth, height, width = output_size
     *outer, size, _, _ = x.shape
     planes = aten.adaptive_avg_pool2d.default(x.reshape(-1, size, *x.shape[-2:]), [height, width])
@@ -107,7 +107,7 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
-    """Over as many of the last dimensions as `output_size` has, with positions in row-major order."""
+    """Pools the last `len(output_size)` dimensions; positions are in row-major order."""
     rank = len(output_size)
     sizes = x.shape[-rank:]
     if not all(isinstance(size, int) and size > 0 for size in sizes) or 0 in output_size:
@@ -128,7 +128,7 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
 
 
 def _members(size: int, outputs: int) -> Tensor:
-    """[outputs, K]: which elements each window has; one that is smaller than K repeats its last."""
+    """Returns [outputs, K]: the elements of each window; one smaller than K repeats its last."""
     most = max(-((-(i + 1) * size) // outputs) - i * size // outputs for i in range(outputs))
     output = torch.arange(outputs).unsqueeze(1)
     start = torch.div(output * size, outputs, rounding_mode="floor")

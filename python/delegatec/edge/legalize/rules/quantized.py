@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation as PT2E writes it, in plain arithmetic.
+"""The quantization operators of PT2E in plain arithmetic.
 
-The runtime's kernels for these operators are in a library of their own, which a program cannot count on.
-A quantised model so runs anywhere, with its numbers; what makes it fast is a delegate that knows the pattern.
+The runtime's kernels for these operators are in a separate library, which may be missing. So a quantized
+model runs everywhere, with the same results; it is fast in a delegate that recognizes the pattern.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def _single(parameter: float) -> float: ...
 
 
 def _single(parameter: float | Tensor) -> float | Tensor:
-    """A parameter in float32.
+    """Converts a parameter to float32.
 
-    Those that are chosen at run time are declared as float64 and int64, and were computed in float32. A level
-    may differ from eager's by one where its place between two levels is as close as float32 gets.
+    Parameters computed at run time are declared as float64 and int64, but computed in float32. Values halfway
+    between two levels, within the precision of float32, may differ from eager mode by one level.
     """
     return parameter.to(torch.float32) if isinstance(parameter, Tensor) else parameter
 
 
 def _along(values: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Values of channels, in a shape that broadcasts along the axis."""
+    """Reshapes values per channel to broadcast along the axis."""
     shape = [1] * x.dim()
     shape[axis] = -1
     return values.reshape(shape)
@@ -87,13 +87,13 @@ def _dequantize_per_channel(
 
 
 def _of_groups(values: Tensor, x: Tensor) -> Tensor:
-    """Values of groups of columns of a matrix, in a shape that broadcasts along what `_groups` gives."""
+    """Reshapes values per group of columns to broadcast along the result of `_groups`."""
     return values.reshape(x.shape[0], -1, 1)
 
 
 def _groups(x: Tensor, scales: Tensor, group: int) -> Tensor:
-    """A matrix with its columns in groups: [rows, groups, columns of a group]."""
-    # one group may be said to be larger than the matrix
+    """Groups the columns of a matrix: [rows, groups, columns per group]."""
+    # a single group may be larger than the matrix
     group = x.shape[-1] if group > x.shape[-1] and scales.shape[-1] == 1 else group
     return x.reshape(x.shape[0], -1, group)
 
@@ -147,7 +147,7 @@ def _choose_per_token(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def _choose_per_token_asymmetric(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Of int8, whatever the dtype that is asked for."""
+    """Chooses parameters for int8, regardless of `dtype`."""
     low, high = -128, 127
     least = torch.clamp(torch.amin(x, dim=-1, keepdim=True), max=0)
     largest = torch.clamp(torch.amax(x, dim=-1, keepdim=True), min=0)

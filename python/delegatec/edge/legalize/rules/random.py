@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers of many distributions, from the two kernels: uniform in [0, 1), and normal."""
+"""Random numbers of many distributions by two kernels: uniform in [0, 1), and normal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ aten = torch.ops.aten
 
 
 def _uniform_like(x: Tensor) -> Tensor:
-    """float32, whatever the dtype of `x` is."""
+    """Returns uniform float32 numbers for any dtype of `x`."""
     return torch.rand(x.shape)
 
 
 def _positive_like(x: Tensor) -> Tensor:
-    """Uniform in (0, 1], so that it has a logarithm."""
+    """Returns uniform numbers in (0, 1], so that logarithms are finite."""
     return 1 - _uniform_like(x)
 
 
@@ -44,7 +44,7 @@ def _normal(x: Tensor, mean: float = 0, std: float = 1, **_: Any) -> Tensor:
 def _normal_of(
     mean: Any, std: Any = 1.0, size: Any = None, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Tensor:
-    """Means and deviations are tensors or numbers."""
+    """Returns normal numbers; means and deviations are tensors or numbers."""
     tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
     shape = broadcast(*(each.shape for each in tensors)) if tensors else size
     if tensors:
@@ -105,7 +105,7 @@ def _randperm(n: int, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
 
 
 def _multinomial(weights: Tensor, num_samples: int, replacement: bool = False, **_: Any) -> Tensor:
-    """Without replacement, the first of independent exponential clocks; with it, one clock a sample."""
+    """Samples by exponential clocks: without replacement the first ones; with it, one clock per sample."""
     if replacement:
         rates = weights.unsqueeze(-2).expand(*weights.shape[:-1], num_samples, weights.shape[-1])
         return torch.argmax(rates / -torch.log(_positive_like(rates)), -1)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and plain recurrent layers as matrix products and gates, one step after the other.
+"""LSTM, GRU and plain recurrent layers as unrolled matrix products and gates.
 
-Torch decomposes `lstm` to a kernel of its CPU library, which nothing else has, and the others for one batch
-size only.
+Torch decomposes `lstm` to a kernel that exists only in its CPU library, and the others for one batch size.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Cell:
     projection: Node | None = None
 
 
-# Computes the next hidden and memory states from what the inputs give [B, gates * H], and the current states.
+# Computes the next hidden and memory states from the projected input [B, gates * H] and the current states.
 _Step = Callable[[Builder, _Cell, Node, Node, Node], tuple[Node, Node]]
 
 
@@ -55,7 +54,7 @@ def _recurrent(step: _Step) -> Rule:
         cells = _cells(a["params"], a["num_layers"] * directions, a["has_biases"])
         if a["batch_first"]:
             x = b.call(aten.permute.default, x, [1, 0, 2])
-        # only LSTM has a memory beside the hidden state
+        # only LSTM has a memory state
         hx = a["hx"] if isinstance(a["hx"], (tuple, list)) else [a["hx"]]
         last: list[tuple[Node, Node]] = []
         for _ in range(a["num_layers"]):
@@ -90,7 +89,7 @@ def _cells(weights: Sequence[Node], count: int, has_biases: bool) -> list[_Cell]
 def _run(
     b: Builder, step: _Step, cell: _Cell, x: Node, state: tuple[Node, Node], order: range
 ) -> tuple[Node, tuple[Node, Node]]:
-    """Hidden states [T, B, P] for a sequence [T, B, I], and the last state."""
+    """Returns the hidden states [T, B, P] of a sequence [T, B, I], and the last state."""
     from_input = b.call(aten.linear.default, x, cell.of_input, cell.input_bias)
     hidden: dict[int, Node] = {}
     for time in order:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to places that indices name, and counts by them.
+"""Scatters and histograms.
 
-The kernels add (`scatter_add`) and overwrite (`scatter`, `index_put`). Any other reduction compares every
-place with every index, which takes memory for all of these pairs; where that is beyond `_MOST_PAIRS`, the
-operator is refused.
+The kernels add (`scatter_add`) and overwrite (`scatter`, `index_put`). Other reductions compare every
+position with every index, in memory; with more than `_MOST_PAIRS` pairs, the operator is rejected.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
-# Pairs of a place and an element that a dense reduction may have: 16 MiB of float32.
+# Pairs of a position and an element that a dense reduction may have: 16 MiB of float32.
 _MOST_PAIRS: Final = 1 << 22
 
 
 def _neutral(dtype: torch.dtype, reduce: str) -> float:
-    """What changes nothing."""
+    """Returns the neutral element."""
     if reduce == "prod":
         return 1
     if dtype is torch.bool:
@@ -59,7 +58,7 @@ def _scatter_reduce(
 
 
 def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
-    # an index may have smaller dimensions than `x`; what is beyond it stays
+    # an index may have smaller dimensions than `x`; elements beyond it stay
     reached = [x.shape[d] if d == dim else size for d, size in enumerate(index.shape)]
     inner = x[tuple(slice(size) for size in reached)]
     place = torch.arange(x.shape[dim]).view([-1] + [1] * (x.dim() - dim))
@@ -87,7 +86,7 @@ def _dense(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include
 
 
 def _scatter_with(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str) -> Any:
-    """The older form of scatter_reduce: reduce is "add" or "multiply", and src may be a number."""
+    """Computes the older form of scatter_reduce: reduce is "add" or "multiply", src may be a number."""
     if not isinstance(src, Tensor):
         src = torch.full(index.shape, src, dtype=x.dtype)
     return _scatter_reduce(x, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])
@@ -107,7 +106,7 @@ def _index_reduce(
 
 
 def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Numbers and tensors of 0 dims, at some positions of one dimension."""
+    """Writes a number or 0-d tensor to some positions of one dimension."""
     if not isinstance(value, Tensor):
         value = torch.full([], value, dtype=x.dtype)
     if x.dim() == 0:
@@ -119,7 +118,7 @@ def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """By positions in row-major order."""
+    """Writes to positions in row-major order."""
     flat = aten.index_put.default(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
     return flat.reshape(x.shape)  # type: ignore[no-any-return]
 
@@ -141,7 +140,7 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
 
 
 def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements are in each of `bins` ranges of one width; others count nowhere."""
+    """Counts the elements in each of `bins` ranges of equal width."""
     flat = x.reshape(-1)
     if not at_most([flat.shape[0], bins], _MOST_PAIRS):
         return NotImplemented
@@ -152,7 +151,7 @@ def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         low, high = flat.amin(), flat.amax()
     equal = low == high
     low, high = torch.where(equal, low - 1, low), torch.where(equal, high + 1, high)
-    # in the order of operations of torch, whose rounding decides at the borders
+    # in torch's order of operations, whose rounding decides at the borders
     at = ((flat - low) * bins / (high - low)).floor().to(torch.int64).clamp(max=bins - 1)
     inside = (flat >= low) & (flat <= high)
     return ((at.unsqueeze(1) == torch.arange(bins)) & inside.unsqueeze(1)).to(x.dtype).sum(0)

@@ -21,7 +21,7 @@ def _view(b: Builder, node: Node) -> Node:
 
 
 def _resolve_sizes(b: Builder, node: Node) -> Node | None:
-    """Writes sizes out where -1 stands for one."""
+    """Replaces -1 by the inferred size."""
     sizes: Any = node.args[1]
     if -1 not in [size for size in sizes if isinstance(size, int)]:
         return None
@@ -81,7 +81,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     if a["mode"] == "circular":
         pairs = list(zip(a["pad"][::2], a["pad"][1::2], strict=True))
-        # Where one end loses elements, what the other goes on with is what is left.
+        # If one end is cropped, the other continues with the rest.
         return None if any(min(pair) < 0 < max(pair) for pair in pairs) else _around(b, a["self"], pairs)
     if a["mode"] != "constant":
         return None
@@ -91,7 +91,7 @@ def _pad(b: Builder, node: Node) -> Node | None:
 
 
 def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
-    """Each dimension, the last one first, goes on with its other end, or loses elements on both."""
+    """Extends each dimension circularly, or crops it, from the last dimension to the first."""
     for position, (before, after) in enumerate(pairs):
         dim = len(shape(x)) - 1 - position
         size = shape(x)[dim]
@@ -135,7 +135,7 @@ def _copy(b: Builder, node: Node) -> Node:
 
 
 def _written(b: Builder, node: Node, source: Node) -> Node:
-    """What overwrites all of a tensor, in the shape and dtype of that tensor."""
+    """Converts a source to the shape and dtype of the tensor that it overwrites."""
     if dtype(source) != dtype(node):
         source = b.call(aten._to_copy.default, source, dtype=dtype(node))
     return b.call(aten.expand.default, source, list(shape(node)), val=node.meta["val"])
@@ -153,7 +153,7 @@ def _select_scatter(b: Builder, node: Node) -> Node | None:
 
 
 def _roll(b: Builder, node: Node) -> Node | None:
-    """What leaves a dimension at its end, in front of the rest; without dimensions, the kernel flattens."""
+    """Moves the last elements of a dimension before the others; without dimensions, the kernel flattens."""
     a = bind(node)
     x, shifts = a["self"], list(a["shifts"])
     dims = [dim % len(shape(node)) for dim in a["dims"]]
@@ -170,7 +170,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 
 def _unfold(b: Builder, node: Node) -> Node | None:
-    """Windows of a tensor of 0 dims, which the kernel does not survive; others are left to it."""
+    """Unfolds 0-d tensors, for which the kernel aborts; others are left to it."""
     x = node.args[0]
     assert isinstance(x, Node)
     return None if shape(x) else b.call(aten.view.default, x, list(shape(node)), val=node.meta["val"])
@@ -218,7 +218,7 @@ RULES: RuleTable = {
     aten.unbind.int: _unbind,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
     **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
-    # what memory happens to hold would make a folded constant, and so the file, another one at each build
+    # folded uninitialized memory would make builds differ
     **dict.fromkeys(
         (
             aten.empty.memory_format,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting and order statistics by the one kernel that orders: topk.
+"""Sorting and order statistics by the only kernel that sorts: topk.
 
-Results are those of torch on the CPU, which sorts stably whether asked to or not: equal elements keep their
-order. The kernel of topk does not, so ties are put right by a second one, over integers that all differ.
-NaN counts as greater than everything, for torch and for the kernel.
+Results are those of torch on the CPU, which always sorts stably. The kernel of topk does not, so a second one
+over distinct integers orders ties. NaN is greater than all numbers, for torch and for the kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from delegatec.edge.legalize.rules.dynamic import padded
 
 aten = torch.ops.aten
 
-# Times a size, plus a position, each of their values is within int64.
+# Their values fit in int64 after multiplication by a size and addition of a position.
 _SHORT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -37,7 +36,7 @@ def _sort_stable(
 
 
 def _order(x: Tensor, dim: int, descending: bool) -> Tensor:
-    """The positions along `dim` of the elements in their order."""
+    """Returns the sorted positions of the elements along `dim`."""
     size = x.shape[dim]
     if isinstance(size, int) and size < 2:
         return torch.zeros_like(x, dtype=torch.int64)
@@ -67,19 +66,19 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 def _pick(x: Tensor, at: int, dim: int, keepdim: bool) -> Tensor:
     if x.dim() == 0:
         return x
-    # a size may be dynamic, and `select` then asks torch whether the position is within it
+    # a size may be dynamic, and `select` would specialize it
     chosen = x.index_select(dim, torch.arange(at, at + 1))
     return chosen if keepdim else chosen.squeeze(dim)
 
 
 def _median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of two medians; NaN if there is one."""
+    """Returns the lower of two medians; NaN if any element is."""
     size = x.shape[dim] if x.dim() else 1
     values, index = _sort(x, dim)
     middle = [_pick(each, (size - 1) // 2, dim, keepdim) for each in (values, index)]
     if not x.is_floating_point():
         return middle[0], middle[1]
-    # the first one of those that are NaN, as they are the last, and in their order
+    # the first NaN: they are the last ones, in their order
     nans = torch.isnan(x).to(torch.int64)
     first = torch.argmax(nans, dim, keepdim) if x.dim() else index
     has_nan = torch.isnan(_pick(values, size - 1, dim, keepdim))
@@ -91,7 +90,7 @@ def _median(x: Tensor) -> Tensor:
 
 
 def _nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower median of what is not NaN."""
+    """Returns the lower median of the elements that are not NaN."""
     if not x.is_floating_point() or x.dim() == 0:
         return _median_dim(x, dim, keepdim)
     values, index = _sort(x, dim)
@@ -114,7 +113,7 @@ def _searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """How many elements of its row are below each value; all of them, where the value is NaN."""
+    """Returns how many elements of its row are below each value; all of them for NaN."""
     dtype = torch.int32 if out_int32 else torch.int64
     if sorter is not None:
         sorted_sequence = torch.gather(sorted_sequence, -1, sorter)
@@ -125,7 +124,7 @@ def _searchsorted(
     if not isinstance(size, int):
         return _counted(rows, wanted, right).to(dtype).reshape(values.shape)
     found = torch.zeros_like(wanted, dtype=torch.int64)
-    # binary search, of all values at once; `found` elements are known to be below
+    # binary search of all values at once; `found` elements are known to be below
     for bit in reversed(range(size.bit_length())):
         candidate = found + (1 << bit)
         element = torch.gather(rows, -1, candidate.clamp(max=size) - 1)
@@ -163,7 +162,7 @@ def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right:
 
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Any:
-    """[size, rank]: where the first elements are that are not 0."""
+    """Returns [size, rank]: the positions of the first nonzero elements."""
     count = x.numel()
     if not isinstance(count, int):
         return NotImplemented

@@ -33,12 +33,12 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 # From here on the series is as accurate as float64 is.
 _ASYMPTOTIC: Final = 10
-# So many factors below twice that have a product that float16 holds.
+# The product of that many factors below twice that fits in float16.
 _FACTORS: Final = 4
 
 
 def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
-    """Integers as float32, and 16-bit floats in float32."""
+    """Returns a function that computes integers and 16-bit floats in float32."""
 
     def of_any(x: Tensor) -> Tensor:
         if x.dtype in (torch.float32, torch.float64):
@@ -50,7 +50,7 @@ def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
 
 
 def _log_erfcx_over_t(x: Tensor, t: Tensor) -> Tensor:
-    """By the recurrence of Clenshaw."""
+    """Evaluates the Chebyshev series by Clenshaw's recurrence."""
     coefficients = _ERFCX[:_ENOUGH_FOR_FLOAT32] if x.dtype is torch.float32 else _ERFCX
     u = 4 * t - 2
     later, last = torch.zeros_like(u), torch.zeros_like(u)
@@ -60,7 +60,7 @@ def _log_erfcx_over_t(x: Tensor, t: Tensor) -> Tensor:
 
 
 def _tail(x: Tensor) -> Tensor:
-    """erfc for x >= 0."""
+    """Computes erfc(x) for x >= 0."""
     t = 2 / (2 + x)
     return t * torch.exp(_log_erfcx_over_t(x, t) - x * x)
 
@@ -79,7 +79,7 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _erfc_inverse(q: Tensor) -> Tensor:
-    """For q in [0, 1]: a closed form that is right to 3 digits (Winitzki), and two steps of Halley."""
+    """Inverts erfc on [0, 1] by a closed form with 3 digits (Winitzki) and two steps of Halley."""
     shape = 0.147
     log = torch.log(q) + torch.log(2 - q)
     z = 2 / (math.pi * shape) + log / 2
@@ -102,14 +102,14 @@ def _erfinv(y: Tensor) -> Tensor:
 
 
 def _ndtri(p: Tensor) -> Tensor:
-    """The quantile of the normal distribution."""
+    """Computes the quantile of the normal distribution."""
     low = p < 0.5
     x = _erfc_inverse(2 * torch.where(low, p, 1 - p)) * math.sqrt(2)
     return torch.where(low, -x, x)
 
 
 def _series(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """The sum of c[k] / x**(2k)."""
+    """Computes the sum of c[k] / x**(2k)."""
     inverse = 1 / (x * x)
     total = torch.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -120,7 +120,7 @@ def _series(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 def _lgamma(x: Tensor) -> Tensor:
     reflected = x < 0.5
     y = torch.where(reflected, 1 - x, x)
-    # moved to where the series holds, by gamma(y) = gamma(y + 1) / y
+    # shifted to the range of the series by gamma(y) = gamma(y + 1) / y
     small = y < _ASYMPTOTIC
     steps = torch.zeros_like(y)
     for first in range(0, _ASYMPTOTIC, _FACTORS):
@@ -146,7 +146,7 @@ def _digamma(x: Tensor) -> Tensor:
     moved = torch.where(small, y + _ASYMPTOTIC, y)
     result = torch.log(moved) - 0.5 / moved - _series(moved, _DIGAMMA) / (moved * moved)
     result = torch.where(small, result - steps, result)
-    # the poles are NaN, but for 0, which is infinite with the opposite sign
+    # the poles are NaN, except 0, which is infinite with the opposite sign
     fraction = x - torch.round(x)
     turned = result - math.pi * torch.cos(math.pi * fraction) / torch.sin(math.pi * fraction)
     result = torch.where(reflected, torch.where(fraction == 0, math.nan, turned), result)
