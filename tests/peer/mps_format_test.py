@@ -113,7 +113,7 @@ def test_the_graph_and_a_constant_from_before_the_segment(everything: tuple[list
 def test_the_text_names_every_operation(everything: tuple[list[Any], Blob]) -> None:
     _, blob = everything
     text = format_blob_graph(blob_graph(blob))
-    assert "note: constants lie in the FlatBuffer" in text
+    assert "note: constants are stored in the FlatBuffer" in text
     for name in {OPERATION_NAMES[node.mpsnodeUnionType] for node in blob.graph.mpsNodes}:
         assert f"= {name}(" in text
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MPS backend behind the protocol that all backends have."""
+"""The MPS backend as a `Backend`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MpsBackend:
         return specs_for(resolve_options(self.name, self.options, options))
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """What has a lowering that is better than those of its parts."""
+        """Returns the composites with a lowering that is better than their decomposition."""
         return TABLE.preserved()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> TablePartitioner[Settings]:
@@ -64,11 +64,11 @@ class MpsBackend:
         return [*precision, legalize] if precision or mps.needs_rewrites(view.nodes, view.facts) else []
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """See `Backend.preprocess`; raises DC406 for every weight beyond float16."""
+        """See `Backend.preprocess`. Raises DC406 for every weight beyond float16."""
         return preprocess(view, settings_of(compile_specs))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """See `Backend.reference`. The settings are not needed: the graph says all."""
+        """See `Backend.reference`. The settings are not used."""
         return MpsReferenceExecutor(read_blob(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:

@@ -8,10 +8,10 @@
     bytes 24 to ..   the FlatBuffer (schemas/mps_graph.fbs), padded so that the segment is at a multiple of 16
     then             the constants, each at its `segment_offset`, padded to a multiple of 16
 
-Before there was a segment, a blob was the FlatBuffer alone, and constants lay beside their types in it. That
-is read, too; the runtime of ExecuTorch 1.4 takes such a blob's first bytes for a header and cannot.
+Older blobs are a FlatBuffer alone, with constants next to their types. They are supported here, but not by the
+runtime of ExecuTorch 1.4, which reads their first bytes as a header.
 
-Read off the runtime's MPSDelegateHeader and MPSGraphBuilder (ExecuTorch 1.4.1).
+Source: the runtime's MPSDelegateHeader and MPSGraphBuilder (ExecuTorch 1.4.1).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from delegatec.flatbuffer import unpack
 MAGIC: Final = b"MP00"
 HEADER: Final = struct.Struct("<4x4sQQ")
 ALIGNMENT: Final = 16
-# How many of a blob's faults a message names.
+# The number of problems of a blob in a message.
 _NAMED: Final = 8
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A blob that was read.
+    """An unpacked blob.
 
     Attributes:
         graph: its graph, unpacked.
@@ -49,7 +49,7 @@ class Blob:
     constants: memoryview
 
     def constant(self, value: schema.ValueT) -> memoryview:
-        """Bytes of a constant value; not copied."""
+        """Returns the bytes of a constant value; not copied."""
         inline = inline_bytes(value)
         if inline is not None:
             return inline
@@ -57,7 +57,7 @@ class Blob:
 
 
 def write_blob(graph: schema.GraphT, constants: Sequence[Part]) -> list[Part]:
-    """The parts of a blob. Constants are passed through, not copied.
+    """Returns the parts of a blob. Constants are not copied.
 
     Args:
         graph: the graph; its constants' `segmentOffset`s fit `constants`.
@@ -81,10 +81,10 @@ def read_blob(data: memoryview) -> Blob:
     """Reads a blob and checks that everything in it is in bounds (`checks.problems_of`). Nothing is copied.
 
     Args:
-        data: the whole blob.
+        data: the blob.
 
     Raises:
-        DelegatecError: DC407, with what is wrong.
+        DelegatecError: DC407, with its problems.
     """
     data = data.cast("B")
     flatbuffer, constants = _parts(data)
@@ -102,7 +102,7 @@ def read_blob(data: memoryview) -> Blob:
 
 
 def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
-    """The FlatBuffer and the constants."""
+    """Returns the FlatBuffer and the constants."""
     if len(data) < HEADER.size:
         raise _damaged([f"it has {len(data)} bytes, fewer than its header"])
     magic, offset, size = HEADER.unpack_from(data)
@@ -116,7 +116,7 @@ def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
             f"its constant segment [{offset}, {offset + size}) is outside of its {len(data)} bytes"
         )
     if offset % ALIGNMENT:
-        problems.append(f"its constant segment begins at {offset}, which is no multiple of {ALIGNMENT}")
+        problems.append(f"its constant segment begins at {offset}, which is not a multiple of {ALIGNMENT}")
     if problems:
         raise _damaged(problems)
     return data[HEADER.size : offset], data[offset : offset + size]

@@ -88,12 +88,12 @@ def _set(path: str, value: object) -> Callable[[schema.GraphT], None]:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (_set("graphType", 7), "it is a graph of the unknown type 7"),
+        (_set("graphType", 7), "unknown type of the graph: 7"),
         (_set("inputIds", [4]), "inputIds has id 4, and there are 4 values"),
         (_set("outputIds", [-1]), "outputIds has id -1, and there are 4 values"),
         (_set("constantIds", [0, 1]), "value 0 is an input and a constant"),
-        (_set("mpsValues.2.datatype", 18), "value 2 has the unknown type 18"),
-        (_set("mpsValues.2.datatype", schema.DataType.INVALID), "value 2 has the unknown type 0"),
+        (_set("mpsValues.2.datatype", 18), "unknown type of value 2: 18"),
+        (_set("mpsValues.2.datatype", schema.DataType.INVALID), "unknown type of value 2: 0"),
         (_set("mpsValues.0.numDims", 3), "value 0 has 2 dimensions and says 3"),
         (_set("mpsValues.3.dims", [2, -3]), r"value 3 has the shape \[2, -3\]"),
         (_set("mpsNodes.0.mpsnodeUnion", None), "node 0 has no operation of the format"),
@@ -195,7 +195,7 @@ def test_a_segment_that_is_not_aligned() -> None:
     data = packed(graph())
     _, offset, size = HEADER.unpack_from(data)
     moved = HEADER.pack(MAGIC, offset + 4, size) + data[HEADER.size :] + bytes(4)
-    assert message_of(moved).endswith(f"begins at {offset + 4}, which is no multiple of 16")
+    assert message_of(moved).endswith(f"begins at {offset + 4}, which is not a multiple of 16")
 
 
 def test_a_vector_that_many_share_is_not_unfolded() -> None:

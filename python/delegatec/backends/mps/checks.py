@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to hold of a blob that was unpacked, so that whoever reads it need not look again.
+"""Checks of an unpacked blob, so that its users can trust it.
 
-The runtime itself looks at nothing of this: an id or an offset that is out of bounds is undefined behaviour
-there.
+The runtime checks none of this: an id or an offset that is out of bounds is undefined behavior there.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from delegatec_schemas import mps_graph as schema
 
 from delegatec.backends.mps.operands import value_ids
 
-# Bits of one element; what is not here is no type of the format.
+# Bits per element, for all types of the format.
 BITS: Final[dict[int, int]] = {
     **dict.fromkeys((schema.DataType.INT4, schema.DataType.UINT4), 4),
     **dict.fromkeys((schema.DataType.INT8, schema.DataType.UINT8, schema.DataType.BOOL), 8),
@@ -26,18 +25,18 @@ BITS: Final[dict[int, int]] = {
     **dict.fromkeys((schema.DataType.FLOAT64, schema.DataType.COMPLEX_FLOAT32), 64),
     **dict.fromkeys((schema.DataType.INT64, schema.DataType.UINT64), 64),
 }
-# The runtime reads as many elements of a vector as the number beside it says.
+# The runtime reads as many elements of a vector as the number next to it specifies.
 _COUNTED: Final = ("dims", "shape", "perm")
 _LISTS: Final = ("inputIds", "outputIds", "constantIds")
 
 
 def storage_size(datatype: int, dims: list[int]) -> int:
-    """Bytes of a tensor of a type of the format; two values of four bits share a byte."""
+    """Returns the bytes of a tensor of a type of the format; two values of four bits share a byte."""
     return (math.prod(dims) * BITS[datatype] + 7) // 8
 
 
 def fill_absent(graph: schema.GraphT) -> None:
-    """Puts empty lists in the place of absent ones that the graph and its values have to have."""
+    """Replaces absent lists of the graph and its values by empty ones."""
     for owner, names in (
         (graph, ("mpsNodes", "mpsValues", *_LISTS)),
         *((value, ("dims",)) for value in graph.mpsValues or ()),
@@ -48,14 +47,14 @@ def fill_absent(graph: schema.GraphT) -> None:
 
 
 def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
-    """Everything that is wrong with a graph.
+    """Yields all problems of a graph.
 
     Args:
         graph: after `fill_absent`.
         segment: bytes of the constant segment.
     """
     if graph.graphType not in (schema.GraphType.MPS_GRAPH, schema.GraphType.METAL_KERNEL):
-        yield f"it is a graph of the unknown type {graph.graphType}"
+        yield f"unknown type of the graph: {graph.graphType}"
     count = len(graph.mpsValues)
     for name in _LISTS:
         for id in getattr(graph, name):
@@ -72,7 +71,7 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
 
 def _of_value(id: int, value: schema.ValueT) -> Iterator[str]:
     if value.datatype not in BITS:
-        yield f"value {id} has the unknown type {value.datatype}"
+        yield f"unknown type of value {id}: {value.datatype}"
     if value.numDims != len(value.dims):
         yield f"value {id} has {len(value.dims)} dimensions and says {value.numDims}"
     if any(size < 0 for size in value.dims):
@@ -129,6 +128,6 @@ def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:
 
 
 def inline_bytes(value: schema.ValueT) -> memoryview | None:
-    """Bytes of a constant that lie in the FlatBuffer, beside its type; None if they do not."""
+    """Returns the bytes of a constant stored in the FlatBuffer, next to its type; None for others."""
     storage = None if value.constantBuffer is None else value.constantBuffer.storage
     return None if storage is None or len(storage) == 0 else memoryview(storage).cast("B")

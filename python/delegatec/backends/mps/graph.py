@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of a blob in the form that texts and pictures are made of."""
+"""The graph of a blob as a `BlobGraph`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _JOINED: Final[dict[str, tuple[str, ...]]] = {
     "dilation": ("dilationY", "dilationX", "dilationHeight", "dilationWidth"),
     "padding": ("paddingTop", "paddingBottom", "paddingLeft", "paddingRight"),
 }
-# What says nothing: neutral values, sizes that the result's shape has, numbers of elements of other fields.
+# Omitted: defaults, sizes in the result's shape, numbers of elements of other fields.
 _NEUTRAL: Final[dict[str, str]] = {
     "alpha": "1",
     "beta": "1",
@@ -86,11 +86,11 @@ _NOT_EVERYWHERE: Final = (
     ("macOS 13 and iOS 16.1", _BITWISE),
     ("macOS 15 and iOS 18", frozenset({"DequantizePerChannelGroup"})),
 )
-"""From which systems on the runtime has operations: on older ones it refuses to load the delegate."""
+"""Minimum systems for operations: on older ones the runtime does not load the delegate."""
 
 
 def blob_graph(blob: Blob) -> BlobGraph:
-    """The graph of a blob."""
+    """Returns the graph of a blob."""
     graph = blob.graph
     constants = set(graph.constantIds)
     is_kernel = graph.graphType == GraphType.METAL_KERNEL
@@ -109,7 +109,7 @@ def _notes(blob: Blob, is_kernel: bool) -> Iterable[str]:
     if is_kernel:
         yield "no released runtime can run a graph of this type"
     if any(inline_bytes(blob.graph.mpsValues[id]) is not None for id in blob.graph.constantIds):
-        yield "constants lie in the FlatBuffer, where runtimes of ExecuTorch 1.4 do not look"
+        yield "constants are stored in the FlatBuffer, which runtimes of ExecuTorch 1.4 do not support"
 
     needed = [node for node in blob.graph.mpsNodes if not _is_logical(blob, node)]
     used = {OPERATION_NAMES[node.mpsnodeUnionType] for node in needed}
@@ -152,7 +152,7 @@ def _node(index: int, node: NodeT) -> BlobNode:
         if field in RESULTS or field in NO_OPERANDS.get(name, ()):
             continue
         role = roles.get(field, "" if field.startswith("input") else field.removesuffix("Id"))
-        # What is optional comes with a role, so that a reader need not count.
+        # Optional operands have a role.
         reads += [(_snake(role), id) for id in ids_of(field, content) if id >= 0 or not role]
     return BlobNode(
         identifier=index,

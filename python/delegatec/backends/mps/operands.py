@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values an operation of the format reads, and which it gives."""
+"""Operands and results of the format's operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LISTS: Final = ("inputIds", "outputIds", "indicesId")
 
 
 def ids_of(field: str, content: Any) -> list[int]:
-    """The value ids in a field of an unpacked operation; none if it is absent, or holds something else."""
+    """Returns the value ids in a field of an unpacked operation; none if absent or of another type."""
     if content is None:
         return []
     if field in _LISTS:
@@ -28,19 +28,19 @@ def ids_of(field: str, content: Any) -> list[int]:
 
 
 def value_ids(operation: object) -> list[int]:
-    """All value ids in an unpacked operation, operands and results, in the order of its fields."""
+    """Returns all value ids in an unpacked operation, operands and results, in the order of its fields."""
     return [id for field, content in vars(operation).items() for id in ids_of(field, content)]
 
 
 def result_ids(node: NodeT) -> list[int]:
-    """Ids of what an operation gives."""
+    """Returns the ids of an operation's results."""
     fields = vars(node.mpsnodeUnion)
     return [id for field in RESULTS for id in ids_of(field, fields.get(field)) if id >= 0]
 
 
 def operand_ids(node: NodeT) -> list[int]:
-    """Ids of what an operation reads, be it a shape only."""
-    unread = (*RESULTS, *NO_OPERANDS.get(OPERATION_NAMES[node.mpsnodeUnionType], ()))
+    """Returns the ids of an operation's operands, including those used for their shape only."""
+    other = (*RESULTS, *NO_OPERANDS.get(OPERATION_NAMES[node.mpsnodeUnionType], ()))
     fields = vars(node.mpsnodeUnion).items()
-    ids = [id for field, content in fields if field not in unread for id in ids_of(field, content)]
+    ids = [id for field, content in fields if field not in other for id in ids_of(field, content)]
     return [id for id in ids if id >= 0]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a partition to a blob."""
+"""Compiler from a partition to a blob."""
 
 from __future__ import annotations
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.unread import read_all_inputs
+from delegatec.backends.mps.building.unused_inputs import use_all_inputs
 from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.delegation.backend import PreprocessResult
@@ -12,20 +12,20 @@ from delegatec.delegation.view import PartitionView
 
 
 def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
-    """Compiles a partition that the partitioner made.
+    """Compiles a partition.
 
     Args:
         view: the partition.
-        settings: what the user chose.
+        settings: the user's settings.
 
     Raises:
-        DelegatecError: DC406, once for each constant that float16 cannot hold.
+        DelegatecError: DC406 for each constant that is beyond float16.
     """
     builder = GraphBuilder(view, settings)
     for node in view.inputs:
         builder.input(node)
     TABLE.lower(builder, view.nodes)
-    read_all_inputs(builder, view.outputs)
+    use_all_inputs(builder, view.outputs)
     for node in view.outputs:
         builder.output(node)
     return builder.finished()

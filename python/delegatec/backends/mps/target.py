@@ -9,5 +9,5 @@ from delegatec.backends.mps.operators.table import REWRITES, TABLE
 
 
 def target(settings: Settings) -> TableTarget[Settings]:
-    """The rows of the table, and the rewrites for the rest."""
+    """Returns the target: rows of the table, and rewrites for other calls."""
     return TableTarget(TABLE, REWRITES, settings)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of a blob in the making."""
+"""Construction of a blob's graph."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph in the making, in the terms of the format: tables of values, constants and operations."""
+"""A graph under construction, as in the format: tables of values, constants and operations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Operation:
     """An operation of a draft.
 
     Attributes:
-        node: it, in the format.
-        origin: the node of the program that it stands for; None if there is none.
+        node: the operation in the format.
+        origin: the node of the program that it computes; None if there is none.
     """
 
     node: schema.NodeT
@@ -32,16 +32,16 @@ class Operation:
 
 
 class Draft:
-    """What becomes the tables of a blob. Ids are handed out in order.
+    """The tables of a blob under construction. Ids are consecutive.
 
-    Lowerings may record more than is read in the end, such as a result in float16 whose readers take it in
-    float32: `drop_unread` removes that.
+    Lowerings may emit dead code, such as a result in float16 with only float32 uses: `drop_dead_code` removes
+    it.
 
     Attributes:
         inputs: ids of the inputs.
         outputs: ids of the outputs.
         constants: id of each constant -> its bytes.
-        operations: in the order in which they are computed.
+        operations: in execution order.
     """
 
     def __init__(self) -> None:
@@ -63,24 +63,24 @@ class Draft:
         return id
 
     def is_given(self, id: int) -> bool:
-        """Whether a value is an input or a constant: no operation gives it."""
+        """Whether a value is an input or a constant."""
         return id in self.inputs or id in self.constants
 
-    def unread_inputs(self, results: Sequence[int]) -> list[int]:
-        """Inputs that MPSGraph computes none of some values from."""
+    def unused_inputs(self, results: Sequence[int]) -> list[int]:
+        """Returns the inputs that none of some values depends on in MPSGraph."""
         _, read = self._live(results, by_shape=False)
         return [id for id in self.inputs if id not in read]
 
-    def drop_unread(self) -> None:
-        """Removes operations and constants that no output is computed from.
+    def drop_dead_code(self) -> None:
+        """Removes operations and constants that no output depends on.
 
-        Their values keep their ids: the runtime looks at none that no list and no operation names.
+        Their values keep their ids: the runtime ignores unreferenced values.
         """
         self.operations, read = self._live(self.outputs)
         self.constants = {id: data for id, data in self.constants.items() if id in read}
 
     def debug_map(self) -> DebugHandleMap:
-        """Index of each operation -> handle of the node it stands for."""
+        """Returns index of each operation -> handle of its origin."""
         builder = DelegateMappingBuilder()
         for index, operation in enumerate(self.operations):
             if operation.origin is not None and "debug_handle" in operation.origin.meta:
@@ -88,7 +88,7 @@ class Draft:
         return builder.get_delegate_mapping()
 
     def blob(self) -> list[Part]:
-        """The blob of the graph as it is now."""
+        """Returns the blob of the current graph."""
         segment = Segment()
         for id, data in self.constants.items():
             value = self._values[id]
@@ -107,12 +107,11 @@ class Draft:
         return write_blob(graph, segment.parts)
 
     def _live(self, outputs: Sequence[int], by_shape: bool = True) -> tuple[list[Operation], set[int]]:
-        """The operations that values are computed by, and all values that these read.
+        """Returns the operations that some values depend on, and the operands of these.
 
         Args:
             outputs: ids of the values.
-            by_shape: whether FullLike reads its operand: the runtime does, for its shape, and makes a
-                constant of it.
+            by_shape: whether FullLike uses its operand: the runtime does, but only for its shape.
         """
 
         def operands(operation: Operation) -> list[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From nodes of a program to the graph of one blob: which value each stands for, and in which dtype."""
+"""Builder of a blob's graph: maps nodes of a program to values and dtypes."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ Operand = Node | Number
 
 
 class GraphBuilder:
-    """The graph of one partition in the making. Ids are handed out in order and belong to this graph only.
+    """The graph of one partition under construction, with its own, consecutive ids.
 
     Args:
         view: the partition.
-        settings: what the user chose.
+        settings: the user's settings.
 
     Attributes:
-        current: the node that is lowered, which operations stand for; None if there is none.
+        current: the node being lowered, the origin of new operations; None if there is none.
         settings: as given.
-        facts: what is known of values of the program.
+        facts: analysis results for the program.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
-        # what cannot be converted, with the id of the constant; None for a number in an operation
+        # constants that cannot be converted, by id; None for a number in an operation
         self._problems: list[tuple[int | None, Diagnostic]] = []
         self.current: Node | None = None
         self.facts = view.facts
@@ -69,7 +69,7 @@ class GraphBuilder:
         return dtype == torch.float16 and self.settings.precision is Precision.FP16
 
     def input(self, node: Node) -> None:
-        """Adds an input of the delegate; all inputs come before everything else."""
+        """Adds an input of the delegate; all inputs are added first."""
         value = node.meta["val"]
         id = self._value(value.dtype, tuple(value.shape))
         self._draft.inputs.append(id)
@@ -88,11 +88,11 @@ class GraphBuilder:
         self._draft.outputs.append(out)
 
     def knows(self, node: Node) -> bool:
-        """Whether a node has a value here: it, or a node of the partition that reads it, may be outside."""
+        """Whether a node has a value here; nodes outside of the partition may not."""
         return node in self._ids or node in self._view.constants
 
     def of(self, node: Node) -> int:
-        """Id of the value that a node stands for; the first use of a constant adds it."""
+        """Returns the id of a node's value; the first use of a constant adds it."""
         if node not in self._ids:
             tensor = self._view.constants[node]
             dtype = node.meta["val"].dtype
@@ -106,7 +106,7 @@ class GraphBuilder:
         return id
 
     def constant_value(self, node: Node) -> torch.Tensor | None:
-        """The tensor that a node stands for, if it is a constant; not to be written to.
+        """Returns the tensor of a node if it is a constant; do not write to it.
 
         It is float32 where it was so in the model, though the node is float16 here.
         """
@@ -117,7 +117,7 @@ class GraphBuilder:
 
         Args:
             node: the node.
-            index: which of its values, where it has several; the `getitem` nodes of that one get the id.
+            index: the index of its result, if it has several; the `getitem` nodes of that one get the id.
         """
         value = node.meta["val"] if index is None else node.meta["val"][index]
         id = self.temporary(tuple(value.shape), value.dtype)
@@ -128,11 +128,11 @@ class GraphBuilder:
         return id
 
     def alias(self, node: Node, id: int) -> None:
-        """Lets a node stand for a value that there is already."""
+        """Maps a node to an existing value."""
         self._ids[node] = id
 
     def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
-        """Adds a value that no node stands for."""
+        """Adds a value without a node."""
         return self._value(dtype, tuple(shape))
 
     def constant(
@@ -142,8 +142,8 @@ class GraphBuilder:
 
         Args:
             tensor: its value.
-            name: gives what to call it if it cannot be converted.
-            dtype: what it becomes; its own if not given. float32 becomes float16 while it is written.
+            name: returns its name, for the error if it cannot be converted.
+            dtype: of the constant; by default its own. float32 becomes float16 while it is written.
         """
         dtype = dtype or tensor.dtype
         data: Part
@@ -160,7 +160,7 @@ class GraphBuilder:
         return id
 
     def packed(self, node: Node) -> int:
-        """Adds a constant as int4, once for a node: int8, all in [-8, 8), an even number in each row."""
+        """Adds an int8 constant as int4, once per node: all in [-8, 8), an even number per row."""
 
         def make() -> int:
             tensor = self._view.constants[node]
@@ -175,10 +175,10 @@ class GraphBuilder:
         return self._draft.constant(datatype, tensor.shape, data)
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
-        """A constant; equal ones are one. Beyond an integer dtype it wraps, as in ATen.
+        """Adds a deduplicated scalar constant. Beyond an integer dtype it wraps, as in ATen.
 
-        It is [1] in the graph, where the runtime makes that of rank 0; an operation on it and another
-        value has the shape of the other.
+        Its shape is [1], the runtime's form of rank 0; an operation on it and another value has the shape of
+        the other.
         """
         held = torch.float32 if self.halves(dtype) else dtype
         tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(held)
@@ -201,34 +201,34 @@ class GraphBuilder:
         self._problems.append((constant, beyond_float16(message, self.current)))
 
     def once(self, key: Hashable, make: Callable[[], int]) -> int:
-        """A value that lowerings share, such as a table of positions: made when it is first asked for."""
+        """Returns a value shared by lowerings, such as a table of positions; made in the first call."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def number(self, number: Number, dtype: torch.dtype) -> float:
-        """A number for a float32 field of an operation on a dtype, range-checked like a constant."""
+        """Checks the range of a number for a float32 field of an operation on a dtype."""
         if not self.halves(dtype):
             return float(number)
         if is_beyond_float16(number):
             if abs(number) != FLOAT32_MAX and not self._saturates:
                 self._report(f"the number {number} is beyond float16")
             return math.copysign(FLOAT16_MAX, number)
-        # A number that fits is left to the runtime to round, once.
+        # The runtime rounds a number that fits, once.
         return float(kept_from_zero(number))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
-        """Id of an operand in a dtype of the program: a number becomes a constant, a tensor is cast."""
+        """Returns the id of an operand in a dtype: a number becomes a constant, a tensor is cast."""
         if not isinstance(operand, Node):
             return self.scalar(operand, dtype)
         return self.converted(self.of(operand), dtype)
 
     def type_of(self, id: int) -> tuple[torch.dtype, tuple[int, ...]]:
-        """dtype and shape of a value."""
+        """Returns dtype and shape of a value."""
         return self._types[id]
 
     def converted(self, id: int, dtype: torch.dtype) -> int:
-        """A value in a dtype of the program: itself, or one cast for all who ask; to bool by `!= 0`."""
+        """Returns a value in a dtype: itself, or one shared cast; to bool by `!= 0`."""
         have, shape = self._types[id]
         if have == dtype:
             return id
@@ -263,18 +263,18 @@ class GraphBuilder:
         node = schema.NodeT(mpsnodeUnionType=operation, mpsnodeUnion=table, minMax=bounds)
         self._draft.operations.append(Operation(node, self.current))
 
-    def unread_inputs(self, results: Sequence[Node]) -> list[Node]:
-        """Inputs that the values of some nodes are not computed from."""
-        unread = set(self._draft.unread_inputs([self._ids[node] for node in results]))
-        return [node for id, node in enumerate(self._view.inputs) if id in unread]
+    def unused_inputs(self, results: Sequence[Node]) -> list[Node]:
+        """Returns the inputs that no value of some nodes depends on."""
+        unused = set(self._draft.unused_inputs([self._ids[node] for node in results]))
+        return [node for id, node in enumerate(self._view.inputs) if id in unused]
 
     def finished(self) -> PreprocessResult:
-        """The graph without what no output needs: its blob, and what is known of its parts.
+        """Returns the blob and debug information of the graph without dead code.
 
         Raises:
-            DelegatecError: DC406, once for each constant of it that float16 cannot hold.
+            DelegatecError: DC406 for each constant that is beyond float16.
         """
-        self._draft.drop_unread()
+        self._draft.drop_dead_code()
         problems = [each for id, each in self._problems if id is None or id in self._draft.constants]
         if problems:
             raise DelegatecError(problems)
@@ -286,7 +286,7 @@ class GraphBuilder:
         return self._draft.value(TO_FORMAT[dtype], shape)
 
     def name_of(self, constant: Node) -> str:
-        """What messages call a constant: the model's name for it."""
+        """Returns the name of a constant in the model, for messages."""
         return name_of(self._view.program, constant)
 
 

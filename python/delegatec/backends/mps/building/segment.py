@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constant segment of a blob in the making."""
+"""The constant segment of a blob under construction."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from delegatec.delegation import Part
 
 
 class Segment:
-    """Constants one after the other, each at a multiple of its elements' size.
+    """Consecutive constants, each aligned to its elements' size.
 
     Attributes:
-        parts: what the segment is made of.
+        parts: of the segment.
     """
 
     def __init__(self) -> None:
@@ -18,13 +18,9 @@ class Segment:
         self._size = 0
 
     def add(self, data: Part, alignment: int) -> int:
-        """Adds bytes at a multiple of an alignment, in bytes.
-
-        Returns:
-            Where they begin.
-        """
+        """Adds aligned bytes, and returns their offset."""
         gap = -self._size % alignment
-        if gap:  # The runtime hands MPSGraph the address as it is.
+        if gap:  # The runtime passes the address to MPSGraph unchanged.
             self.parts.append(bytes(gap))
         start = self._size + gap
         self.parts.append(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs whose numbers do not matter to any result."""
+"""Inputs that no result depends on."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import full, operand
 
 
-def read_all_inputs(builder: GraphBuilder, results: Sequence[Node]) -> None:
-    """Makes the first of some results one that every input is read for.
+def use_all_inputs(builder: GraphBuilder, results: Sequence[Node]) -> None:
+    """Makes the first of some results depend on every input, without changing its value.
 
-    Some operators do not look at an operand, such as a power of zero. The runtime asks the compiled graph how
-    many inputs it has, and hands it that many of the delegate's arguments (MPSExecutor::getNumInputs and
-    MPSBackend::execute of ExecuTorch 1.4.1). Whether MPSGraph counts what it computes nothing from is not
-    documented; so there is no such input. What is read of it is one element, of which something is asked that
-    holds of none: whether its size is below zero.
+    Some operators ignore an operand, such as a power of zero. The runtime queries the compiled graph for the
+    number of its inputs, and passes that many of the delegate's arguments (MPSExecutor::getNumInputs and
+    MPSBackend::execute of ExecuTorch 1.4.1). Whether MPSGraph counts unused inputs is not documented, so all
+    are used, by a condition on one element that is always false: that its magnitude is below zero.
 
     Args:
         builder: the graph, with all operations.
         results: the nodes that become outputs.
     """
-    for node in builder.unread_inputs(results):
+    for node in builder.unused_inputs(results):
         source, result = operand(builder, node), operand(builder, results[0])
         element = source.view(math.prod(source.shape)).slice(0, 0, 1).to(torch.float32)
         never = element.unary(Operation.Abs).compare(Operation.Lt, 0)
