@@ -8,8 +8,8 @@
     bytes 24 to ..   the FlatBuffer (schemas/mps_graph.fbs), padded so that the segment is at a multiple of 16
     then             the constants, each at its `segment_offset`, padded to a multiple of 16
 
-Older blobs are a FlatBuffer alone, with constants next to their types. They are supported here, but not by the
-runtime of ExecuTorch 1.4, which reads their first bytes as a header.
+Older blobs are a FlatBuffer alone, with constants next to their types. They are supported here, but not by
+the runtime of ExecuTorch 1.4, which reads their first bytes as a header.
 
 Source: the runtime's MPSDelegateHeader and MPSGraphBuilder (ExecuTorch 1.4.1).
 """

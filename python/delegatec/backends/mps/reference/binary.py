@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two operands, element by element (the runtime's BinaryOps).
+"""Elementwise binary operations (the runtime's BinaryOps).
 
-Operands of two dtypes are promoted as by ATen, but the runtime casts to float types only.
+Operands of two dtypes are promoted as in ATen, but the runtime casts to float types only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _common(run: Run, op: Any, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _arithmetic(run: Run, function: Function, first: Tensor, second: Tensor, name: str) -> Tensor:
-    """In the dtype of the operands, which is one."""
+    """Computes in the common dtype of the operands."""
     if first.dtype == torch.bool:
         choice = run.unspecified.settle("booleans", lambda: True, f"{name} of bool")
         result = function(first.to(torch.int8), second.to(torch.int8))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A blob's constants as tensors (the runtime's getConstantData). They are views of the blob.
 
-Two elements of int4 are in one byte, the first in the low half: so PyTorch packs weights for the same kernels
-(`weight_to_int4pack` of its Quantized.metal).
+Two elements of int4 are in one byte, the first in the low half, as PyTorch packs weights for the same kernels
+(`weight_to_int4pack` in its Quantized.metal).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delegatec.backends.mps.reference.run import format_dtype, mps_shape, refuse
 
 
 def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
-    """A constant, as a view of the blob; it must not be written to."""
+    """Returns a constant as a read-only view of the blob."""
     dtype = format_dtype(blob.graph.mpsValues[id].datatype)
     shape, data = _bytes(blob, id, 8 * dtype.itemsize)
     whole = _view(data, torch.uint8)
@@ -28,7 +28,7 @@ def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
 
 
 def unpack_int4(blob: Blob, id: int) -> torch.Tensor:
-    """A constant of the type int4 as int8, in [-8, 8)."""
+    """Returns an int4 constant as int8, in [-8, 8)."""
     shape, data = _bytes(blob, id, 4)
     pairs = _view(data, torch.int8)
     # A shift to the left and back extends the sign of the low half.

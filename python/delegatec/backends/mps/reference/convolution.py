@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions (the runtime's ConvolutionOps). There are none in three dimensions, and no transposed ones.
+"""Convolutions (the runtime's ConvolutionOps): neither 3-d nor transposed ones.
 
 The products of a float16 element are summed in float32 and rounded once, before the bias is added.
 """
@@ -27,7 +27,7 @@ def _padding(op: Any, what: str) -> tuple[int, int, int, int]:
 def check_window(
     run: Run, x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], op: Any
 ) -> tuple[int, int, int, int]:
-    """Checks the numbers of a convolution or pooling; gives its padding: left, right, top, bottom."""
+    """Checks the parameters of a convolution or pooling; returns its padding: left, right, top, bottom."""
     padding = _padding(op, "a window")
     if min(*kernel, *stride, *dilation) < 1:
         refuse(f"a window of {list(kernel)} with stride {list(stride)} and dilation {list(dilation)}")
@@ -62,7 +62,7 @@ def _convolve(run: Run, op: Any, x: Tensor, weight: Tensor, groups: int) -> Tens
 
 
 def _convolution(run: Run, op: Any, _: NodeT) -> None:
-    """In one dimension if the weight has three."""
+    """Computes a convolution; 1-d if the weight has three dimensions."""
     x, weight = run[op.input1Id], run[op.input2Id]
     flat = weight.dim() == 3
     if flat and x.dim() == 3:
@@ -78,7 +78,7 @@ def _convolution(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _depthwise(run: Run, op: Any, _: NodeT) -> None:
-    """MPSGraph's in three dimensions, of which the channels are the first. `groups` is not read."""
+    """Computes MPSGraph's 3-d convolution, with the channels as depth. Ignores `groups`."""
     x, weight = run[op.input1Id], run[op.input2Id]
     if weight.dim() != 4 or x.dim() != 4:
         refuse(f"a depthwise convolution of rank {x.dim()} with a weight of rank {weight.dim()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that operations make (the runtime's ConstantOps, RangeOps and QuantDequant)."""
+"""Operations that create constants (the runtime's ConstantOps, RangeOps and QuantDequant)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from delegatec.backends.mps.reference.run import (
 
 def _fill(run: Run, op: Any, shape: list[int]) -> None:
     run.check_size(shape, "a constant")
-    # One element seen many times: nothing of the size of the result is allocated.
+    # One broadcast element: nothing of the size of the result is allocated.
     run[op.outputId] = run.number(op.fillValue, format_dtype(op.dtype)).expand(shape)
 
 
 def _full(run: Run, op: Any, _: NodeT) -> None:
-    """Of no elements it leaves its id without a value."""
+    """Leaves its id without a value if empty."""
     shape = present(op.shape, "shape")
     if math.prod(shape) == 0:
         run.clear(op.outputId)
@@ -37,12 +37,12 @@ def _full(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _full_like(run: Run, op: Any, _: NodeT) -> None:
-    """The dtype is its own, not that of the operand. `shape` is not read."""
+    """Has its own dtype, not that of the operand. Ignores `shape`."""
     _fill(run, op, list(run[op.input1Id].shape))
 
 
 def _arange(run: Run, op: Any, _: NodeT) -> None:
-    """Places cast to the dtype, then multiplied and added in it. The count is made in float32 and float64."""
+    """Casts positions to the dtype, then multiplies and adds. The count is computed in float32 and float64."""
     dtype = format_dtype(op.dtype)
     with np.errstate(all="ignore"):
         count = np.ceil(np.float64(np.float32(op.end) - np.float32(op.start)) / np.float64(op.step))
@@ -56,10 +56,10 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _dequantize(run: Run, op: Any, _: NodeT) -> None:
-    """int4 * scale in float16; symmetric. Groups follow from the shapes: all other fields are not read.
+    """Computes int4 * scale in float16; symmetric. Groups follow from the shapes: other fields are ignored.
 
     The scales have the rank of the operand, and each size divides that of the operand ("scale tensor with
-    groups support"). MPSGraph has this from macOS 15 and iOS 18 on, and before the runtime stops.
+    groups support"). MPSGraph supports this since macOS 15 and iOS 18; earlier, the runtime aborts.
     """
     x, scales = run.int4(op.input1Id), run[op.scalesId]
     floats("scales", scales)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference executor: builds the values of a blob's graph one operation after the other."""
+"""The reference executor: computes the values of a blob's graph in order."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ SEMANTICS: Final[dict[str, Semantics]] = {
 class MpsReferenceExecutor:
     """Runs one blob.
 
-    An operation is refused before it is computed where the runtime or MPSGraph would stop at its shapes or
-    dtypes, which they do while they compile the graph.
+    An operation is rejected before it is computed if the runtime or MPSGraph would abort because of its shapes
+    or dtypes, while it compiles the graph.
 
     Args:
-        blob: the blob, as read.
-        unspecified: what to do where MPSGraph's behaviour is not specified.
-        max_elements: how large a value may be; a damaged blob can ask for more than a host has.
+        blob: the blob.
+        unspecified: choices for unspecified behavior of MPSGraph.
+        max_elements: the largest value; a damaged blob can request more memory than exists.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MpsReferenceExecutor:
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs the blob takes."""
+        """The number of inputs of the blob."""
         return len(self._blob.graph.inputIds)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -89,9 +89,8 @@ class MpsReferenceExecutor:
             Its outputs, of the shapes and dtypes that the blob declares.
 
         Raises:
-            DelegatecError: DC408 where the runtime would stop, or would read or write a buffer as
-                another dtype than it has; DC440 where the result is not specified, and the choice is to
-                refuse.
+            DelegatecError: DC408 if the runtime would abort, or would read or write a buffer with the wrong
+                dtype; DC440 if the result is unspecified, and the choice is to raise.
         """
         graph = self._blob.graph
         self._check_graph()
@@ -106,7 +105,7 @@ class MpsReferenceExecutor:
         return [_as_declared(run[id], graph.mpsValues[id], f"output {id}") for id in graph.outputIds]
 
     def mismatches(self) -> list[str]:
-        """Values that the blob declares with another dtype or shape than they had in the last run.
+        """Returns values whose declared dtype or shape differs from the last run.
 
         The runtime reads the declarations of inputs and constants only, and the peer declares the
         intermediate values of a float16 graph as float32.
@@ -126,7 +125,7 @@ class MpsReferenceExecutor:
         if graph.graphType != GraphType.MPS_GRAPH:
             refuse("kernels for single operators are not implemented in it")
         if graph.inputIds != list(range(len(graph.inputIds))):
-            refuse(f"its inputs have the ids {graph.inputIds}, and are looked up by position")
+            refuse(f"its inputs have the ids {graph.inputIds}, but are found by position")
         given = {*graph.inputIds, *graph.constantIds}
         made_twice = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
         self._unspecified.settle(
@@ -153,7 +152,7 @@ class MpsReferenceExecutor:
             try:
                 SEMANTICS[name](run, node.mpsnodeUnion, node)
             except RuntimeError as error:
-                # What torch cannot do with operands that were let through.
+                # Operands that the checks missed, and torch rejects.
                 refuse(f"{name}: {str(error).splitlines()[0]}")
             run.forget(last)
 

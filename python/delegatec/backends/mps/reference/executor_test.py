@@ -55,7 +55,7 @@ def test_a_graph_for_a_kernel_is_refused() -> None:
 @pytest.mark.parametrize("ids", [[1, 0], [0, 2], [1], [0, 0]])
 def test_inputs_are_looked_up_by_position(ids: list[int]) -> None:
     blob = edited(inputIds=ids)
-    assert refused(blob, *[X] * len(ids)) == f"its inputs have the ids {ids}, and are looked up by position"
+    assert refused(blob, *[X] * len(ids)) == f"its inputs have the ids {ids}, but are found by position"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups and updates by index (the runtime's IndexingOps)."""
+"""Lookups and updates by index (the runtime's IndexingOps)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tensor = torch.Tensor
 
 
 def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
-    """`gatherWithUpdatesTensor`: the dimensions of the index take the place of the dimension."""
+    """Calls `gatherWithUpdatesTensor`: the dimensions of the index replace the dimension."""
     size = x.shape[dim]
     shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
     run.check_size(shape, what)
@@ -50,7 +50,7 @@ def _index_select(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _embedding(run: Run, op: Any, _: NodeT) -> None:
-    """Rows whose index is `padding_idx` become zeros, unless that is -1."""
+    """Gathers rows, zeros for the index `padding_idx` unless that is -1."""
     weight, indices = run[op.input1Id], run[op.input2Id]
     if weight.dim() < 1:
         refuse("Embedding of a weight of no dimensions")
@@ -65,7 +65,7 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
-    """The one index that is given, with its axis; MPSGraph gets it in the dtype it has."""
+    """Returns the axis and the only index, which MPSGraph receives without a cast."""
     given = [(place, id) for place, id in enumerate(present(op.indicesId, "indices")) if id != -1]
     if len(given) != 1:
         refuse(f"{what} with {len(given)} indices")
@@ -84,7 +84,7 @@ def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
-    """Places to write to; `size` stands for nowhere."""
+    """Returns positions to write to; `size` means none."""
     outside = (index < 0) | (index >= size)
     choice = run.unspecified.settle("writes", lambda: outside, f"{what} out of range")
     if choice == "wrap":
@@ -105,7 +105,7 @@ def _update(run: Run, data: Tensor, dim: int, index: Tensor, source: Tensor, wha
 
 
 def _index_put(run: Run, op: Any, _: NodeT) -> None:
-    """Writes slices. There is no way to add: `accumulate` is not in the format."""
+    """Writes slices. It cannot add: `accumulate` is not in the format."""
     data, update = run[op.input1Id], run[op.valuesId]
     dim, index = _one_index(run, op, data.dim(), "IndexPut")
     one_dtype(data, update)
@@ -125,7 +125,7 @@ def _index_put(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _scatter(run: Run, op: Any, _: NodeT) -> None:
-    """`scatterAlongAxis`: index and updates have one shape, that of the data but along the axis."""
+    """Calls `scatterAlongAxis`: index and updates have one shape, that of the data except along the axis."""
     data, source, index = run[op.input1Id], run[op.srcId], run[op.idxId]
     one_dtype(data, source)
     if index.dtype not in (torch.int32, torch.int64):

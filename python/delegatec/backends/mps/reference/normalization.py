@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation and means (the runtime's NormalizationOps and ReduceOps).
+"""Normalization and means (the runtime's NormalizationOps and ReduceOps).
 
-Sums of float16 are made in float32, and a mean or variance is rounded once; so is a normalised element.
+Sums of float16 are computed in float32; means, variances and normalized elements are rounded once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _normalize(
 
 
 def _batch_norm(run: Run, op: Any, _: NodeT) -> None:
-    """Gives the mean as the second result, and no third. `momentum` is not read."""
+    """Returns the mean as the second result, and no third. Ignores `momentum`."""
     x = run[op.inputId]
     operands = [run[id] for id in (op.meanId, op.varId, op.weightId, op.biasId)]
     if x.dim() < 2 or any(operand.numel() != x.shape[1] for operand in operands):
@@ -57,7 +57,7 @@ def _batch_norm(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _layer_norm(run: Run, op: Any, _: NodeT) -> None:
-    """Of `normalized_shape` only the length counts. The third result is the variance."""
+    """Uses only the length of `normalized_shape`. The third result is the variance."""
     x = run[op.input1Id]
     floats("LayerNorm", x)
     count = len(present(op.normalizedShape, "normalized shape"))
@@ -74,7 +74,7 @@ def _layer_norm(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _mean(run: Run, op: Any, _: NodeT) -> None:
-    """Over no dimension it is the operand itself; that of integers is truncated."""
+    """Returns the operand itself over no dimension; means of integers are truncated."""
     x = run[op.input1Id]
     axes = sorted({axis(dim, x.dim(), "Mean") for dim in ints(op.dims)})
     if x.dtype == torch.bool:

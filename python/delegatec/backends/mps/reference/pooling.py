@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling in two dimensions (the runtime's PoolingOps).
 
-Average pooling does not read `ceil_mode`. That of max pooling is MPSGraph's, which rounds up where it divides
-by the stride, and unlike ATen keeps a last window that lies in the padding alone.
+Average pooling ignores `ceil_mode`. That of max pooling is MPSGraph's, which rounds up in the division by the
+stride, and unlike ATen keeps a last window that is only padding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Pair = tuple[int, int]
 
 
 class _Windows:
-    """Places of the windows of a pooling.
+    """Positions of the windows of a pooling.
 
     Attributes:
         kernel, stride, dilation: of height and width.
-        pad: to add to the operand: left, right, top, bottom. What the last window does not reach is cut off.
+        pad: to add to the operand: left, right, top, bottom. Elements after the last window are cropped.
         shape: of the result: height and width.
     """
 
@@ -43,7 +43,7 @@ class _Windows:
         self.shape = (height, width)
 
     def _fit(self, size: int, place: int, up: bool) -> Pair:
-        """How many windows there are, and how far the last one reaches out."""
+        """Returns the number of windows, and the overhang of the last one."""
         reach = (self.kernel[place] - 1) * self.dilation[place] + 1
         steps = (size - reach) / self.stride[place]
         count = (math.ceil(steps) if up else math.floor(steps)) + 1
@@ -57,13 +57,13 @@ def _sums(windows: _Windows, padded: Tensor) -> Tensor:
 
 
 def _inside(windows: _Windows, x: Tensor, border: float) -> Tensor:
-    """How many elements of each window count, those of the border as `border`: (1, 1, height, width)."""
+    """Counts the elements of each window, those of the border as `border`: (1, 1, height, width)."""
     ones = torch.ones(1, 1, *x.shape[2:])
     return _sums(windows, functional.pad(ones, windows.pad, value=border))
 
 
 def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest elements, and the first place of each."""
+    """Returns the largest elements and their first positions."""
     pair: tuple[Tensor, Tensor] = functional.max_pool2d(
         padded, windows.kernel, windows.stride, 0, windows.dilation, return_indices=True
     )
@@ -71,7 +71,7 @@ def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(windows: _Windows, padded: Tensor) -> Tensor:
-    """The last places: the first ones from the other end. The last window ends where the padding does."""
+    """Returns the last positions: the first ones from the other end. The last window ends with the padding."""
     _, places = _first(windows, padded.flip(2, 3))
     return padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
 
@@ -100,7 +100,7 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
-    """With a divisor, the average over all elements times a float32 factor."""
+    """Returns averages; with a divisor, over all elements, times a float32 factor."""
     x = run[op.input1Id]
     dtype = floats("average pooling", x)
     windows = _Windows(run, x, op, up=False)

@@ -66,7 +66,7 @@ def _convolution(groups: int = 1, bias: int = -1, **fields: Any) -> ConvolutionT
 
 
 REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
-    ("Exp", UnaryT(0, 10), (WHOLE,), "Exp of int32; MPSGraph has it for floats only"),
+    ("Exp", UnaryT(0, 10), (WHOLE,), "Exp of int32; MPSGraph supports it for floats only"),
     ("Floor", UnaryT(0, 10), (LONG,), "Floor of int64"),
     ("Round", UnaryT(0, 10), (LONG,), "Round of int64"),
     ("Neg", UnaryT(0, 10), (BOOL,), "Neg of bool"),
@@ -169,7 +169,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("ConstantPadND", ConstantPadT(0, 10, [1] * 4, 0.0), (X[0, 0],), "padding [1, 1, 1, 1] of rank 1"),
     ("ConstantPadND", ConstantPadT(0, 10, [-1, 0], 0.0), (X,), "padding [-1, 0] of rank 3"),
     ("ConstantPadND", ConstantPadT(0, 10, [1, 0], 0.0), (BOOL,), "padding of bool"),
-    ("Cast", CastT(0, 10, DataType.BFLOAT16), (X,), "type 4 of the format"),
+    ("Cast", CastT(0, 10, DataType.BFLOAT16), (X,), "unsupported type 4"),
     ("Cast", CastT(0, 10, DataType.INT4), (X,), "type 5 of the format"),
     ("Full", FullT(-1, 10, None, 1.0, DataType.FLOAT32), (X,), "it has no shape"),
     (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of one run of a blob, and what many operations check (the runtime's MPSGraphBuilder)."""
+"""State of one run of a blob, and shared checks (the runtime's MPSGraphBuilder)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ELEMENTS: Final = 2**31 - 1
 
 
 def refuse(message: str) -> NoReturn:
-    """Stops where the runtime or MPSGraph would.
+    """Rejects a blob that the runtime or MPSGraph would reject.
 
     Raises:
         DelegatecError: DC408.
@@ -34,13 +34,13 @@ def refuse(message: str) -> NoReturn:
 
 
 class Run(Values):
-    """Values by id, and what operations share.
+    """Values by id, and shared helpers.
 
     Args:
-        values: how many ids there are.
-        unspecified: what to do where MPSGraph's behaviour is not specified.
-        max_elements: how large a value may be.
-        read: ids that something reads; all of them, if not given.
+        values: the number of ids.
+        unspecified: choices for unspecified behavior of MPSGraph.
+        max_elements: the largest value.
+        read: used ids; by default all.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class Run(Values):
         super().__setitem__(id, value)
 
     def check_size(self, shape: Sequence[int], what: str) -> None:
-        """Refuses tensors that MPSGraph does not have, before one is made."""
+        """Rejects shapes that MPSGraph does not support."""
         if len(shape) > MAX_RANK:
-            refuse(f"{what} has {len(shape)} dimensions; MPSGraph takes {MAX_RANK}")
+            refuse(f"{what} has {len(shape)} dimensions; MPSGraph supports {MAX_RANK}")
         if any(size < 1 for size in shape):
-            refuse(f"{what} is of shape {list(shape)}; MPSGraph has no empty tensors")
+            refuse(f"{what} is of shape {list(shape)}; MPSGraph does not support empty tensors")
         if math.prod(shape) > self._max_elements:
             refuse(f"{what} is of shape {list(shape)}, more than {self._max_elements} elements")
 
     def broadcast(self, what: str, *tensors: torch.Tensor) -> torch.Size:
-        """The shape that tensors have together; MPSGraph broadcasts trailing dimensions as ATen does."""
+        """Returns the broadcast shape; MPSGraph broadcasts trailing dimensions as ATen does."""
         rank = max(tensor.dim() for tensor in tensors)
         result = [1] * rank
         for tensor in tensors:
@@ -89,33 +89,33 @@ class Run(Values):
         return torch.Size(result)
 
     def clear(self, id: int) -> None:
-        """Leaves an id without a value."""
+        """Removes the value of an id."""
         super().clear(id)
         self._nibbles.pop(id, None)
 
     def set_int4(self, id: int, value: torch.Tensor) -> None:
-        """Gives an id a value of the type int4, whose elements are in an int8 tensor."""
+        """Sets an int4 value, given as int8."""
         self[id] = value
         self._nibbles[id] = value
         self.types[id] = None
 
     def int4(self, id: int) -> torch.Tensor:
-        """A value of the type int4, as int8."""
+        """Returns an int4 value as int8."""
         if id not in self._nibbles:
             refuse(f"value {id} is not of type int4")
         return self._nibbles[id]
 
     def scalar(self, value: float, dtype: torch.dtype) -> float:
-        """What a float becomes as a constant of MPSGraph (`constantWithScalar`)."""
+        """Returns a float after conversion to a constant of MPSGraph (`constantWithScalar`)."""
         number: float = self.cast(torch.tensor(value, dtype=torch.float32), dtype, "a constant").item()
         return number
 
     def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
-        """A constant of MPSGraph made of a float, of no dimensions."""
+        """Returns a float as a 0-d constant of MPSGraph."""
         return torch.tensor(self.scalar(value, dtype), dtype=dtype)
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, what: str) -> torch.Tensor:
-        """`castTensor`."""
+        """Casts as `castTensor` does."""
         if x.dtype == dtype:
             return x
         if dtype == torch.bool:
@@ -155,35 +155,35 @@ class Run(Values):
 
 
 Semantics = Callable[[Run, Any, NodeT], None]
-"""Runs one operation: gets the state, its operands, and the node that it is in."""
+"""Runs one operation, given the state, its operands, and its node."""
 
 
 def ints(values: Iterable[int] | None) -> list[int]:
-    """A list of numbers in an unpacked table, absent if empty."""
+    """Returns a list of numbers in an unpacked table, absent if empty."""
     return [] if values is None else [int(value) for value in values]
 
 
 def present(values: Iterable[int] | None, what: str) -> list[int]:
-    """A list that the runtime reads without asking whether it is there."""
+    """Returns a list that the runtime requires."""
     if values is None:
         refuse(f"it has no {what}")
     return ints(values)
 
 
 def mps_shape(values: Iterable[int] | None) -> list[int]:
-    """A shape as the runtime reads it: [1] if it has no dimensions."""
+    """Returns a shape as the runtime reads it: [1] for rank 0."""
     return ints(values) or [1]
 
 
 def format_dtype(datatype: int) -> torch.dtype:
-    """What the runtime makes of a type of the format."""
+    """Returns the runtime's dtype for a type of the format."""
     if datatype not in FROM_FORMAT:
-        refuse(f"type {datatype} of the format")
+        refuse(f"unsupported type {datatype}")
     return FROM_FORMAT[datatype]
 
 
 def one_dtype(*tensors: torch.Tensor) -> torch.dtype:
-    """The dtype of all tensors; MPSGraph stops where they differ."""
+    """Returns the common dtype of tensors; MPSGraph aborts if they differ."""
     dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) > 1:
         refuse(f"operands of one operation have the dtypes {', '.join(sorted(map(short_name, dtypes)))}")
@@ -191,26 +191,26 @@ def one_dtype(*tensors: torch.Tensor) -> torch.dtype:
 
 
 def floats(what: str, *tensors: torch.Tensor) -> torch.dtype:
-    """The one dtype of tensors that have to be of a float type."""
+    """Returns the common dtype of tensors, which must be floating point."""
     dtype = one_dtype(*tensors)
     if dtype not in FLOATS:
-        refuse(f"{what} of {short_name(dtype)}; MPSGraph has it for floats only")
+        refuse(f"{what} of {short_name(dtype)}; MPSGraph supports it for floats only")
     return dtype
 
 
 def axis(dim: int, rank: int, what: str) -> int:
-    """An axis that may be negative, counted from the start."""
+    """Returns an axis, which may be negative, counted from the start."""
     if not -rank <= dim < rank:
         refuse(f"{what} along dimension {dim} of a tensor of {rank} dimensions")
     return dim % rank
 
 
 def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
-    """An axis that MPSGraph declares as unsigned."""
+    """Returns an axis that MPSGraph declares as unsigned."""
     run.unspecified.settle("axes", lambda: dim < 0, f"{what} along dimension {dim}")
     return axis(dim, rank, what)
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """float16 as float32, to compute in; others as they are."""
+    """Converts float16 to float32, to compute in."""
     return tensor.float() if tensor.dtype == torch.float16 else tensor

@@ -42,7 +42,7 @@ def _view(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _expand(run: Run, op: Any, _: NodeT) -> None:
-    """Reads as many sizes as the operand has dimensions; -1 keeps one."""
+    """Reads one size per dimension of the operand; -1 keeps a size."""
     x, shape = run[op.input1Id], present(op.shape, "shape")
     pairs = list(zip(x.shape, shape, strict=False))
     if len(pairs) < x.dim() or any(size not in (1, wanted) and wanted != -1 for size, wanted in pairs):
@@ -53,7 +53,7 @@ def _expand(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _cat(run: Run, op: Any, _: NodeT) -> None:
-    """Leaves out what has no value; the other dimensions are broadcast."""
+    """Omits operands without a value; the other dimensions are broadcast."""
     ids = present(op.inputIds, "operands")
     tensors = [run[id] for id in ids if id in run or not run.is_id(id)]
     if not tensors:
@@ -91,7 +91,7 @@ def _select(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _slice(run: Run, op: Any, _: NodeT) -> None:
-    """Negative places count from the end; places beyond the last are the last."""
+    """Counts negative positions from the end; positions beyond the end are clamped."""
     x = run[op.input1Id]
     if not 0 <= op.dim < x.dim():
         refuse(f"Slice along dimension {op.dim} of {x.dim()}")
@@ -109,7 +109,7 @@ def _slice(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _split(run: Run, op: Any, _: NodeT) -> None:
-    """Parts that have no id are left out."""
+    """Omits results without an id."""
     x, sizes, ids = run[op.input1Id], mps_shape(present(op.splitSizes, "sizes")), ints(op.outputIds)
     dim = axis(op.dim, x.dim(), "Split")
     if min(sizes) < 1 or sum(sizes) != x.shape[dim] or len(ids) > len(sizes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operand, element by element (the runtime's UnaryOps and ClampOps; there is no cast in them).
+"""Elementwise unary operations (the runtime's UnaryOps and ClampOps, which do not cast).
 
 MPSGraph has most functions for floats only: `exp` and others of int32 give zeros, of int64 stop with
 "Function logarithm_i64 was not found in the library" (pytorch/pytorch#78019), as does `floor` (#84995).
@@ -54,7 +54,7 @@ def _round(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _logical_not(run: Run, op: Any, _: NodeT) -> None:
-    """`not` keeps the dtype of its operand."""
+    """Keeps the dtype of its operand."""
     x = run[op.input1Id]
     run[op.outputId] = (x == 0).to(x.dtype)
 
@@ -89,7 +89,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
     x = run[op.input1Id]
     low, high = (-math.inf, math.inf) if node.minMax is None else (node.minMax.minValue, node.minMax.maxValue)
     if (low, high) == (-math.inf, math.inf):
-        return  # The result keeps no value: whoever reads it is refused.
+        return  # The result has no value: uses of it are rejected.
     if x.dtype == torch.bool:
         refuse("Clamp of bool")
     lowest, highest = (run.number(value, x.dtype) for value in (low, high))

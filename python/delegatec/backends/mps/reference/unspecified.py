@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MPSGraph does where neither Apple's documentation nor the runtime's source says it."""
+"""Behavior of MPSGraph that neither Apple's documentation nor the runtime's source specifies."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Unspecified(UnspecifiedBehavior):
     Attributes:
         halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides; away
             from zero is what others measured on macOS 27.
-        nan: what Minimum, Clamp, Relu and max pooling give for a NaN: the other operand, or the NaN. MPSGraph
-            has operations that are documented to propagate it besides. Users of PyTorch saw the other operand
-            (pytorch/pytorch#143976, #122710, #183571).
-        ties: which of several equal elements' index max pooling gives.
-        reads: what a look-up gives at an index out of range, negative ones included.
+        nan: the result of Minimum, Clamp, Relu and max pooling for a NaN: the other operand, or the NaN.
+            MPSGraph also has operations that are documented to propagate it. PyTorch's users saw the other
+            operand (pytorch/pytorch#143976, #122710, #183571).
+        ties: the index that max pooling returns of several equal elements.
+        reads: the result of a lookup at an index out of range, negative ones included.
         writes: what IndexPut and Scatter do at one. (`scatterAlongAxis` is documented to skip it.)
         duplicates: which of several updates of one element stays.
-        float_casts: an integer made of a float that it cannot hold. NaN becomes 0, or the lowest.
-        integer_casts: an integer made of a wider one that it cannot hold.
+        float_casts: a cast of a float to an integer that cannot hold it. NaN becomes 0, or the lowest.
+        integer_casts: a cast of an integer to a narrower one that cannot hold it.
         truth: when a float is true: if it is not zero, or if its integer part is not.
         quotient: an integer divided by zero.
         booleans: sum, difference and product of bool: by "not zero", or modulo two.
         bounds: Clamp to an empty range.
         windows: max pooling of nothing but padding (average pooling: of no counted element).
-        indices: whether a look-up takes indices that are not int32.
+        indices: whether a lookup supports indices that are not int32.
         axes: whether an axis that MPSGraph declares as unsigned may be negative.
-        scales: whether dequantising takes scales of another dtype than its result.
+        scales: whether dequantizing supports scales of another dtype than its result.
         outputs: whether an output may be an input, a constant, or another output.
     """
 

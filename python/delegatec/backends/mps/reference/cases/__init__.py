@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs made by hand, for every node type, with what they have to give. For tests."""
+"""Handwritten blobs for every node type, with expected results, for tests."""

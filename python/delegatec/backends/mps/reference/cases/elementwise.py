@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the operations that compute element by element: node type -> tables, inputs, results."""
+"""Cases of elementwise operations: node type -> tables, inputs, results."""
 
 from __future__ import annotations
 

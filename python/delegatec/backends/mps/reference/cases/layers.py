@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of products, convolutions, normalisation and means: node type -> tables, inputs, results.
+"""Cases of products, convolutions, normalization and means: node type -> tables, inputs, results.
 
-What they have to give is written out in loops over elements.
+Expected results are computed in loops over elements.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "LayerNorm": [
         Case(
-            # The sizes of the normalised shape are not read.
+            # The sizes of the normalized shape are not read.
             LayerNormT(0, [9] * len(shape), 5, 6, 0.5, output1Id=10, output2Id=11, output3Id=12),
             (numbers(2, 3, 4),),
             _layer_norm,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of shapes, look-ups, constants and casts: node type -> tables, inputs, results."""
+"""Cases of shapes, lookups, constants and casts: node type -> tables, inputs, results."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CASES: Final[dict[str, list[Case]]] = {
             (ROW, CUBE.flatten()[:1, None]),
             lambda x, y: torch.stack([x[0], y[0].repeat(5)]),
         ),
-        # What has no value is left out.
+        # Operands without a value are omitted.
         Case(CatT([0, 14, 0], 10, 0), (ROW,), lambda x: torch.vstack([x, x])),
     ],
     "Squeeze": [

@@ -35,7 +35,7 @@ def _pool(**fields: Any) -> Pool2dT:
 
 
 def _windows(table: Pool2dT, x: Tensor, up: bool) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Row and column of each result, and the places of its window, of which some are outside."""
+    """Yields row and column of each result, and the positions of its window, some of them outside."""
     sizes = []
     for size, before, after, kernel, dilation, stride in (
         (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs of one operation or a few, made by hand and not by a lowering, for tests of the executor.
+"""Handwritten blobs of one operation or a few, for tests of the executor.
 
 In their tables, ids 0 to 4 are inputs, 5 to 9 constants, 10 to 14 results.
 """
@@ -36,17 +36,17 @@ INT4: Final = 5
 
 @dataclass(frozen=True)
 class Case:
-    """An operation, and what it gives.
+    """An operation and its results.
 
     Attributes:
         table: its unpacked table.
         inputs: of ids 0 and up.
-        expected: gives its results for the inputs, with floats as float64.
+        expected: returns its results for the inputs, with floats as float64.
         constants: by id.
         int4: constants of that type by id, as int8.
         bounds: the node's `min_max`.
         half: whether floats may be float16 as well.
-        dtypes: of the results, if they are not what the operands' are promoted to.
+        dtypes: of the results, if not the promoted dtype of the operands.
     """
 
     table: object
@@ -73,7 +73,7 @@ def make_blob(
     bounds: tuple[float, float] | None = None,
     edit: Callable[[schema.GraphT], Any] | None = None,
 ) -> bytes:
-    """A whole blob.
+    """Returns a blob.
 
     Args:
         nodes: names and tables of the operations.
@@ -130,7 +130,7 @@ def executor(blob: bytes, unspecified: Unspecified = DEFAULT, **limits: int) -> 
 
 
 def blob_of(name: str, case: Case) -> tuple[bytes, list[torch.Tensor]]:
-    """A case's blob, and the results that it has to give."""
+    """Returns a case's blob and expected results."""
     return _blob_of(name, case, case.inputs, case.constants)
 
 
