@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reference executor of MPS blobs on the host, from the blob alone.
 
-Sources: the runtime's source (backends/apple/mps/runtime of ExecuTorch 1.4.1), one module per file, and Apple's
+From the runtime's source (backends/apple/mps/runtime of ExecuTorch 1.4.1), one module per file, and Apple's
 documentation of MPSGraph. Operations return the results of MPSGraph, also if ATen's operator of the same name
 differs. Fields that the runtime ignores are ignored here; if it or MPSGraph would abort, DC408 is raised.
 

@@ -42,7 +42,7 @@ def _full_like(run: Run, op: Any, _: NodeT) -> None:
 
 
 def _arange(run: Run, op: Any, _: NodeT) -> None:
-    """Casts positions to the dtype, then multiplies and adds. The count is computed in float32 and float64."""
+    """Casts positions to the dtype, then multiplies and adds. The count is from float32 and float64."""
     dtype = format_dtype(op.dtype)
     with np.errstate(all="ignore"):
         count = np.ceil(np.float64(np.float32(op.end) - np.float32(op.start)) / np.float64(op.step))

@@ -57,8 +57,8 @@ SEMANTICS: Final[dict[str, Semantics]] = {
 class MpsReferenceExecutor:
     """Runs one blob.
 
-    An operation is rejected before it is computed if the runtime or MPSGraph would abort because of its shapes
-    or dtypes, while it compiles the graph.
+    An operation is rejected before it is computed if the runtime or MPSGraph would reject its shapes or
+    dtypes when compiling the graph.
 
     Args:
         blob: the blob.

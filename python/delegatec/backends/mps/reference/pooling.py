@@ -71,7 +71,7 @@ def _first(windows: _Windows, padded: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(windows: _Windows, padded: Tensor) -> Tensor:
-    """Returns the last positions: the first ones from the other end. The last window ends with the padding."""
+    """Returns the last positions: the first ones from the end, where the last window ends."""
     _, places = _first(windows, padded.flip(2, 3))
     return padded.shape[2] * padded.shape[3] - 1 - places.flip(2, 3)
 
