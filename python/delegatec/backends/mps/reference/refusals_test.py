@@ -170,7 +170,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("ConstantPadND", ConstantPadT(0, 10, [-1, 0], 0.0), (X,), "padding [-1, 0] of rank 3"),
     ("ConstantPadND", ConstantPadT(0, 10, [1, 0], 0.0), (BOOL,), "padding of bool"),
     ("Cast", CastT(0, 10, DataType.BFLOAT16), (X,), "unsupported type 4"),
-    ("Cast", CastT(0, 10, DataType.INT4), (X,), "type 5 of the format"),
+    ("Cast", CastT(0, 10, DataType.INT4), (X,), "unsupported type 5"),
     ("Full", FullT(-1, 10, None, 1.0, DataType.FLOAT32), (X,), "it has no shape"),
     (
         "Full",
@@ -179,7 +179,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
         "value 10 is read before anything gives it one",
     ),
     ("Full", FullT(-1, 10, [2**16, 2**16], 1.0, DataType.FLOAT32), (X,), "more than 2147483647 elements"),
-    ("Full", FullT(-1, 10, [1] * 17, 1.0, DataType.FLOAT32), (X,), "17 dimensions; MPSGraph takes 16"),
+    ("Full", FullT(-1, 10, [1] * 17, 1.0, DataType.FLOAT32), (X,), "17 dimensions; MPSGraph supports 16"),
     ("Arange", ArangeT(10, 0.0, 5.0, 0.0, DataType.FLOAT32), (X,), "Arange of inf elements"),
     ("Arange", ArangeT(10, 5.0, 0.0, 1.0, DataType.FLOAT32), (X,), "Arange of -5.0 elements"),
     ("IndexSelect", IndexSelectT(0, 10, 3, 1), (X, WHOLE[0, 0]), "IndexSelect along dimension 3"),
