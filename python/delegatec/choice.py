@@ -17,7 +17,7 @@ from delegatec.delegation import (
     RuledPartitioner,
     plugins,
 )
-from delegatec.delegation.to_backend import unknown_methods
+from delegatec.delegation.lowering.to_backend import unknown_methods
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec.to_backend`: `delegation.to_backend` with the built-in backends by default."""
+"""`delegatec.to_backend`: `delegation.lowering.to_backend` with the built-in backends by default."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def to_backend(
 
 
 def to_backend(*args: Any, registry: BackendRegistry | None = None) -> Any:
-    """Lowers programs to delegates, in one of three forms; see `delegatec.delegation.to_backend`.
+    """Lowers programs to delegates, in one of three forms; see `delegatec.delegation.lowering.to_backend`.
 
     Args:
         *args: a backend's id, a program and compile specs; or a program and partitioners; or the programs of

@@ -23,8 +23,8 @@ from delegatec.delegation import (
     PartitionRules,
     to_backend,
 )
-from delegatec.delegation.checks import ask
-from delegatec.delegation.composites import decompose_for, decompose_left
+from delegatec.delegation.partitioning.checks import ask
+from delegatec.delegation.partitioning.composites import decompose_for, decompose_left
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes that control which parts of a program are delegated, and to which backends.
 
-`delegatec.delegation.rules` is the authority; the checks here run before anything is built.
+`delegatec.delegation.partitioning.rules` is the authority; the checks here run before anything is built.
 """
 
 DELEGATION_ATTRS = {

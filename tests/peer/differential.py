@@ -20,9 +20,9 @@ from delegatec.backends import builtin_backends
 from delegatec.backends.common.testing import Compiled
 from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspecified
 from delegatec.delegation import to_backend
-from delegatec.delegation.call_delegate import call_delegate
-from delegatec.delegation.composites import decompose_for, decompose_left
-from delegatec.delegation.report import operator_name
+from delegatec.delegation.delegates.call_delegate import call_delegate
+from delegatec.delegation.delegates.operators import operator_name
+from delegatec.delegation.partitioning.composites import decompose_for, decompose_left
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
 from tests.peer.blobs import NormalForm, normal_form

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
-from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.delegates.call_delegate import call_delegate
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

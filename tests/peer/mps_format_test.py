@@ -17,7 +17,7 @@ from delegatec.backends.mps.blob import Blob, read_blob, write_blob
 from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.delegation import format_blob_graph
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.delegates.call_delegate import call_delegate
 from tests.peer.differential import compile_as_product
 from tests.peer.lowering import REGISTRY, peer_edge
 from tests.peer.suite import Call

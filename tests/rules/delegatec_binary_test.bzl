@@ -13,7 +13,7 @@ def _worker_key_test_impl(ctx):
         "../delegatec_python/python.manifest",
         "python/delegatec/__main__.py",
         "python/delegatec/cli/worker.py",
-        "python/delegatec/delegation/to_backend.py",
+        "python/delegatec/delegation/lowering/to_backend.py",
         "schemas/delegatec_schemas/program.py",
     ]:
         asserts.true(env, path in files, "%s is not in the worker's key" % path)

@@ -9,8 +9,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.delegation import CompileSpec, DelegationSpec, Partitioning, Rejection
-from delegatec.delegation.grouping import convex_groups
+from delegatec.delegation import CompileSpec, DelegationSpec, Partitioning, Rejection, convex_groups
 from delegatec.edge import EdgeProgram
 from demo_backend.operators import CONVOLUTION, RELU, TAN, Convolution
 

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from delegatec.delegation import BackendRegistry, to_backend
+from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
 from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut
-from delegatec.delegation.to_backend_test import ARGS, Net, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 SOURCE = """

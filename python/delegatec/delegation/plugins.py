@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 import torch
 from torch._ops import OpOverload
 
-from delegatec.delegation.backend import (
+from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobLabels
+from delegatec.delegation.blobs.blob_text import format_blob_graph
+from delegatec.delegation.faults import blamed_on, kind_of, wrong_result
+from delegatec.delegation.protocol.backend import (
     Backend,
     NamedData,
     OptionSpec,
@@ -17,22 +20,19 @@ from delegatec.delegation.backend import (
     PreprocessResult,
     ReferenceExecutor,
 )
-from delegatec.delegation.blob_graph import BlobGraph, BlobLabels
-from delegatec.delegation.blob_text import format_blob_graph
-from delegatec.delegation.capabilities import (
+from delegatec.delegation.protocol.capabilities import (
     HasDescription,
     HasGraph,
     HasNamedData,
     HasNumInputs,
     HasPasses,
 )
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.faults import blamed_on, kind_of, wrong_result
-from delegatec.delegation.mapping import check_mapping
-from delegatec.delegation.options import resolve_options
-from delegatec.delegation.partitioner import Partitioner, is_partitioner
-from delegatec.delegation.parts import Part
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.mapping import check_mapping
+from delegatec.delegation.protocol.options import resolve_options
+from delegatec.delegation.protocol.partitioner import Partitioner, is_partitioner
+from delegatec.delegation.protocol.parts import Part
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.passes.pass_manager import Pass
 
 _Result = TypeVar("_Result")

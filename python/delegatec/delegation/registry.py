@@ -6,8 +6,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator
 
-from delegatec.delegation.backend import Backend
 from delegatec.delegation.faults import blamed_on, raised_at
+from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 

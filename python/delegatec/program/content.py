@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from delegatec.delegation import Part
-from delegatec.delegation.parts import read
+from delegatec.delegation.protocol.parts import read
 
 # Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
 _PLACES: Final = 16

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from delegatec.delegation import NamedData
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 from delegatec.program.emitted import Delegate, EmittedMethod
 from delegatec.program.named_data import merge_named_data

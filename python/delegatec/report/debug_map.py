@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from delegatec.delegation.report import operator_name
+from delegatec.delegation.delegates.operators import operator_name
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import (
     DelegateCall,

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from delegatec.delegation import call_delegate
-from delegatec.delegation.report import operator_name
+from delegatec.delegation.delegates.operators import operator_name
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.control_flow import FORMS, operands
 from delegatec.edge.program import EdgeProgram

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from delegatec.delegation.backend import ReferenceExecutor
-from delegatec.delegation.capabilities import HasNumInputs
+from delegatec.delegation.protocol.backend import ReferenceExecutor
+from delegatec.delegation.protocol.capabilities import HasNumInputs
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import DelegateCall, KernelCall, Method, MoveCall, Tensor, Value
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn, Protocol
 import torch
 
 from delegatec.delegation import plugins
-from delegatec.delegation.backend import Backend, ReferenceExecutor
-from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.protocol.backend import Backend, ReferenceExecutor
+from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.external import with_external_data
 from delegatec.program.reader.flat_tensor import NamedData

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from delegatec.backends.common.constants import FLOAT16_MAX, FLOAT32_MAX, Int4Bytes, to_float16
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 
 
 def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:

@@ -10,9 +10,9 @@ from typing import Any, Final, Generic, TypeVar
 from torch.fx import Node
 
 from delegatec.backends.common.table import OperatorTable
-from delegatec.delegation.extract import extract_view
-from delegatec.delegation.partitioner import Rejection
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.delegates.extract import extract_view
+from delegatec.delegation.protocol.partitioner import Rejection
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer, is_erased

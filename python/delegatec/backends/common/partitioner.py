@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
-from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.grouping import connected_components, convex_groups
-from delegatec.delegation.partitioner import DelegationSpec, Partitioning, Rejection
+from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioning, Rejection
 from delegatec.edge.program import EdgeProgram
 
 SettingsT = TypeVar("SettingsT")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import torch
 
 from delegatec.backends.common.precision import to_float16
-from delegatec.delegation.extract import extract_view
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.delegates.extract import extract_view
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.printer import print_program
 from delegatec.edge.verifier import verify

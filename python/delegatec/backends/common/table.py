@@ -15,7 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common.row import OperatorRow
-from delegatec.delegation.report import operator_name
+from delegatec.delegation.delegates.operators import operator_name
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, first_broken

@@ -20,7 +20,7 @@ from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.testing import compile_module
 from delegatec.delegation import format_blob_graph
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 
 WEIGHT = torch.arange(6.0).numpy().tobytes()

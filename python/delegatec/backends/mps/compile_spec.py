@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
-from delegatec.delegation.backend import OptionSpec
-from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.protocol.backend import OptionSpec
+from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 

@@ -12,7 +12,7 @@ from delegatec_schemas.mps_graph import DataType, GraphType, NodeT, ValueT
 from delegatec.backends.mps.blob import Blob
 from delegatec.backends.mps.checks import BITS, inline_bytes
 from delegatec.backends.mps.operands import NO_OPERANDS, OPERATION_NAMES, RESULTS, ids_of, result_ids
-from delegatec.delegation.blob_graph import BlobGraph, BlobNode, BlobValue, Family
+from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobNode, BlobValue, Family
 
 _DTYPES: Final[dict[int, str]] = {
     value: name.lower().replace("float", "f").replace("uint", "u").replace("int", "i")

@@ -18,7 +18,7 @@ from delegatec.backends.mps.graph import FAMILIES
 from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.backends.mps.testing import compile_module
 from delegatec.delegation import BlobLabels, Family, format_blob_graph
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 
 

@@ -7,8 +7,8 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.unused_inputs import use_all_inputs
 from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.operators.table import TABLE
-from delegatec.delegation.backend import PreprocessResult
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.view import PartitionView
 
 
 def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:

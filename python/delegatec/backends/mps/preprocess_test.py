@@ -16,7 +16,7 @@ from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, operations
 from delegatec.delegation import CompileSpec, ComputedBytes, to_backend
-from delegatec.delegation.parts import join
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
 from delegatec.delegation import Part
-from delegatec.delegation.parts import pieces
+from delegatec.delegation.protocol.parts import pieces
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.file.chunks import ChunkWriter

@@ -11,7 +11,7 @@ import flatbuffers
 from delegatec_schemas import program as schema
 
 from delegatec.delegation import Part
-from delegatec.delegation.parts import pieces
+from delegatec.delegation.protocol.parts import pieces
 from delegatec.program.emitted import (
     Delegate,
     DelegateCall,

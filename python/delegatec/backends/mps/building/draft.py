@@ -15,7 +15,7 @@ from delegatec.backends.mps.building.segment import Segment
 from delegatec.backends.mps.checks import BITS
 from delegatec.backends.mps.operands import OPERATION_NAMES, operand_ids, result_ids
 from delegatec.delegation import Part
-from delegatec.delegation.mapping import DebugHandleMap, DelegateMappingBuilder
+from delegatec.delegation.protocol.mapping import DebugHandleMap, DelegateMappingBuilder
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from delegatec.backends.mps.building.draft import Draft, Operation
 from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
-from delegatec.delegation.backend import PreprocessResult
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 Number = bool | int | float

@@ -26,7 +26,7 @@ from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import DEFAULT
 from delegatec.backends.mps.testing import compile_module, compile_program, operations, recorded_rows
-from delegatec.delegation.call_delegate import call_delegate
+from delegatec.delegation.delegates.call_delegate import call_delegate
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from delegatec.delegation.blob_graph import BlobGraph, BlobLabels, BlobNode
+from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobLabels, BlobNode
 
 # Longer left sides and expressions do not widen the columns.
 _WIDEST: Final = (12, 28, 64)

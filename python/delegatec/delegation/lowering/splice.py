@@ -12,9 +12,9 @@ from dataclasses import replace
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from delegatec.delegation.call_delegate import call_delegate
-from delegatec.delegation.lowered_module import LoweredModule
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.delegates.call_delegate import call_delegate
+from delegatec.delegation.delegates.lowered_module import LoweredModule
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.program import EdgeProgram
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from delegatec.delegation import BackendRegistry, LoweredModule, LoweredProgram, call_delegate, to_backend
+from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
 from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut
-from delegatec.delegation.to_backend_test import ARGS, Net, edge
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, print_program, to_edge
 from delegatec.edge.module import EdgeModule

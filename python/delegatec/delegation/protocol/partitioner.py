@@ -8,7 +8,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from torch.fx import Node
 
-from delegatec.delegation.compile_spec import CompileSpec
+from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.edge.program import EdgeProgram
 
 
@@ -63,7 +63,7 @@ class Partitioning:
 class Partitioner(Protocol):
     """Decides what of a program goes to a backend. It reads the program and never edits it.
 
-    What it may have besides is in `delegation.capabilities`.
+    What it may have besides is in `delegation.protocol.capabilities`.
     """
 
     def partition(self, program: EdgeProgram) -> Partitioning:

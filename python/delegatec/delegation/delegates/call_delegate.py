@@ -8,7 +8,7 @@ results by `operator.getitem`. It is a higher-order operator because schemas do 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
@@ -23,15 +23,15 @@ from torch.fx.experimental.proxy_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-from delegatec.delegation.original import Original
-
 _NAME: Final = "delegatec_call_delegate"
 
 
 class Callee(Protocol):
     """The interface of a delegate, a `LoweredModule`, for `call_delegate`."""
 
-    original: Original
+    def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """See `Original.infer`."""
+        ...
 
     def run(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """Runs it on real tensors."""
@@ -74,7 +74,7 @@ def _without_gradients(lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...
 @call_delegate.py_impl(FakeTensorMode)
 def _infer(mode: FakeTensorMode, lowered: Callee, *inputs: Any) -> tuple[torch.Tensor, ...]:
     with mode:
-        return lowered.original.infer(mode, inputs)
+        return lowered.infer(mode, inputs)
 
 
 @call_delegate.py_functionalize_impl

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 import torch
 from torch.fx import Node
 
-from delegatec.delegation.partitioner import Rejection
-from delegatec.delegation.report import operator_name
+from delegatec.delegation.delegates.operators import operator_name
+from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch._ops import OpOverload
 
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.mapping import DebugHandleMap
-from delegatec.delegation.partitioner import Partitioner
-from delegatec.delegation.parts import Part
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.mapping import DebugHandleMap
+from delegatec.delegation.protocol.partitioner import Partitioner
+from delegatec.delegation.protocol.parts import Part
+from delegatec.delegation.protocol.view import PartitionView
 
 ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 """Runs a blob on the host: its inputs in order to its outputs in order."""
@@ -95,7 +95,7 @@ class PreprocessResult:
 class Backend(Protocol):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
-    What a backend may have besides is in `delegation.capabilities`.
+    What a backend may have besides is in `delegation.protocol.capabilities`.
     """
 
     @property
@@ -148,6 +148,6 @@ class Backend(Protocol):
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """An executor of a blob for the host, made from nothing but the blob and its settings.
 
-        What it may have besides, such as the number of its inputs, is in `delegation.capabilities`.
+        What it may have besides, such as the number of its inputs, is in `delegation.protocol.capabilities`.
         """
         ...

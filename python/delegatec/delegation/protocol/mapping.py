@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from torch.fx import Node
 
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 DebugHandleMap = dict[int | str, tuple[int, ...]]

@@ -25,7 +25,7 @@ from delegatec.delegation import (
     to_backend,
     unchecked_partitioners,
 )
-from delegatec.delegation.report import operator_nodes
+from delegatec.delegation.delegates.operators import operator_nodes
 from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut, lines_run
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from delegatec.delegation import plugins
-from delegatec.delegation.backend import Backend, NamedData
-from delegatec.delegation.call_delegate import allow_strict_export, call_delegate
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.mapping import DebugHandleMap
-from delegatec.delegation.original import Original
-from delegatec.delegation.parts import Part, join
+from delegatec.delegation.delegates.call_delegate import allow_strict_export, call_delegate
+from delegatec.delegation.delegates.original import Original
+from delegatec.delegation.protocol.backend import Backend, NamedData
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.mapping import DebugHandleMap
+from delegatec.delegation.protocol.parts import Part, join
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 
@@ -89,6 +90,10 @@ class LoweredModule(torch.nn.Module):
             Its outputs, in order.
         """
         return call_delegate(self, *inputs)
+
+    def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """See `Original.infer`."""
+        return self.original.infer(mode, inputs)
 
     def run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Runs the blob on real tensors, made contiguous: the delegate's inputs to its outputs, in order."""

@@ -10,18 +10,19 @@ from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 
 from delegatec.delegation import plugins
-from delegatec.delegation.backend import Backend
-from delegatec.delegation.checks import ask, bad_partitioner
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.extract import extract_view
+from delegatec.delegation.delegates.extract import extract_view
+from delegatec.delegation.delegates.lowered_module import LoweredModule
+from delegatec.delegation.delegates.operators import operator_counts
+from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.faults import blamed_on
-from delegatec.delegation.lowered_module import LoweredModule
-from delegatec.delegation.original import Original
-from delegatec.delegation.partitioner import Partitioner, Rejection
+from delegatec.delegation.lowering.report import DelegateSummary
+from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
+from delegatec.delegation.partitioning.checks import ask, bad_partitioner
+from delegatec.delegation.protocol.backend import Backend
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.partitioner import Partitioner, Rejection
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
-from delegatec.delegation.report import DelegateSummary, operator_counts
-from delegatec.delegation.splice import rename_outputs, reorder, schedule, splice
-from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
@@ -56,7 +57,7 @@ def lower_portions(
         raise bad_partitioner(
             partitioner,
             "a group waits for itself through a node outside of it",
-            "delegatec.delegation.grouping.convex_groups makes groups that do not",
+            "delegatec.delegation.convex_groups makes groups that do not",
         )
     mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
     specs = partitioning.delegation.compile_specs

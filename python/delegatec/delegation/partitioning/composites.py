@@ -17,11 +17,11 @@ from typing import Final
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.delegation.checks import ask, author_of
-from delegatec.delegation.original import Original
-from delegatec.delegation.partitioner import Partitioner
-from delegatec.delegation.ruled_partitioner import RuledPartitioner
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.delegates.original import Original
+from delegatec.delegation.partitioning.checks import ask, author_of
+from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
+from delegatec.delegation.protocol.partitioner import Partitioner
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.legalize.normal_form import decompose

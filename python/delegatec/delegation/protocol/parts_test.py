@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from delegatec.delegation import ComputedBytes
-from delegatec.delegation.parts import join, pieces
+from delegatec.delegation.protocol.parts import join, pieces
 from delegatec.delegation.testing import Counting
 
 

@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputSpec
 from torch.fx import Interpreter
 
-from delegatec.delegation.extract import extract
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.delegates.extract import extract
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.program import EdgeProgram
 
 

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from delegatec.delegation.backend import OptionSpec, OptionValue
+from delegatec.delegation.protocol.backend import OptionSpec, OptionValue
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import operator
-from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
-from torch.fx import Node
 
-from delegatec.delegation.call_delegate import call_delegate
-from delegatec.delegation.lowered_module import LoweredModule
-from delegatec.delegation.partitioner import Rejection
+from delegatec.delegation.delegates.lowered_module import LoweredModule
+from delegatec.delegation.delegates.operators import operator_name
+from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.diagnostics import SourceLocation
-from delegatec.edge.program import EdgeProgram
 
 
 @dataclass(frozen=True)
@@ -83,29 +79,6 @@ class DelegationReport:
     def nodes_before(self) -> int:
         """Number of operator nodes before delegation, with the parts of composites decomposed meanwhile."""
         return self.nodes_left + self.nodes_delegated
-
-
-def operator_name(node: Node) -> str:
-    """Name of what a node calls, such as "aten.add.Tensor"."""
-    return (
-        str(node.target)
-        if not callable(node.target) or hasattr(node.target, "_schema")
-        else node.target.__name__
-    )
-
-
-def operator_counts(nodes: list[Node]) -> dict[str, int]:
-    """Operator -> number of nodes that call it, sorted by name."""
-    return dict(sorted(Counter(map(operator_name, nodes)).items()))
-
-
-def operator_nodes(program: EdgeProgram) -> list[Node]:
-    """The nodes of a graph that compute or move data on their own: no `getitem`, no delegate."""
-    return [
-        node
-        for node in program.graph.nodes
-        if node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
-    ]
 
 
 def summarize_rejection(backend_id: str, rejection: Rejection) -> RejectionSummary:

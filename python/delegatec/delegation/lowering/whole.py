@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delegatec.delegation.checks import ask
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.lowered_program import LoweredProgram
+from delegatec.delegation.delegates.lowered_program import LoweredProgram
+from delegatec.delegation.delegates.operators import operator_name
+from delegatec.delegation.lowering.portions import lower_view
+from delegatec.delegation.partitioning.checks import ask
 from delegatec.delegation.plugins import partitioner
-from delegatec.delegation.portions import lower_view
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
-from delegatec.delegation.report import operator_name
-from delegatec.delegation.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 

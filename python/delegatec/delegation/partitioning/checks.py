@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from delegatec.delegation.faults import blamed_on
-from delegatec.delegation.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
-from delegatec.delegation.ruled_partitioner import RuledPartitioner
+from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
+from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 

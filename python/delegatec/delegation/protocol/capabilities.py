@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from torch.fx import Node
 
-from delegatec.delegation.blob_graph import BlobGraph
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.blobs.blob_graph import BlobGraph
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.passes.pass_manager import Pass
 
 

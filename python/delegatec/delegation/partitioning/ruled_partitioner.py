@@ -6,12 +6,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from delegatec.delegation.call_delegate import call_delegate
-from delegatec.delegation.capabilities import HasWorth
+from delegatec.delegation.delegates.call_delegate import call_delegate
+from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.grouping import connected_components, convex_groups, phases
-from delegatec.delegation.partitioner import Partitioner, Partitioning, Rejection
-from delegatec.delegation.report import operator_name
-from delegatec.delegation.rules import PartitionRules
+from delegatec.delegation.partitioning.rules import PartitionRules
+from delegatec.delegation.protocol.capabilities import HasWorth
+from delegatec.delegation.protocol.partitioner import Partitioner, Partitioning, Rejection
 from delegatec.edge.program import EdgeProgram
 
 

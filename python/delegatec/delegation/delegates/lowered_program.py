@@ -11,9 +11,9 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.lowered_module import LoweredModule
-from delegatec.delegation.mapping import DebugHandleMap
+from delegatec.delegation.delegates.lowered_module import LoweredModule
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 

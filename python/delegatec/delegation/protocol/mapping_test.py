@@ -11,7 +11,7 @@ import torch
 from torch.fx import Graph, Node
 
 from delegatec.delegation import DelegateMappingBuilder, PartitionView
-from delegatec.delegation.mapping import DebugHandleMap, check_mapping
+from delegatec.delegation.protocol.mapping import DebugHandleMap, check_mapping
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 

@@ -19,7 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from delegatec.delegation.view import PartitionView
+from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.program import EdgeProgram
 
 Call = tuple[Node, Any, tuple[Any, ...], dict[str, Any]]

@@ -9,17 +9,18 @@ from typing import Final, NamedTuple, overload
 
 from torch._ops import OpOverload
 
-from delegatec.delegation.checks import ask
-from delegatec.delegation.compile_spec import CompileSpec
-from delegatec.delegation.composites import decompose_for
-from delegatec.delegation.lowered_program import LoweredProgram
-from delegatec.delegation.partitioner import Partitioner, Rejection, is_partitioner
+from delegatec.delegation.delegates.lowered_program import LoweredProgram
+from delegatec.delegation.delegates.operators import operator_nodes
+from delegatec.delegation.lowering.portions import lower_portions
+from delegatec.delegation.lowering.report import DelegationReport, summarize_rejection
+from delegatec.delegation.lowering.splice import free_names
+from delegatec.delegation.lowering.whole import lower_whole
+from delegatec.delegation.partitioning.checks import ask
+from delegatec.delegation.partitioning.composites import decompose_for
 from delegatec.delegation.plugins import preserved_operators
-from delegatec.delegation.portions import lower_portions
+from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.partitioner import Partitioner, Rejection, is_partitioner
 from delegatec.delegation.registry import BackendRegistry
-from delegatec.delegation.report import DelegationReport, operator_nodes, summarize_rejection
-from delegatec.delegation.splice import free_names
-from delegatec.delegation.whole import lower_whole
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge.passes.pass_manager import end_stage
