@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each rewrite of a reduction, an order, a look-up or a replacement computes what its operator computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.rule import Refusal, rewrites
+from delegatec.edge.legalize.rules import (
+    accumulation,
+    distances,
+    extrema,
+    lookups,
+    moves,
+    ordering,
+    reductions,
+    replacement,
+)
+from delegatec.edge.testing import assert_computes, call_program
+from delegatec.edge.verifier import verify
+
+aten = torch.ops.aten
+INF, NAN = math.inf, math.nan
+
+REWRITES = rewrites(
+    reductions.REWRITES,
+    extrema.REWRITES,
+    ordering.REWRITES,
+    distances.REWRITES,
+    lookups.REWRITES,
+    replacement.REWRITES,
+    accumulation.REWRITES,
+    moves.REWRITES,
+)
+
+# Small whole numbers and quarters: float16 holds them and their sums.
+X = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(0)) / 4).float()
+Y = (torch.randint(-16, 17, (2, 3, 4), generator=torch.Generator().manual_seed(1)) / 4).float()
+WHOLE = (X * 4).long()
+HUGE = WHOLE * (2**40 + 1)
+WIDE = (X * 4).int() * (2**27 + 1)
+FLAGS = X > 0
+SCALAR = torch.tensor(2.5)
+SPECIAL = torch.tensor([[1.0, NAN, -3.0], [INF, -INF, INF], [-INF, -INF, -INF], [2.0, 2.0, -0.0]])
+EXTREME = torch.tensor([[-(2**63), 2**63 - 1, 0], [2**63 - 1, 3, 3]])
+ORDERED = torch.randperm(24, generator=torch.Generator().manual_seed(2)).view(2, 3, 4).float()
+
+AT = torch.tensor([1, 0, 1])
+BACK = torch.tensor([-1, 0, -2])
+ROWS = torch.tensor([[1], [0]])
+ONE = torch.tensor(1)
+PLACES = torch.stack([torch.randperm(4, generator=torch.Generator().manual_seed(n)) for n in range(6)])
+PLACES = PLACES.view(2, 3, 4)
+EXPANDED = torch.tensor([2, 0]).view(1, 2, 1).expand(2, 2, 4)
+
+_DIMS = [(X, [1]), (X, [0, -1], True), (X, [0, 2]), (WHOLE, [1]), (HUGE, [0, 2]), (SPECIAL, [1])]
+_EXTREMA = [*_DIMS, (EXTREME, [1]), (FLAGS, [1]), (SCALAR, [])]
+_WHOLE_TENSOR = [(X,), (WHOLE,), (SCALAR,)]
+_POSITIONS = [(each, dim) for each in (X, WHOLE % 3, SPECIAL, EXTREME) for dim in (0, -1)]
+_MOVED = [X, WHOLE, HUGE, WIDE, FLAGS]
+
+_NO_HALF = (aten._cdist_forward.default, aten._pdist_forward.default)
+
+# operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
+CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.mean.default: [(X,), (SCALAR,), (WHOLE, {"dtype": torch.float32})],
+    aten.mean.dim: [(X, [1]), (X, [0, -1], True), (X.view(1, 2, 3, 2, 2), [1, 3]), (SPECIAL, [1])],
+    aten.sum.default: [*_WHOLE_TENSOR, (FLAGS,)],
+    aten.sum.dim_IntList: [*_DIMS, (X, []), (EXTREME, [1]), (FLAGS, [1], {"dtype": torch.bool})],
+    aten.prod.default: [(X[0, :2],), (WHOLE,), (SCALAR,)],
+    aten.prod.dim_int: [(X, 1), (WHOLE, -1, True), (EXTREME, 1), (FLAGS, 1, {"dtype": torch.bool})],
+    aten.amax.default: _EXTREMA,
+    aten.amin.default: _EXTREMA,
+    aten.max.default: [*_WHOLE_TENSOR, (SPECIAL,)],
+    aten.min.default: [*_WHOLE_TENSOR, (EXTREME,)],
+    aten.any.default: _WHOLE_TENSOR,
+    aten.any.dim: [(FLAGS, 1), (WHOLE, -1, True), (SPECIAL, 1)],
+    aten.any.dims: [(FLAGS, [0, 1]), (FLAGS, [])],
+    aten.cumsum.default: [(X, 1), (WHOLE, -1), (HUGE, 0), (SPECIAL[3:], 1), (SCALAR, 0)],
+    aten.argmax.default: [*_POSITIONS, (X,), (X, None, True), (SCALAR, 0)],
+    aten.argmin.default: [*_POSITIONS, (X,), (X, -1, True)],
+    aten.max.dim: [*_POSITIONS, (FLAGS, 1), (X, 1, True), (SCALAR, 0)],
+    aten.min.dim: [*_POSITIONS, (X, 1, True)],
+    aten.topk.default: [
+        (ORDERED, 2),
+        (ORDERED, 3, 1, False),
+        (ORDERED.long(), 4),
+        (EXTREME[:1], 2),
+        (SCALAR, 1),
+    ],
+    aten._cdist_forward.default: [(X, Y, p, None) for p in (0.0, 1.0, 2.0, INF, 3.0)]
+    + [(X[:1], Y, 2.0, None)],
+    aten._pdist_forward.default: [(X.view(6, 4), p) for p in (1.0, 2.0, INF)],
+    aten.embedding.default: [(each[0], ONE) for each in _MOVED] + [(each[0], ROWS) for each in _MOVED[2:]],
+    aten.index_select.default: [(each, 1, ONE) for each in _MOVED] + [(each, 1, AT) for each in _MOVED[2:]],
+    aten.index.Tensor: [
+        *((each, [None, BACK]) for each in _MOVED),
+        *((X, indices) for indices in ([None, ROWS, AT], [ROWS, None, BACK], [ROWS, AT, BACK], [ONE - 2])),
+        (WIDE, [BACK[1:2].int()]),
+    ],
+    aten.gather.default: [
+        *((each, 2, PLACES) for each in _MOVED),
+        (X, 1, EXPANDED),
+        (X, 1, PLACES[:, :2, :3].clamp(max=2)),
+        (SCALAR, 0, ONE - 1),
+    ],
+    aten.flip.default: [(X, [0, -1]), (HUGE, [1]), (FLAGS, [2])],
+    aten.unfold.default: [(X, 2, 2, 1), (X, 1, 1, 1), (HUGE, -1, 2, 2)],
+    aten.as_strided.default: [(X, [2, 3, 2], [5, 1, 2], 1), (X, [], [], 7)],
+    aten.slice_scatter.default: [
+        (X, Y[..., :2], 2, 1, 3),
+        (X, Y[:, :1], 1, -1),
+        (HUGE, HUGE[..., :2] * 3, 2, 0, 4, 2),
+    ],
+    aten.index_put.default: [
+        *((each, [None, BACK[:2]], each[:, 1:]) for each in _MOVED),
+        (X, [None, ROWS, AT], SCALAR),
+        (X, [ROWS, None, BACK], Y[:1, :1, :1]),
+        (X, [FLAGS], SCALAR),
+        (X, [None, FLAGS[0]], Y[:, 0, :1]),
+        (X, [None, AT], Y, True),
+        (WIDE, [AT, None, AT], WIDE[0, :, :3], True),
+    ],
+    aten.scatter.src: [
+        *((each, 2, PLACES, each.flip(0)) for each in _MOVED),
+        (X, 1, EXPANDED, Y),
+        (X, 2, PLACES[:1, :2], Y),
+        (SCALAR.view(1), 0, ONE.view(1) - 1, SCALAR.view(1) * 3),
+        (SCALAR, 0, ONE - 1, SCALAR * 3),
+    ],
+    aten.scatter.value: [(X, 2, PLACES[..., :2], 0.5), (HUGE, 1, PLACES[:, :2].clamp(max=2), 2**40 + 1)],
+    aten.masked_scatter.default: [(X, FLAGS, Y), (HUGE, FLAGS[:, :1].expand(2, 3, 4), HUGE * 3)],
+    aten.scatter_add.default: [
+        (X, 2, PLACES, Y),
+        (X, 1, EXPANDED[:, :, :3], Y),
+        (WIDE, 0, PLACES // 2, WIDE),
+    ],
+}
+
+
+def test_every_rewrite_has_cases() -> None:
+    assert set(CASES) == set(REWRITES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("operator", CASES, ids=str)
+def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+    if dtype == torch.float16 and operator in _NO_HALF:
+        pytest.skip("eager mode has it in float32 only")
+    applied: set[Any] = set()
+    for call in CASES[operator]:
+        args = pytree.tree_map(lambda each: each.to(dtype) if _is_float(each) else each, call)
+        for rewrite in REWRITES[operator]:
+            program, wanted, tensors = call_program(operator, args, preserve=[operator])
+            (node,) = (each for each in program.graph.nodes if each.target is operator)
+            result = rewrite(Builder(program).at(node), node)
+            assert not isinstance(result, Refusal), result
+            if result is None:
+                continue
+            applied.add(rewrite)
+            replace(node, result)
+            program.graph.eliminate_dead_code()
+            verify(program)
+            tolerance = 2e-3 if dtype == torch.float16 else 2e-6
+            assert_computes(program, wanted, *tensors, rtol=tolerance, atol=tolerance)
+    assert applied == set(REWRITES[operator])
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
