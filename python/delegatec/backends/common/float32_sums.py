@@ -8,7 +8,7 @@ numbers of which float16 has few digits, that of large ones is beyond it, and th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -21,7 +21,8 @@ from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 
-_SUMS: Final = (aten.mean.default, aten.mean.dim, aten.sum.default, aten.sum.dim_IntList)
+_MEANS: Final = (aten.mean.default, aten.mean.dim)
+_SUMS: Final = (*_MEANS, aten.sum.default, aten.sum.dim_IntList)
 _SHIFTED: Final = (aten.add.Scalar, aten.add.Tensor)
 _SCALED: Final = (aten.mul.Scalar, aten.mul.Tensor, aten.div.Scalar, aten.div.Tensor)
 _ROOTS: Final = (aten.sqrt.default, aten.rsqrt.default)
@@ -43,8 +44,10 @@ def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
     for node in nodes:
         builder.at(node)
         if node.target in _SUMS and dtype_of(node) == torch.float16:
-            wide = _again(builder, node, _summand(builder, node.args[0]))
-        elif _is_root(node) and (inner := _unrounded(builder, node.args[0], sums)) is not None:
+            if node.target not in _MEANS and _was_integer(bind(node)["self"]):
+                continue  # The sum of integers is exact, and rounded once.
+            wide = _again(builder, node, _summand(builder, bind(node)["self"]))
+        elif _is_root(node) and (inner := _unrounded(builder, bind(node)["self"], sums)) is not None:
             wide = _again(builder, node, inner)
         else:
             continue
@@ -56,19 +59,25 @@ def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
 
 def _summand(builder: Builder, node: Node) -> Node:
     """What a sum reads, in float32; powers above one and conversions of integers are computed again."""
-    if node.target is aten._to_copy.default and not dtype_of(node.args[0]).is_floating_point:
-        return _again(builder, node, node.args[0])
+    operands: list[Any] = list(node.args)
+    if _was_integer(node):
+        return _again(builder, node, operands[0])
     if node.target in (aten.pow.Tensor_Scalar, aten.mul.Tensor) and dtype_of(node) == torch.float16:
-        base, factor = node.args
+        base, factor = operands
         is_power = factor > 1 if node.target is aten.pow.Tensor_Scalar else base is factor
         if is_power and dtype_of(base) == torch.float16:
             return _again(builder, node, value_of(builder, base, torch.float32).node)
     return value_of(builder, node, torch.float32).node
 
 
+def _was_integer(node: Node) -> bool:
+    """Whether a node converts integers or bools."""
+    return node.target is aten._to_copy.default and not dtype_of(bind(node)["self"]).is_floating_point
+
+
 def _is_root(node: Node) -> bool:
     if node.target is aten.pow.Tensor_Scalar:
-        return abs(node.args[1]) < 1
+        return bool(abs(bind(node)["exponent"]) < 1)
     return node.target in _ROOTS
 
 
@@ -95,7 +104,8 @@ def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | N
 
 def _again(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
     """The same call in float32, on another first operand and another number if one is given."""
-    args = [wide if each is node.args[0] else each for each in node.args]
+    args: list[Any] = [wide if each is node.args[0] else each for each in node.args]
     args[1 : 1 + len(number)] = number
+    target: Any = node.target
     kwargs = {key: torch.float32 if value is torch.float16 else value for key, value in node.kwargs.items()}
-    return builder.call(node.target, *args, val=builder.empty(shape_of(node), torch.float32), **kwargs)
+    return builder.call(target, *args, val=builder.empty(shape_of(node), torch.float32), **kwargs)

@@ -30,7 +30,8 @@ CASES: dict[str, tuple[Callable[..., torch.Tensor], torch.Tensor, str]] = {
     ),
     "a scaled sum": (lambda x: torch.sqrt(x.sum(-1) * 2.0), X.abs(), "sum mul sqrt"),
     "a root of something else": (lambda x: torch.sqrt((x.sum(-1) * x[:, 0]).abs()), X.abs() / 100, "sum"),
-    "integers": (lambda x: x.to(torch.float32).sum(-1), COUNTS, "sum"),
+    "integers": (lambda x: x.to(torch.float32).mean(-1), COUNTS, "mean"),
+    "integers, which are added as such": (lambda x: x.to(torch.float32).sum(-1), COUNTS, ""),
 }
 
 

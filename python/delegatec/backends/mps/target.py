@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.mps.compile_spec import Settings
-from delegatec.backends.mps.operators.table import REWRITES, TABLE
+from delegatec.backends.mps.operators.table import TABLE
+from delegatec.edge.legalize.rules import REWRITES
 
 
 def target(settings: Settings) -> TableTarget[Settings]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -277,6 +278,16 @@ class Value:
         """
         runs = (self.shape[dim] - size) // step + 1
         return self._call(aten.unfold.default, self, dim, size, step, shape=(*self._resized(dim, runs), size))
+
+    def split(self, sizes: Sequence[int], dim: int) -> list[Value]:
+        """Parts of these sizes, one after the other along a dimension."""
+        values = [self.builder.empty(self._resized(dim, size), self.dtype) for size in sizes]
+        call, target = self.builder.call, aten.split_with_sizes.default
+        parts = call(target, self.node, list(sizes), dim, val=values)
+        return [
+            Value(self.builder, call(operator.getitem, parts, index, val=value))
+            for index, value in enumerate(values)
+        ]
 
     def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
         """Padded by a number; before and after the last dimension, then the one before it, and so on."""

@@ -63,6 +63,26 @@ class Expression:
         self.builder.emit(operation, schema.UnaryT(input1Id=self.id, outputId=out))
         return Expression(self.builder, out)
 
+    def abs(self) -> Expression:
+        """The magnitude, of floating point."""
+        return self.unary(Operation.Abs)
+
+    def exp(self) -> Expression:
+        """The exponential."""
+        return self.unary(Operation.Exp)
+
+    def log(self) -> Expression:
+        """The natural logarithm."""
+        return self.unary(Operation.Log)
+
+    def rounded(self) -> Expression:
+        """A nearest integer, either one of two."""
+        return self.unary(Operation.Round)
+
+    def eq(self, other: Expression | Number) -> Expression:
+        """Whether they are equal."""
+        return self.compare(Operation.Eq, other)
+
     def __neg__(self) -> Expression:
         return self.unary(Operation.Neg)
 

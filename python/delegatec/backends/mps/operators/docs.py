@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from delegatec.backends.common.pages import operators_page
-from delegatec.backends.mps.operators.table import REWRITES, TABLE
+from delegatec.backends.mps.operators.table import TABLE
+from delegatec.edge.legalize.rules import REWRITES
 
 
 def render_markdown() -> str:

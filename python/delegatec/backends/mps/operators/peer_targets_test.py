@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from delegatec.backends.mps.operators.table import REWRITES, TABLE
-from delegatec.edge.legalize.rules import FUNCTIONS
+from delegatec.backends.mps.operators.table import TABLE
+from delegatec.edge.legalize.rules import FUNCTIONS, REWRITES
 
 _DEFAULTS = """
 _log_softmax _native_batch_norm_legit_no_training _softmax _to_copy abs acos acosh addmm asin asinh atan atanh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all operators, and the rewrites of those that it lacks."""
+"""The table of all operators."""
 
 from __future__ import annotations
 
@@ -34,18 +34,6 @@ from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import reduction
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import UNIVERSAL
-from delegatec.edge.legalize.rule import Rewrites, rewrites
-from delegatec.edge.legalize.rules import (
-    accumulation,
-    distances,
-    elementary,
-    extrema,
-    lookups,
-    moves,
-    ordering,
-    reductions,
-    replacement,
-)
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Activation": activation.ROWS,
@@ -69,16 +57,3 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
-
-REWRITES: Final[Rewrites] = rewrites(
-    elementary.REWRITES,
-    reductions.REWRITES,
-    extrema.REWRITES,
-    ordering.REWRITES,
-    distances.REWRITES,
-    lookups.REWRITES,
-    replacement.REWRITES,
-    accumulation.REWRITES,
-    moves.REWRITES,
-)
-"""What MPSGraph lacks, or has otherwise than ATen, in terms of what it has."""

@@ -1,29 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own decompositions: rules for the frequent operators, without a trace, and functions for the rest."""
+"""Our own decompositions: rules for the frequent operators, without a trace, and functions for the rest.
+
+Those of the normal form are for all programs, rewrites for targets that lack an operator of it.
+"""
 
 from typing import Final
 
 from delegatec.edge.legalize.rule import Function as Function
-from delegatec.edge.legalize.rule import FunctionTable, RuleTable, merge
+from delegatec.edge.legalize.rule import FunctionTable, Rewrites, RuleTable, merge, rewrites
 from delegatec.edge.legalize.rule import Rule as Rule
 from delegatec.edge.legalize.rules import (
+    accumulation,
+    activations,
     arithmetic,
     attention,
+    bits,
     convolution,
     convolution_3d,
     cumulative,
+    distances,
+    division,
+    elementary,
     elementwise,
+    extrema,
     interpolation,
     linear,
     lookup,
+    lookups,
     matrices,
+    moves,
     normalization,
+    ordering,
     pooling,
     pooling_nd,
+    powers,
     quantized,
     random,
     recurrent,
+    reductions,
+    replacement,
     scattering,
+    selection,
     shape,
     sorting,
     special,
@@ -54,4 +71,21 @@ FUNCTIONS: Final[FunctionTable] = merge(
     scattering.FUNCTIONS,
     sorting.FUNCTIONS,
     special.FUNCTIONS,
+)
+
+REWRITES: Final[Rewrites] = rewrites(
+    accumulation.REWRITES,
+    activations.REWRITES,
+    bits.REWRITES,
+    distances.REWRITES,
+    division.REWRITES,
+    elementary.REWRITES,
+    extrema.REWRITES,
+    lookups.REWRITES,
+    moves.REWRITES,
+    ordering.REWRITES,
+    powers.REWRITES,
+    reductions.REWRITES,
+    replacement.REWRITES,
+    selection.REWRITES,
 )

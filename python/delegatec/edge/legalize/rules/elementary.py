@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementary functions of one value, for targets that lack them."""
+"""Elementary functions of one or two values, for targets that lack them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Final
 
 import torch
@@ -11,10 +11,12 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of
+from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, INTEGER_RESULT, INTEGERS, pointwise
+from delegatec.edge.legalize.value import Value, full, value_of
+from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 
@@ -22,19 +24,6 @@ aten = torch.ops.aten
 _SMALL: Final = 0.5
 _LOG1P_TERMS: Final = {torch.float32: 7, torch.float16: 4}
 _EXPM1_TERMS: Final = {torch.float32: 9, torch.float16: 5}
-
-FLOAT_RESULT: Final = result_dtypes(
-    (torch.float32, torch.float16), "it is computed in floating point.", "convert to float32"
-)
-
-
-def function(compute: Callable[[Value], Value]) -> Rule:
-    """Compute f(self) in the dtype of the result."""
-
-    def rule(builder: Builder, node: Node) -> Node:
-        return compute(value_of(builder, bind(node)["self"], dtype_of(node))).node
-
-    return rule
 
 
 def log1p(x: Value) -> Value:
@@ -57,17 +46,116 @@ def expm1(x: Value) -> Value:
     return x.abs().lt(_SMALL).where(x * series, x.exp() - 1.0)
 
 
+def _logit(builder: Builder, node: Node) -> Node:
+    """In float32, where one minus a small number is not one."""
+    bound, dtype = bind(node), dtype_of(node)
+    x = value_of(builder, bound["self"], dtype).widened()
+    if bound["eps"] is not None:
+        low = torch.tensor(bound["eps"], dtype=torch.float32)
+        x = x.clamp(low.item(), (1 - low).item())
+    return (x / (1.0 - x)).log().to(dtype).node
+
+
+def _inverted_bounds(node: Node, _: object) -> str | None:
+    eps = bind(node)["eps"]
+    return None if eps is None or eps <= 0.5 else f"eps is {eps}"
+
+
+def _atan2(y: Value, x: Value) -> Value:
+    """The angle of (x, y), from the arc tangent of the smaller of their magnitudes over the larger."""
+    width, height = x.abs(), y.abs()
+    is_steep = height.gt(width)
+    longer, shorter = is_steep.where(height, width), is_steep.where(width, height)
+    # 0 / 0 and inf / inf: no angle, and half of a right one
+    ratio = longer.eq(0.0).where(shorter, shorter / longer)
+    ratio = (shorter.isinf() & longer.isinf()).where(1.0, ratio)
+    angle = ratio.atan()
+    angle = is_steep.where(math.pi / 2 - angle, angle)
+    angle = x.is_negative().where(math.pi - angle, angle)
+    return y.is_negative().where(-angle, angle)
+
+
+def _xlogy(x: Value, y: Value) -> Value:
+    """x log(y), zero where x is, unless y is NaN."""
+    return (x.eq(0.0) & ~y.isnan()).where(0.0, x * y.log())
+
+
+def _minimum(x: Value, y: Value) -> Value:
+    """The smaller of each two; NaN beside NaN."""
+    if x.dtype == torch.bool:
+        return x & y
+    smaller = x.lt(y)
+    return (smaller | x.isnan() if x.dtype.is_floating_point else smaller).where(x, y)
+
+
+def _maximum(x: Value, y: Value) -> Value:
+    """The larger of each two; NaN beside NaN."""
+    if x.dtype == torch.bool:
+        return x | y
+    larger = x.gt(y)
+    return (larger | x.isnan() if x.dtype.is_floating_point else larger).where(x, y)
+
+
+def _false(builder: Builder, node: Node) -> Node:
+    return full(builder, shape_of(node), False, torch.bool).node
+
+
+_INTEGERS: Final = (operand_dtypes(INTEGERS, "no integer is anything else."),)
+
 REWRITES: Final = (
     Rewrite(
         aten.log1p.default,
-        function(log1p),
+        pointwise(log1p),
         (FLOAT_RESULT,),
         note="a series near zero, where log(1 + x) loses the digits of x",
     ),
     Rewrite(
         aten.expm1.default,
-        function(expm1),
+        pointwise(expm1),
         (FLOAT_RESULT,),
         note="a series near zero, where exp(x) - 1 loses the digits of x",
+    ),
+    Rewrite(
+        aten.logit.default,
+        _logit,
+        (
+            FLOAT_RESULT,
+            Constraint("argument", "eps is 0.5 at most, so that the bounds are in order.", _inverted_bounds),
+        ),
+        note="in float32",
+    ),
+    Rewrite(
+        aten.atan2.default, pointwise(_atan2, 2), (FLOAT_RESULT,), note="from the arc tangent of a ratio"
+    ),
+    *(
+        Rewrite(target, pointwise(_xlogy, 2), (FLOAT_RESULT,))
+        for target in (aten.xlogy.Scalar_Other, aten.xlogy.Scalar_Self)
+    ),
+    Rewrite(aten.minimum.default, pointwise(_minimum, 2), note="a choice, which keeps NaN; of bools `and`"),
+    Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="a choice, which keeps NaN; of bools `or`"),
+    Rewrite(
+        aten.abs.default,
+        pointwise(lambda x: x.lt(0).where(-x, x)),
+        (INTEGER_RESULT,),
+        note="of integers a choice",
+    ),
+    Rewrite(
+        aten.sign.default,
+        pointwise(lambda x: x.clamp(-1, 1)),
+        (INTEGER_RESULT,),
+        note="of integers a clamp",
+    ),
+    Rewrite(
+        aten.trunc.default,
+        pointwise(lambda x: x.lt(0.0).where(x.ceil(), x.floor())),
+        (FLOAT_RESULT,),
+    ),
+    *(
+        Rewrite(target, pointwise(lambda x: x), (INTEGER_RESULT,), note="of integers nothing")
+        for target in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
+    ),
+    *(
+        Rewrite(target, _false, _INTEGERS, note="of integers false")
+        for target in (aten.isinf.default, aten.isnan.default)
     ),
 )

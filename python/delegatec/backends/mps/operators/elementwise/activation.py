@@ -13,8 +13,6 @@ from delegatec_schemas.mps_graph import (
     LeakyReluT,
     Operation,
     SoftmaxT,
-    SplitWithSizesT,
-    UnaryT,
 )
 from torch.fx import Node
 
@@ -22,12 +20,10 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.elementwise.elementary import expm1
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
-from delegatec.edge.legalize.constraints import argument, operand_dtypes
+from delegatec.edge.legalize.constraints import argument
 from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
@@ -36,63 +32,20 @@ _REDUCED_RANK: Final = 4
 
 
 def _relu(b: GraphBuilder, node: Node) -> None:
-    source = operand(b, bind(node)["self"])
-    if not source.dtype.is_floating_point:
-        source.clamp(0).bind(node)
-        return
     # The format gives Relu a second operand, which the runtime does not read.
-    table = BinaryT(input1Id=source.id, outputId=b.result(node))
-    b.emit(Operation.Relu, table)
+    b.emit(Operation.Relu, BinaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
 
 
 def _gelu(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    x = operand(b, bound["self"])
-    if bound["approximate"] == "tanh":
-        _gelu_tanh(x).bind(node)
-        return
-    table = GeluT(input1Id=x.id, outputId=b.result(node), approximate="none")
+    table = GeluT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node), approximate="none")
     b.emit(Operation.Gelu, table)
 
 
-def _gelu_tanh(x: Expression) -> Expression:
-    """0.5 x (1 + tanh(sqrt(2 / pi) x (1 + 0.044715 x^2))); the runtime would give x tanh(x)."""
-    bend = x * x * 0.044715 + 1.0
-    gate = (x * math.sqrt(2 / math.pi) * bend).unary(Operation.Tanh)
-    return x * ((gate + 1.0) * 0.5)
-
-
-def _glu(b: GraphBuilder, node: Node) -> None:
-    """The first half, gated by the sigmoid of the second."""
-    bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
-    dim = positive(bound["dim"], len(shape))
-    value, gate, opening = (b.temporary(shape, dtype) for _ in range(3))
-    sizes = [shape[dim]] * 2
-    b.emit(
-        Operation.SplitWithSizes,
-        SplitWithSizesT(input1Id=b.of(bound["self"]), outputIds=[value, gate], splitSizes=sizes, dim=dim),
-    )
-    b.emit(Operation.Sigmoid, UnaryT(input1Id=gate, outputId=opening))
-    b.emit(Operation.Mul, BinaryT(input1Id=value, input2Id=opening, outputId=b.result(node)))
-
-
 def _leaky_relu(b: GraphBuilder, node: Node) -> None:
-    """With a slope beyond one it is no longer the larger of x and slope x, which MPSGraph may take."""
     bound = bind(node)
-    x, slope = operand(b, bound["self"]), bound["negative_slope"]
-    if not 0.0 < slope <= 1.0:
-        x.compare(Operation.Lt, 0.0).where(x * slope, x).bind(node)
-        return
-    table = LeakyReluT(input1Id=x.id, outputId=b.result(node), negativeSlope=b.number(slope, dtype_of(node)))
+    slope = b.number(bound["negative_slope"], dtype_of(node))
+    table = LeakyReluT(input1Id=b.of(bound["self"]), outputId=b.result(node), negativeSlope=slope)
     b.emit(Operation.LeakyRelu, table)
-
-
-def _elu(b: GraphBuilder, node: Node) -> None:
-    """scale x above zero, alpha scale (exp(input_scale x) - 1) below."""
-    bound = bind(node)
-    x = operand(b, bound["self"])
-    below = expm1(x * bound["input_scale"]) * (bound["alpha"] * bound["scale"])
-    x.compare(Operation.Lt, 0.0).where(below, x * bound["scale"]).bind(node)
 
 
 def _softmax(b: GraphBuilder, node: Node) -> None:
@@ -136,10 +89,10 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     x, dim = _of_low_rank(x.to(torch.float32), dim)
     weight = softmax(x, dim)
     # Beside a weight of zero, x may be minus infinity.
-    weighed = weight.compare(Operation.Eq, 0.0).where(weight, weight * x)
+    weighed = weight.eq(0.0).where(weight, weight * x)
     shifted = x - weighed.sum(dim)
-    total = shifted.unary(Operation.Exp).sum(dim)
-    (shifted - total.unary(Operation.Log)).view(*shape).to(dtype_of(node)).bind(node)
+    total = shifted.exp().sum(dim)
+    (shifted - total.log()).view(*shape).to(dtype_of(node)).bind(node)
 
 
 def _never_underflows(b: GraphBuilder, node: Node) -> bool:
@@ -159,32 +112,36 @@ _SOFTMAX_RULES: Final = (
 ROWS: Final = (
     OperatorRow(
         overload("relu"),
-        ("Relu", "Clamp"),
+        ("Relu",),
         _relu,
-        (operand_dtypes(NUMBERS, "MPSGraph has no order on bool.", "convert to int32"),),
+        (FLOAT_OPERANDS,),
         note="NaN becomes zero, where ATen keeps it: to keep it would take four operations for one",
     ),
     OperatorRow(
         overload("gelu"),
-        ("Gelu", "Mul", "Add", "Tanh"),
+        ("Gelu",),
         _gelu,
-        (FLOAT_OPERANDS,),
-        note="the tanh approximation is composed, as the runtime's is wrong",
+        (
+            FLOAT_OPERANDS,
+            argument(
+                "approximate",
+                lambda value: value == "none",
+                'approximate is "none": the runtime would give x tanh(x).',
+            ),
+        ),
     ),
-    OperatorRow(overload("glu"), ("SplitWithSizes", "Sigmoid", "Mul"), _glu, (FLOAT_OPERANDS,)),
     OperatorRow(
         overload("leaky_relu"),
-        ("LeakyRelu", "Mul", "Lt", "Where"),
+        ("LeakyRelu",),
         _leaky_relu,
-        (FLOAT_OPERANDS,),
-        note="composed for slopes that are not in (0, 1]",
-    ),
-    OperatorRow(
-        overload("elu"),
-        ("Mul", "Add", "Abs", "Lt", "Exp", "Sub", "Where"),
-        _elu,
-        (FLOAT_OPERANDS,),
-        note="with a series near zero, where exp(x) - 1 loses the digits of x",
+        (
+            FLOAT_OPERANDS,
+            argument(
+                "negative_slope",
+                lambda value: 0.0 < value <= 1.0,
+                "The slope is in (0, 1], so that it is the larger of x and slope x, which MPSGraph may take.",
+            ),
+        ),
     ),
     OperatorRow(overload("_softmax"), ("Softmax", "View", "Permute"), _softmax, _SOFTMAX_RULES),
     OperatorRow(

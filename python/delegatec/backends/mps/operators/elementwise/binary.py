@@ -7,7 +7,6 @@ casts. On bools, for which MPSGraph has no arithmetic, a sum is "or" and a produ
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -15,12 +14,10 @@ from delegatec_schemas.mps_graph import BinaryT, Operation, ScaledBinaryT
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload, variants
-from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
 from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.operators.elementwise.elementary import atan2, is_nan, maximum, minimum, number
-from delegatec.backends.mps.operators.family import Lower
+from delegatec.backends.mps.dtypes import FLOATS, INTEGERS
+from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
 from delegatec.edge.arguments import bind
@@ -85,31 +82,6 @@ def _scaled_pair(b: GraphBuilder, node: Node, operation: int, first: Operand, se
     b.emit(operation, table)
 
 
-def _composed(function: Callable[[Expression, Expression], Expression]) -> Lower:
-    """output = f(self, other), in the dtype of the result."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (operand(b, o, dtype_of(node)) for o in operands_of(node))
-        function(first, second).bind(node)
-
-    return lower
-
-
-def _minimum(first: Expression, second: Expression) -> Expression:
-    return first & second if first.dtype == torch.bool else minimum(first, second)
-
-
-def _maximum(first: Expression, second: Expression) -> Expression:
-    return first | second if first.dtype == torch.bool else maximum(first, second)
-
-
-def _xlogy(x: Expression, y: Expression) -> Expression:
-    """x log(y), zero where x is, unless y is NaN."""
-    product = x * y.unary(Operation.Log)
-    is_zero = x.compare(Operation.Eq, 0.0) & is_nan(y).unary(Operation.LogicalNot)
-    return is_zero.where(number(x, 0.0), product)
-
-
 def _scaled_bools(node: Node, _: object) -> str | None:
     if dtype_of(node) == torch.bool and bind(node)["alpha"] != 1:
         return f"alpha is {bind(node)['alpha']}"
@@ -117,10 +89,7 @@ def _scaled_bools(node: Node, _: object) -> str | None:
 
 
 _SCALED: Final = (Constraint("argument", "The alpha of bools is 1.", _scaled_bools),)
-_FLOAT_RESULT: Final = result_dtypes(
-    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
-)
-_NAN: Final = "NaN stays NaN, which MPSGraph's {} would lose"
+_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum loses NaN, and has no order on bool.")
 
 ROWS: Final = (
     *(
@@ -136,46 +105,6 @@ ROWS: Final = (
         OperatorRow(overload(name), ("Mul", "BitwiseAnd"), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    OperatorRow(
-        overload("minimum"),
-        ("Minimum", "Lt", "Isnan", "BitwiseOr", "Where", "BitwiseAnd"),
-        _composed(_minimum),
-        note=f"of floats a choice: {_NAN.format('minimum')}",
-    ),
-    OperatorRow(
-        overload("maximum"),
-        ("Gt", "Isnan", "BitwiseOr", "Where"),
-        _composed(_maximum),
-        note="a choice: the runtime lacks Max, though the format has it",
-    ),
-    OperatorRow(
-        overload("atan2"),
-        (
-            "Abs",
-            "Gt",
-            "Where",
-            "Eq",
-            "Div",
-            "Isinf",
-            "Atan",
-            "Sub",
-            "Lt",
-            "Reciprocal",
-            "BitwiseOr",
-            "BitwiseAnd",
-            "Neg",
-        ),
-        _composed(atan2),
-        (_FLOAT_RESULT,),
-        note="from the arc tangent of a ratio: the runtime lacks Atan2, though the format has it",
-    ),
-    *(
-        OperatorRow(
-            overload(name),
-            ("Log", "Mul", "Eq", "Isnan", "LogicalNot", "BitwiseAnd", "Where"),
-            _composed(_xlogy),
-            (_FLOAT_RESULT,),
-        )
-        for name in ("xlogy.Scalar_Other", "xlogy.Scalar_Self")
-    ),
+    # There is no row of maximum and atan2: the runtime lacks Max and Atan2, though the format has them.
+    *family({"minimum": "Minimum"}, arithmetic, _INTEGERS),
 )

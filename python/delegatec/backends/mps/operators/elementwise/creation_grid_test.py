@@ -22,7 +22,7 @@ NODES: dict[str, tuple[Build, str]] = {
     "full_like": (lambda b, x: b.call(aten.full_like.default, x, -1.5), "FullLike"),
     "full_like of int": (lambda b, x: b.call(aten.full_like.default, x, 7, dtype=torch.int32), "FullLike"),
     "full_like of bool": (lambda b, x: b.call(aten.full_like.default, x, True, dtype=torch.bool), "Expand"),
-    "scalar_tensor": (lambda b, x: b.call(aten.scalar_tensor.default, 7.0), "Full"),
+    "scalar_tensor": (lambda b, x: b.call(aten.scalar_tensor.default, 7.0), ""),
     "empty": (
         lambda b, x: b.call(
             aten.where.self, b.call(aten.isnan.default, x), b.call(aten.empty.memory_format, [4]), x

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Division with a rounded quotient, and what is left over, for targets that round the quotient of floats.
+
+That is an integer already where the true quotient is just below it: 1 / 0.1 rounds to 10, and ATen, whose
+remainder is exact, floors it to 9. So what is left over is computed from a divisor in two halves, whose
+products with the quotient are exact, and the quotient is put right where that has the wrong sign. Integers do
+not go through floating point, and of their division only that it truncates has to be known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of
+
+aten = torch.ops.aten
+
+Compute = Callable[..., Value]
+
+_BITS: Final = 24
+"""Of the significand of a float32, in which all of this is computed."""
+_EXACT: Final = 2.0 ** (_BITS // 2)
+"""Below it, a quotient times half of the digits of a divisor is exact."""
+_HUGE: Final = 2.0**100
+"""Below it, a divisor can be taken apart without overflow."""
+_LARGEST: Final = torch.finfo(torch.float32).max
+
+
+# ---- integers --------------------------------------------------------------------------------------------
+
+
+def _integer_floor(x: Value, y: Value) -> Value:
+    """From the truncated quotient; the correction is one of a division that floors as well: none."""
+    quotient = x.truncated_quotient(y)
+    rest = x - quotient * y
+    is_beyond = (rest ^ y).lt(0) & rest.ne(0)
+    return is_beyond.where(quotient - 1, quotient)
+
+
+def _integer_remainder(x: Value, y: Value) -> Value:
+    return x - _integer_floor(x, y) * y
+
+
+def _integer_fmod(x: Value, y: Value) -> Value:
+    return x - x.truncated_quotient(y) * y
+
+
+# ---- floating point --------------------------------------------------------------------------------------
+
+
+def _halves(y: Value | float) -> tuple[Value | float, Value | float]:
+    """A divisor as the sum of two numbers of half as many digits; the second is zero if the first is it.
+
+    Of infinity they are zero, so that nothing of a finite dividend is taken off.
+    """
+    if isinstance(y, Value):
+        finite = y.isinf().where(0.0, y)
+        carry = y * (2.0 ** (_BITS // 2) + 1.0)
+        high = y.abs().lt(_HUGE).where(carry - (carry - y), finite)
+        return high, finite - high
+    fraction, exponent = math.frexp(y)
+    upper = math.ldexp(round(math.ldexp(fraction, _BITS // 2)), exponent - _BITS // 2)
+    return upper, y - upper
+
+
+def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
+    """Quotient and rest of numbers without signs; exact for quotients below _EXACT."""
+    quotient = (x / y).floor()
+    high, low = _halves(y)
+    rest = x - quotient * high
+    if low != 0.0:
+        rest = rest - quotient * low
+    is_wrong = rest.lt(0.0)
+    return is_wrong.where(quotient - 1.0, quotient), is_wrong.where(rest + y, rest)
+
+
+def _magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
+    """Quotient and rest of |x| and |y|, first of a multiple of it; exact below the square of _EXACT."""
+    x, y = x.abs(), y.abs() if isinstance(y, Value) else abs(y)
+    multiple = y * _EXACT
+    if not isinstance(multiple, Value) and multiple > _LARGEST:
+        return _step(x, y)
+    upper, rest = _step(x, multiple)
+    lower, rest = _step(rest, y)
+    return upper * _EXACT + lower, rest
+
+
+def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
+    """The quotient rounded down, and what is left over, of the sign of the divisor."""
+    quotient, rest = _magnitudes(x, y)
+    is_minus = x.lt(0.0)
+    rest = is_minus.where(-rest, rest)
+    if isinstance(y, Value):
+        is_opposite = is_minus ^ y.lt(0.0)
+        is_beyond = is_opposite & rest.ne(0.0)
+    else:
+        is_opposite, is_beyond = (is_minus, rest.lt(0.0)) if y > 0 else (x.gt(0.0), rest.gt(0.0))
+    quotient = is_opposite.where(-quotient, quotient)
+    return is_beyond.where(quotient - 1.0, quotient), is_beyond.where(rest + y, rest)
+
+
+def _floor(x: Value, y: Value | float) -> Value:
+    # Of infinity nothing is left over that is a number, so that ATen has no quotient; by zero it divides.
+    quotient = x.isinf().where(math.nan, _floored(x, y)[0])
+    return y.eq(0.0).where(x / y, quotient) if isinstance(y, Value) else quotient
+
+
+def _remainder(x: Value, y: Value | float) -> Value:
+    return _floored(x, y)[1]
+
+
+def _fmod(x: Value, y: Value | float) -> Value:
+    """Of the sign of the dividend."""
+    _, rest = _magnitudes(x, y)
+    return x.lt(0.0).where(-rest, rest)
+
+
+# ---- on nodes --------------------------------------------------------------------------------------------
+
+
+def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -> Rule:
+    """Rule for integers and for floats, which are divided in float32, as ATen does float16.
+
+    Args:
+        integers: of dividend and divisor.
+        floats: likewise.
+        rounds_numbers: whether ATen rounds a number beside a float16 to that.
+    """
+
+    def rule(builder: Builder, node: Node) -> Node:
+        dtype = dtype_of(node)
+        if dtype.is_floating_point and dtype != torch.float32:
+            target: Any = node.target
+            narrow = dtype if rounds_numbers else torch.float32
+            wide = [
+                value_of(builder, each, torch.float32).node if isinstance(each, Node) else _held(each, narrow)
+                for each in node.args
+            ]
+            return Value(builder, builder.call(target, *wide, **node.kwargs)).to(dtype).node
+        first, second, *_ = bind(node).values()
+        x = value_of(builder, first, dtype)
+        if not dtype.is_floating_point:
+            return integers(x, value_of(builder, second, dtype)).node
+        number = 0.0 if isinstance(second, Node) else _held(second, dtype)
+        is_divisor = number and math.isfinite(number)
+        return floats(x, number if is_divisor else value_of(builder, second, dtype)).node
+
+    return rule
+
+
+def _held(number: Any, dtype: torch.dtype) -> float:
+    return torch.tensor(number, dtype=torch.float64).to(dtype).item()
+
+
+_FLOOR: Final = _division(_integer_floor, _floor, rounds_numbers=False)
+
+
+def _moded(builder: Builder, node: Node) -> Any:
+    bound, dtype = bind(node), dtype_of(node)
+    mode = bound["rounding_mode"]
+    if mode == "floor":
+        return _FLOOR(builder, node)
+    if not dtype.is_floating_point:
+        return None
+    quotient = value_of(builder, bound["self"], dtype) / value_of(builder, bound["other"], dtype)
+    return (quotient if mode is None else quotient.trunc()).node
+
+
+_NOTE: Final = (
+    "in float32, exact for quotients below 2^24, where a rounded quotient would be off by one or the rest "
+    "have the wrong sign; of integers from the truncated quotient"
+)
+
+REWRITES: Final = tuple(
+    Rewrite(target, rule, (NUMBER_RESULT,), note=_NOTE)
+    for rule, targets in (
+        (_moded, (aten.div.Tensor_mode, aten.div.Scalar_mode)),
+        (_FLOOR, (aten.floor_divide.default,)),
+        (
+            _division(_integer_remainder, _remainder),
+            (aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor),
+        ),
+        (_division(_integer_fmod, _fmod), (aten.fmod.Tensor, aten.fmod.Scalar)),
+    )
+    for target in targets
+)

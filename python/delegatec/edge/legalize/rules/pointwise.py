@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules of functions share that compute element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.legalize.rule import Rule
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of
+
+FLOATS: Final = frozenset({torch.float32, torch.float16})
+INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
+
+FLOAT_RESULT: Final = result_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
+INTEGER_RESULT: Final = result_dtypes(INTEGERS, "for these dtypes it is exact.")
+NUMBER_RESULT: Final = result_dtypes(FLOATS | INTEGERS, "there is no arithmetic on bool.", "convert to int32")
+
+
+def pointwise(compute: Callable[..., Value], operands: int = 1) -> Rule:
+    """Compute a function of the first operands, tensors and numbers, in the dtype of the result."""
+
+    def rule(builder: Builder, node: Node) -> Node:
+        first = list(bind(node).values())[:operands]
+        return compute(*(value_of(builder, each, dtype_of(node)) for each in first)).node
+
+    return rule

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rewrite of a pointwise operator computes what the operator does, whatever target it is for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.rule import Refusal, rewrites
+from delegatec.edge.legalize.rules import activations, bits, division, elementary, powers, selection
+from delegatec.edge.nodes import dtype_of
+from delegatec.edge.passes.pass_manager import verify_after
+from delegatec.edge.testing import assert_computes, call_program
+
+aten = torch.ops.aten
+INF, NAN = math.inf, math.nan
+
+REWRITES = rewrites(
+    activations.REWRITES,
+    bits.REWRITES,
+    division.REWRITES,
+    elementary.REWRITES,
+    powers.REWRITES,
+    selection.REWRITES,
+)
+
+EDGES = torch.tensor(
+    [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.5,
+        -1.5,
+        2.5,
+        1.0,
+        -1.0,
+        3.0,
+        -7.0,
+        0.001,
+        -0.001,
+        100.25,
+        -513.5,
+        INF,
+        -INF,
+        NAN,
+    ]
+)
+PAIRS = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
+FINITE = EDGES[:-3]
+SMALL = torch.linspace(-0.9, 0.9, 37)
+POSITIVE = SMALL.abs() + 0.1
+WHOLE = torch.tensor([-(2**40) - 1, -(2**24) - 1, -7, 7, -8, 8, 0, 1, -1, 2**40 + 1])
+BY = torch.tensor([2, -2, 3, -3, 5, 7, -7, 3, 3, -2])
+BITS = torch.tensor([-7, 5, -1, 0, 2**20 + 3, -(2**31)], dtype=torch.int32)
+SHIFTS = torch.tensor([0, 1, 31, 5, -7, 40], dtype=torch.int32)
+NARROW = torch.tensor([-100, 3, 127], dtype=torch.int8)
+BOOLS = (torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False]))
+
+_ROUNDED = [(WHOLE,), (NARROW,)]
+_SHIFTED = [(BITS, SHIFTS), (WHOLE, WHOLE % 64), (NARROW, NARROW % 8)]
+_QUOTIENTS = [PAIRS, (WHOLE, BY), (NARROW, torch.tensor([7, -2, 3], dtype=torch.int8))]
+_DIVISORS = (0.1, -0.3, 0.25, 0.0, INF, 3e38)
+
+# operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
+CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.abs.default: _ROUNDED,
+    aten.atan2.default: [PAIRS, (WHOLE, BY)],
+    aten.bitwise_left_shift.Scalar_Tensor: [(3, SHIFTS)],
+    aten.bitwise_left_shift.Tensor: _SHIFTED,
+    aten.bitwise_left_shift.Tensor_Scalar: [(BITS, by) for by in (0, 5, 31, 32, -1)],
+    aten.bitwise_right_shift.Scalar_Tensor: [(-9, SHIFTS)],
+    aten.bitwise_right_shift.Tensor: _SHIFTED,
+    aten.bitwise_right_shift.Tensor_Scalar: [(BITS, by) for by in (0, 5, 30, 31, 32, -1)],
+    aten.ceil.default: _ROUNDED,
+    aten.clamp.default: [
+        (EDGES, -0.25, 0.75),
+        (EDGES, 2.0, -1.0),
+        (EDGES, NAN, 1.0),
+        (WHOLE, -(2**40), 2**40),
+        (WHOLE, None, 3),
+    ],
+    aten.clamp.Tensor: [(*PAIRS, PAIRS[1].nan_to_num(0.0) + 1.0), (PAIRS[0], None, PAIRS[1]), (WHOLE, BY)],
+    aten.div.Scalar_mode: [
+        *((FINITE, by, {"rounding_mode": mode}) for by in _DIVISORS for mode in ("floor", None)),
+        (FINITE, 0.25, {"rounding_mode": "trunc"}),
+        (WHOLE, -3, {"rounding_mode": "floor"}),
+    ],
+    aten.div.Tensor_mode: [(*pair, {"rounding_mode": "floor"}) for pair in _QUOTIENTS],
+    aten.elu.default: [(EDGES,), (SMALL, 0.5), (SMALL, 1.5, 2.0, 0.7)],
+    aten.expm1.default: [(EDGES[EDGES.abs() < 50],), (SMALL * 1e-3,)],
+    aten.floor.default: _ROUNDED,
+    aten.floor_divide.default: _QUOTIENTS,
+    aten.fmod.Scalar: [(FINITE, by) for by in _DIVISORS],
+    aten.fmod.Tensor: _QUOTIENTS,
+    aten.gelu.default: [(FINITE, {"approximate": "tanh"})],
+    aten.glu.default: [(SMALL[:36].view(3, 12),), (SMALL[:36].view(6, 6), 0)],
+    aten.isinf.default: _ROUNDED,
+    aten.isnan.default: _ROUNDED,
+    aten.leaky_relu.default: [(EDGES, 1.5), (EDGES, -0.5), (FINITE, 0.0)],
+    aten.log1p.default: [(EDGES,), (SMALL * 1e-3,)],
+    aten.logit.default: [(EDGES,), (POSITIVE, 0.25)],
+    aten.masked_fill.Scalar: [
+        (EDGES, EDGES > 0, -INF),
+        (WHOLE, BY > 0, 2**40 + 1),
+        (BOOLS[0], BOOLS[1], True),
+    ],
+    aten.maximum.default: [PAIRS, (WHOLE, BY), BOOLS, (WHOLE[:3], EDGES[2:5])],
+    aten.minimum.default: [PAIRS, (WHOLE, BY), BOOLS],
+    aten.pow.Scalar: [(2.0, SMALL), (3.0, SMALL), (-3.0, torch.tensor([1.0, 2.0, 0.5]))],
+    aten.pow.Tensor_Scalar: [
+        *((SMALL, by) for by in (0, 1, 2, 3, 7, 31, 40, 41, 1.5)),
+        *((POSITIVE, by) for by in (-1, -2, 0.5, -0.5, 0.3, -1.7)),
+        *((EDGES, by) for by in (2, 3)),
+        (WHOLE, 5),
+        (WHOLE, 0),
+        (BY.abs(), 0.5),
+    ],
+    aten.pow.Tensor_Tensor: [
+        (POSITIVE, SMALL),
+        (torch.tensor([-8.0, -2.0, -2.0, -1.5, 0.0, 2.0]), torch.tensor([0.3, 3.0, -2.0, 4.0, 0.0, -1.0])),
+    ],
+    aten.relu.default: [(BY,)],
+    aten.remainder.Scalar: [*((FINITE, by) for by in _DIVISORS), (WHOLE, -3)],
+    aten.remainder.Scalar_Tensor: [(20, FINITE), (20, BY)],
+    aten.remainder.Tensor: _QUOTIENTS,
+    aten.round.default: _ROUNDED,
+    aten.sign.default: _ROUNDED,
+    aten.trunc.default: [(EDGES,), *_ROUNDED],
+    aten.xlogy.Scalar_Other: [(SMALL, 2.5)],
+    aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],
+}
+
+_TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3}
+
+
+def test_every_rewrite_has_cases() -> None:
+    assert set(CASES) == set(REWRITES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("operator", CASES, ids=str)
+def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+    rewritten = 0
+    for call in CASES[operator]:
+        args = [each.to(dtype) if _is_float(each) else each for each in call]
+        program, wanted, inputs = call_program(operator, args, preserve=[operator])
+        (node,) = (each for each in program.graph.nodes if each.target is operator)
+        builder = Builder(program).at(node)
+        results = [rewrite(builder, node) for rewrite in REWRITES[operator]]
+        for result in results:
+            if isinstance(result, Refusal):
+                continue
+            assert dtype_of(result) == wanted.dtype and result.meta["val"].shape == wanted.shape
+            rewritten += 1
+        replace(node, next(each for each in results if not isinstance(each, Refusal)))
+        program.graph.eliminate_dead_code()
+        verify_after(str(operator), program, True)
+        tolerance = _TOLERANCE.get(wanted.dtype, 0.0)
+        assert_computes(program, wanted, *inputs, rtol=tolerance, atol=tolerance)
+    assert rewritten == len(CASES[operator])
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()

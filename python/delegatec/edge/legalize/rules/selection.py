@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds and choices, for targets that lack some forms of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.nodes import dtype_of
+
+aten = torch.ops.aten
+
+
+def _clamp(builder: Builder, node: Node) -> Node:
+    """The upper bound goes first where they are out of order, as in ATen."""
+    bound, dtype = bind(node), dtype_of(node)
+    x = value_of(builder, bound["self"], dtype)
+    for name, choose in (("min", Value.maximum), ("max", Value.minimum)):
+        if bound[name] is not None:
+            x = choose(x, value_of(builder, bound[name], dtype))
+    return x.node
+
+
+def _masked_fill(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"], dtype_of(node))
+    return value_of(builder, bound["mask"], torch.bool).where(bound["value"], x).node
+
+
+REWRITES: Final = (
+    *(
+        Rewrite(target, _clamp, (NUMBER_RESULT,), note="the larger of it and a bound, the smaller")
+        for target in (aten.clamp.default, aten.clamp.Tensor)
+    ),
+    Rewrite(aten.masked_fill.Scalar, _masked_fill),
+)
