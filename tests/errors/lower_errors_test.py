@@ -136,7 +136,7 @@ def test_a_plug_in_that_raises_is_to_blame(workspace: Workspace) -> None:
     assert result.code == 1
     assert "//pkg:good: error DC410: partitioner Faulty raises AttributeError: " in result.text
     assert "  at faulty.py:7 in " in result.text
-    assert "fault of the backend" in result.text and "Traceback" not in result.text
+    assert "bug in the backend" in result.text and "Traceback" not in result.text
 
 
 def test_reasons_name_rule_value_line_and_help(workspace: Workspace) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend of somebody else's raises is that backend's fault, and is reported with its line."""
+"""Errors in plug-ins are reported as such, with the plug-in's line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OURS: Final = "delegatec"
 
 @contextmanager
 def blamed_on(author: Any, what: str) -> Iterator[None]:
-    """Turns an exception out of code that does not come with the compiler into DC410.
+    """Turns an exception from a plug-in into DC410.
 
-    One out of a built-in backend is a bug of ours, and stays as it is.
+    One from a built-in backend is a bug in the compiler, and is not caught.
 
     Args:
         author: the object whose code runs: a backend or a partitioner.
-        what: what it was asked for, such as "preprocess of backend NpuBackend".
+        what: the action, such as "backend npu: partitioner()".
     """
     home = type(author).__module__.partition(".")[0]
     try:
@@ -40,8 +40,8 @@ def blamed_on(author: Any, what: str) -> Iterator[None]:
                     "DC410",
                     f"{what} raises {type(error).__name__}: {error}",
                     location=raised_at(error, home),
-                    expected="a result, or a DelegatecError that says what is wrong with the model",
-                    help="this is a fault of the backend: correct it, or report it to its authors",
+                    expected="a result, or a DelegatecError with the problems of the model",
+                    help="this is a bug in the backend: correct it, or report it to its authors",
                 )
             ]
         ) from error
@@ -63,11 +63,11 @@ def kind_of(value: object) -> str:
 
 
 def raised_at(error: BaseException, home: str = "") -> SourceLocation | None:
-    """The line to blame for an exception, by its path below the current folder; None where it lies elsewhere.
+    """Returns the line of an exception, relative to the current directory; None if it is outside of it.
 
     Args:
         error: the exception.
-        home: top-level package whose innermost line is meant; the innermost line of all by default.
+        home: top-level package in which to find the innermost line; any by default.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return _location(error.filename, error.lineno or 1, "", error.text or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of backends: an explicit value, filled by whoever makes it."""
+"""The registry of backends: an explicit value, not a global."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
 
 class BackendRegistry:
-    """Backends by the name that a user types and by the id that a runtime looks up.
+    """Backends by name and by their id in the runtime.
 
     Args:
-        backends: those that it starts with.
+        backends: the initial ones.
     """
 
     def __init__(self, backends: Iterable[Backend] = ()) -> None:
@@ -31,20 +31,20 @@ class BackendRegistry:
         """Adds a backend.
 
         Raises:
-            ValueError: its name or its id is taken.
+            ValueError: duplicate name or id.
         """
         if backend.name in self._by_name:
-            raise ValueError(f"a backend named {backend.name!r} is registered already")
+            raise ValueError(f"a backend named {backend.name!r} is already registered")
         if backend.id in self._by_id:
-            raise ValueError(f"a backend with id {backend.id!r} is registered already")
+            raise ValueError(f"a backend with id {backend.id!r} is already registered")
         self._by_name[backend.name] = backend
         self._by_id[backend.id] = backend
 
     def by_id(self, backend_id: str) -> Backend:
-        """The backend that the runtime knows by an id.
+        """Returns the backend with an id.
 
         Raises:
-            DelegatecError: DC401, with the ids that there are.
+            DelegatecError: DC401, with the known ids.
         """
         backend = self._by_id.get(backend_id)
         if backend is None:
@@ -52,7 +52,7 @@ class BackendRegistry:
         return backend
 
     def resolve(self, selector: str) -> Backend:
-        """The backend that a user asked for.
+        """Returns the backend that a user requested.
 
         Args:
             selector: a registered name, or "module:attribute" for a plug-in, which is then registered.
@@ -82,7 +82,7 @@ def _unknown(message: str, known: Iterable[str]) -> DelegatecError:
                 code="DC401",
                 message=message,
                 expected=", ".join(sorted(known)) or "no backend is registered",
-                help='a backend of your own is named as "module:attribute"',
+                help='name a plug-in as "module:attribute"',
             )
         ]
     )
@@ -93,7 +93,7 @@ def _load_plugin(selector: str) -> Backend:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise _bad_plugin(selector, f"there is no module {error.name!r}") from error
+        raise _bad_plugin(selector, f"no module named {error.name!r}") from error
     except (Exception, SystemExit) as error:
         reason = f"its import raises {type(error).__name__}: {error}"
         raise _bad_plugin(selector, reason, "correct it", raised_at(error)) from error
@@ -101,7 +101,7 @@ def _load_plugin(selector: str) -> Backend:
     if backend is None:
         raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
     if isinstance(backend, type):
-        raise _bad_plugin(selector, f"{attribute!r} is a class, not a backend made of one")
+        raise _bad_plugin(selector, f"{attribute!r} is a class, not an instance")
     with blamed_on(backend, f"backend {selector!r}"):  # It may have properties.
         is_backend = isinstance(backend, Backend)
     if not is_backend:

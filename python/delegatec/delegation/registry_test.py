@@ -56,7 +56,7 @@ def test_plugin_is_registered_once(plugin: types.ModuleType) -> None:
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
-        ("no_such_module_here:backend", "there is no module 'no_such_module_here'"),
+        ("no_such_module_here:backend", "no module named 'no_such_module_here'"),
         ("a_plugin:nothing", "has no attribute 'nothing'"),
         ("a_plugin:Class", "is a class"),
         ("a_plugin:number", "is not a backend: it lacks id, name"),
@@ -76,7 +76,7 @@ def test_bad_plugins(plugin: types.ModuleType, selector: str, message: str) -> N
         ("import torch\nraise RuntimeError('no licence')\n", "raises RuntimeError: no licence", 2),
         ("import torch\n\nx = = 1\n", "raises SyntaxError", 3),
         ("raise SystemExit(4)\n", "raises SystemExit: 4", 1),
-        ("import not_among_the_dependencies\n", "there is no module 'not_among_the_dependencies'", 0),
+        ("import not_among_the_dependencies\n", "no module named 'not_among_the_dependencies'", 0),
     ],
 )
 def test_a_plugin_that_raises(
@@ -102,6 +102,6 @@ def test_a_plugin_without_a_module_of_its_own(selector: str) -> None:
 def test_a_plugin_with_the_name_of_another(plugin: types.ModuleType) -> None:
     plugin.backend = EagerBackend()  # type: ignore[attr-defined]
     registry = BackendRegistry([EagerBackend()])
-    with pytest.raises(DelegatecError, match="named 'eager' is registered already") as error:
+    with pytest.raises(DelegatecError, match="named 'eager' is already registered") as error:
         registry.resolve("a_plugin:backend")
     assert code_of(error) == "DC403"

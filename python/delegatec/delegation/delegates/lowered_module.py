@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled program, or part of one, as a module: called in eager, printed, and exported again."""
+"""A delegate as a module that can be called in eager mode, printed and exported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 class LoweredModule(torch.nn.Module):
-    """A delegate: blob, settings, and what it was made of.
+    """A delegate: blob, settings, and original nodes.
 
     Calling it runs the blob on the host. A module that holds one can be exported by torch.export: the call
     stays one `call_delegate`, through every later lowering.
@@ -68,7 +68,7 @@ class LoweredModule(torch.nn.Module):
 
     @property
     def original_program(self) -> EdgeProgram:
-        """What it was made of, as a program of its own, whose inputs and outputs are the delegate's."""
+        """The original nodes as a separate program with the delegate's inputs and outputs."""
         return self.original.program
 
     @property
@@ -77,11 +77,11 @@ class LoweredModule(torch.nn.Module):
         return sum(len(part) for part in self.blob)
 
     def blob_bytes(self) -> bytes:
-        """The blob in one piece: a copy, weights included."""
+        """Returns a copy of the blob, weights included."""
         return join(self.blob)
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """Calls the delegate, which in eager is run by the backend's reference executor, from the blob alone.
+        """Calls the delegate; in eager mode, the backend's reference executor runs the blob.
 
         Args:
             *inputs: the delegate's inputs, in order.
@@ -108,7 +108,7 @@ class LoweredModule(torch.nn.Module):
         return "LoweredModule"
 
     def extra_repr(self) -> str:
-        """What `print` shows of it."""
+        """Returns its text for `print`."""
         return f"{self.title}\n{print_program(self.original_program).rstrip()}"
 
     @property
@@ -117,23 +117,23 @@ class LoweredModule(torch.nn.Module):
         specs = ", ".join(f"{spec.key}={spec.value!r}" for spec in self.compile_specs)
         return f"{self.backend_id}, blob of {self.blob_size} B, settings: {specs or 'none'}"
 
-    # What torch.export asks of a module among the attributes of a program; see below.
+    # Attributes that torch.export requires of a module in a program; see below.
     @property
     def processed_bytes(self) -> bytes:
-        """The blob in one piece."""
+        """The blob, copied."""
         return self.blob_bytes()
 
     @property
     def original_module(self) -> EdgeProgram:
-        """What it was made of."""
+        """The original nodes as a program."""
         return self.original_program
 
 
 def _contiguous(value: Any) -> Any:
-    """What executors are given, whatever strides a caller's tensor has; numbers stay."""
+    """Returns a contiguous tensor; numbers stay."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 
-# torch.export knows delegates by the name of their class and the four attributes that it has in common with
-# ExecuTorch's (torch/_export/verifier.py, torch 2.13); it refuses any other module in a graph.
+# torch.export recognizes delegates by the name of their class and four attributes that are the same in
+# ExecuTorch (torch/_export/verifier.py, torch 2.13); it rejects other modules in a graph.
 LoweredModule.__name__ = "LoweredBackendModule"

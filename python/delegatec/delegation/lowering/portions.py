@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers what a partitioner takes of one graph: groups to blobs, then the delegates into their places."""
+"""Lowers the partitions of one graph: compiles them, then replaces them by delegates."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from delegatec.edge.program import EdgeProgram
 def lower_portions(
     program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry, names: Iterator[str]
 ) -> tuple[list[DelegateSummary], list[tuple[str, Rejection]]]:
-    """Lowers what a partitioner takes of one graph, in place; bodies of its control flow are not looked into.
+    """Lowers the partitions of one graph in place, without the bodies of its control flow.
 
     Args:
-        program: edited in place, unless something fails.
-        partitioner: what decides.
-        registry: where the backend is found.
-        names: of delegates to come.
+        program: edited in place, unless an error occurs.
+        partitioner: the partitioner.
+        registry: the known backends.
+        names: names for new delegates.
 
     Returns:
-        The delegates, and for each node that was left the id of the backend and its reason.
+        The delegates, and for each rejected node the id of the backend and its reason.
 
     Raises:
         DelegatecError: see `to_backend`.
@@ -66,7 +66,7 @@ def lower_portions(
     summaries = []
     renamed: dict[str, str] = {}
     for group, module in zip(groups, modules, strict=True):
-        # Not the view that was compiled: inputs may be outputs of a delegate by now.
+        # A new view: inputs may be outputs of a delegate by now.
         view = PartitionView(program, group, mutated)
         summaries.append(_summarize(view, module, input_specs))
         renamed.update(splice(program, view, module, next(names)))
@@ -84,7 +84,7 @@ def lower_view(
 
     Args:
         view: the partition.
-        backend: who compiles it.
+        backend: its backend.
         compile_specs: settings.
         input_specs: name of a placeholder of the program -> its spec.
 
@@ -114,7 +114,7 @@ def _edited(
     compile_specs: Sequence[CompileSpec],
     input_specs: Mapping[str, InputSpec],
 ) -> PartitionView:
-    """What the backend's passes make of a partition; the partition itself if it has none."""
+    """Runs the backend's passes on a private program, if it has any; returns a view of the result."""
     passes = plugins.passes(backend, view, compile_specs)
     if not passes:
         return view
@@ -133,7 +133,7 @@ def _compile(
     mutated: Collection[str],
     input_specs: Mapping[str, InputSpec],
 ) -> list[LoweredModule]:
-    """One delegate for each group, or the problems of all groups."""
+    """Returns one delegate per group, or the problems of all groups."""
     modules: list[LoweredModule] = []
     problems: list[Diagnostic] = []
     facts = Facts(program.fixed_constants())

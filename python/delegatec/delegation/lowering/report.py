@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `to_backend` did: the delegates it made and the reasons for what it left."""
+"""The report of `to_backend`: delegates, and reasons for rejected nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class DelegateSummary:
 
     Attributes:
         module: the delegate itself; `module.name` is its name in the graph.
-        operators: operator -> how many nodes of the delegate call it, sorted by name.
-        input_names: names of the owner's nodes that it reads.
-        output_names: names that its outputs had before.
+        operators: operator -> number of nodes in the delegate that call it, sorted by name.
+        input_names: names of its operands in the owner's graph.
+        output_names: former names of its outputs.
         constants: fully qualified name of each parameter, buffer or constant that it reads -> the tensor, as
             the model has it.
     """
@@ -35,15 +35,15 @@ class DelegateSummary:
 
 @dataclass(frozen=True)
 class RejectionSummary:
-    """Why one backend left one node: a `Rejection` that outlives the graph.
+    """Why one backend rejected one node: a `Rejection` that outlives the graph.
 
     Attributes:
-        backend_id: the backend that left it.
+        backend_id: the backend that rejected it.
         node: name of the node.
         operator: the operator it calls.
-        rule: stable short id of the rule it broke.
-        message: what broke it, with the value.
-        help: what would make the backend take it.
+        rule: stable short id of the violated rule.
+        message: the violation, with the value.
+        help: how to make the backend support it.
         location: the user's line, if known.
     """
 
@@ -72,7 +72,7 @@ class DelegationReport:
 
     @property
     def nodes_delegated(self) -> int:
-        """Number of operator nodes that went into delegates."""
+        """Number of delegated operator nodes."""
         return sum(sum(delegate.operators.values()) for delegate in self.delegates)
 
     @property
@@ -82,7 +82,7 @@ class DelegationReport:
 
 
 def summarize_rejection(backend_id: str, rejection: Rejection) -> RejectionSummary:
-    """The reason of one backend for one node."""
+    """Returns a rejection without its node."""
     return RejectionSummary(
         backend_id=backend_id,
         node=rejection.node.name,

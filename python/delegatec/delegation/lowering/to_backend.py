@@ -39,8 +39,8 @@ class Delegated(NamedTuple):
     """A program after `to_backend`.
 
     Attributes:
-        program: the one that was given, with delegates in the place of what was taken.
-        report: the delegates, and for each node that stayed the reason of each backend.
+        program: the given one, with delegates.
+        report: the delegates, and for each other node the reason of each backend.
     """
 
     program: EdgeProgram
@@ -84,32 +84,31 @@ def to_backend(
 ) -> LoweredProgram | Delegated | dict[str, Delegated]:
     """Lowers programs to delegates. There are three forms.
 
-    `to_backend(backend_id, program, compile_specs)` compiles a whole program to one delegate: a module that
-    can be called, printed, and put into a larger module that is exported. The program is read, not edited.
+    `to_backend(backend_id, program, compile_specs)` compiles a complete program to one delegate: a module
+    that can be called, printed, and put into a larger module that is exported. The program is not edited.
 
-    `to_backend(program, partitioners)` lowers what partitioners take of a program, in place: each group
-    becomes one `call_delegate`, those in bodies of control flow too. Constants that only delegates read leave
-    the program and its signature.
+    `to_backend(program, partitioners)` lowers the groups of partitioners, in place: each group becomes one
+    `call_delegate`, also in bodies of control flow. Constants that are used only by delegates are removed
+    from the program and its signature.
 
     `to_backend(programs, partitioners)` does that for the methods of a model: with the same partitioners for
-    all, or with a map from the name of a method; a method that the map lacks stays as it is.
+    all, or with a map from the name of a method; methods that are not in the map stay unchanged.
 
     Args:
         first: id of a backend; or a program; or method name -> program.
         second: the program; or a partitioner, or several in order of priority; or method name -> these.
         compile_specs: settings of the backend, in the first form.
-        registry: where backends are found by their id; `delegatec.to_backend` knows the built-in ones.
+        registry: backends by id; `delegatec.to_backend` knows the built-in ones.
 
     Returns:
-        The delegate; or the program, which is the one that was given, with what became of its nodes; or that
-        for each method.
+        The delegate; or the given program with its report; or that for each method.
 
     Raises:
         DelegatecError: all problems of all methods: DC401 for an unknown backend id; DC404 for a partitioner
-            that edited the program or whose groups overlap or wait for themselves; DC405 for each node of a
-            whole program that the backend does not take; DC410, DC411 for a plug-in that raises or returns
-            something else; DC413 for a partitioner of a method that there is not; DC415 for arguments of
-            other types; what `preprocess` raises.
+            that edited the program or whose groups overlap or form a cycle; DC405 for each node of a
+            complete program that the backend does not support; DC410, DC411 for a plug-in that raises or
+            returns a wrong type; DC413 for an unknown method; DC415 for arguments of a wrong type; errors
+            of `preprocess`.
     """
     if isinstance(first, str):
         if not isinstance(second, EdgeProgram):
@@ -133,11 +132,11 @@ def to_backend(
 
 
 def _checked(partitioners: object) -> Partitioners:
-    """Partitioners, if they are."""
+    """Returns its argument if it is partitioners."""
     several = partitioners if isinstance(partitioners, (list, tuple)) else (partitioners,)
     for one in several:
         if not is_partitioner(one):
-            help = "ask the backend for one: backend.partitioner(compile_specs)"
+            help = "use backend.partitioner(compile_specs)"
             raise wrong_argument(
                 _NAME, "a partitioner", one, "an object with a method partition(program)", help
             )
@@ -201,11 +200,11 @@ def _delegate_methods(
 
 
 def unknown_methods(named: Mapping[str, object], methods: Mapping[str, object]) -> list[Diagnostic]:
-    """DC413 for each name that is no method of a model.
+    """Returns DC413 for each name that is not a method of a model.
 
     Args:
-        named: what was given for methods, by name.
-        methods: the methods that there are, by name.
+        named: the given values, by method.
+        methods: the methods of the model, by name.
     """
     problems = []
     for name in named:

@@ -167,8 +167,8 @@ def _edit(program: EdgeProgram, nodes: list[Node]) -> list[list[Node]]:
     [
         (_edit, "it edited the program"),
         (lambda program, nodes: [nodes[:2], nodes[1:3]], "a node is in two groups"),
-        (lambda program, nodes: [[program.output_node()]], "is not an operator of the program"),
-        (lambda program, nodes: [[nodes[0], nodes[-1]]], "a group waits for itself"),
+        (lambda program, nodes: [[program.output_node()]], "is not an operator in the program"),
+        (lambda program, nodes: [[nodes[0], nodes[-1]]], "a group depends on itself"),
     ],
 )
 def test_bad_partitioners(
@@ -305,7 +305,9 @@ def test_portions_in_bodies_of_control_flow() -> None:
 
 def test_control_flow_itself_is_not_taken() -> None:
     program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
-    with pytest.raises(DelegatecError, match=r"it took \w+, which calls a body of control flow") as error:
+    with pytest.raises(
+        DelegatecError, match=r"a group contains \w+, which calls a body of control flow"
+    ) as error:
         to_backend(program, TakeAllBut(), registry=BackendRegistry([EagerBackend()]))
     assert {d.code for d in error.value.diagnostics} == {"DC404"}
 

@@ -20,13 +20,13 @@ from delegatec.edge.program import EdgeProgram
 def lower_whole(
     backend_id: str, program: EdgeProgram, compile_specs: Sequence[CompileSpec], registry: BackendRegistry
 ) -> LoweredProgram:
-    """Lowers a whole program to one delegate. The program is read, not edited.
+    """Lowers a complete program to one delegate. The program is not edited.
 
     Args:
-        backend_id: the id that the runtime knows the backend by.
-        program: the program; all of its nodes must be ones that the backend takes.
+        backend_id: the id of the backend in the runtime.
+        program: the program; the backend must support all of its nodes.
         compile_specs: settings of the backend.
-        registry: where the backend is found.
+        registry: the known backends.
 
     Raises:
         DelegatecError: see `to_backend`.
@@ -50,7 +50,7 @@ def lower_whole(
             [
                 Diagnostic(
                     "DC405",
-                    f"{program.method} computes nothing, and so has nothing for {backend_id} to run",
+                    f"{program.method} computes nothing: there is nothing to delegate to {backend_id}",
                     help="use its inputs and constants as they are",
                 )
             ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What partitioners and backends promise, checked each time that they are asked."""
+"""Checks of the results of partitioners and backends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _CHECKED: Final = ContextVar("partitioners_are_checked", default=True)
 
 @contextmanager
 def unchecked_partitioners() -> Iterator[None]:
-    """A scope in which it is not checked that partitioners leave programs as they are.
+    """Disables the check that partitioners do not edit programs, for very large graphs.
 
-    The check compares every node before and after, which takes about as long as grouping. For who trusts
-    the partitioners and lowers very large graphs.
+    The check compares every node before and after, which takes about as long as grouping.
     """
     token = _CHECKED.set(False)
     try:
@@ -33,7 +32,7 @@ def unchecked_partitioners() -> Iterator[None]:
 
 
 def ask(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
-    """What a partitioner decides about a program, checked; see `checked_partition`.
+    """Calls a partitioner and checks the result; see `checked_partition`.
 
     Raises:
         DelegatecError: DC404; DC410 for a plug-in that raises.
@@ -44,7 +43,7 @@ def ask(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
 
 
 def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
-    """Asks a partitioner, and checks that it tags and does not edit.
+    """Calls a partitioner, and checks that it does not edit the program.
 
     Raises:
         DelegatecError: DC404 if it edited the program, or its groups are not sets of nodes of the program.
@@ -58,14 +57,16 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "partition() returns a delegatec.delegation.Partitioning",
         )
     if before and not _same(before, _state(program)):
-        raise bad_partitioner(partitioner, "it edited the program", "tag nodes, and leave edits to passes")
+        raise bad_partitioner(
+            partitioner, "it edited the program", "only group nodes, and edit them in passes"
+        )
     grouped = [node for group in partitioning.groups for node in group]
     if len(set(grouped)) != len(grouped) or any(
         node.op != "call_function" or node.graph is not program.graph for node in grouped
     ):
         raise bad_partitioner(
             partitioner,
-            "a node is in two groups, or is not an operator of the program",
+            "a node is in two groups, or is not an operator in the program",
             "groups are disjoint sets of call_function nodes",
         )
     if not isinstance(partitioning.delegation, DelegationSpec) or any(
@@ -89,25 +90,25 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
         if any(source.op == "get_attr" for source in node.all_input_nodes):
             raise bad_partitioner(
                 partitioner,
-                f"it took {node.name}, which calls a body of control flow or a delegate",
-                "leave it: what is in a body is offered by itself",
+                f"a group contains {node.name}, which calls a body of control flow or a delegate",
+                "reject it: bodies are partitioned separately",
             )
     return partitioning
 
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:
-    """The error for a partitioner that breaks its promises."""
+    """Returns the error for a partitioner that violates the protocol."""
     name = type(author_of(partitioner)).__qualname__
     return DelegatecError([Diagnostic(code="DC404", message=f"partitioner {name}: {message}", help=help)])
 
 
 def author_of(partitioner: Partitioner) -> Partitioner:
-    """The partitioner of a backend that one with rules asks; itself for any other."""
+    """Returns the backend's partitioner inside of one with rules; any other unchanged."""
     return partitioner.inner if isinstance(partitioner, RuledPartitioner) else partitioner
 
 
 def _state(program: EdgeProgram) -> list[Sequence[Any]]:
-    """Everything of a program that a partitioner could edit, by identity."""
+    """Returns all parts of a program that a partitioner could edit, by identity."""
     state: list[Sequence[Any]] = [
         (node, node.target, node.args, node.kwargs, node.meta.get("val")) for node in program.graph.nodes
     ]

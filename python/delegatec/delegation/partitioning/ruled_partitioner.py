@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any backend's partitioner under a user's rules."""
+"""A backend's partitioner, restricted by a user's rules."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from delegatec.edge.program import EdgeProgram
 
 
 class RuledPartitioner:
-    """Takes what a partitioner takes and the rules allow.
+    """Assigns the nodes that a partitioner assigns and the rules allow.
 
-    Groups that lose nodes are split, so that every group stays convex; where the partitioner made groups as
-    large as can be, the rest is grouped anew, as large as can be.
+    Groups that lose nodes are split, so that every group stays convex; if the partitioner made groups as
+    large as possible, the rest is regrouped in the same way.
 
     Args:
         inner: the partitioner.
@@ -31,10 +31,10 @@ class RuledPartitioner:
         self.rules = rules
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """See `Partitioner.partition`. What a rule leaves has the rule, its value, and what helps."""
+        """See `Partitioner.partition`. Rejections by a rule contain the rule, its value, and help."""
         found = self.inner.partition(program)
         if not isinstance(found, Partitioning):
-            return found  # to_backend says what is wrong with it
+            return found  # to_backend reports the error
         selection = _Selection(program, found, self.inner if isinstance(self.inner, HasWorth) else None)
         selection.leave_listed(self.rules)
         selection.leave_small(self.rules.minimum_nodes)
@@ -45,7 +45,7 @@ class RuledPartitioner:
 
 
 class _Selection:
-    """Which nodes of a graph are taken, in which groups, and why not the others."""
+    """The assigned nodes of a graph, their groups, and the rejections of the others."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Selection:
         self._reasons: dict[int, Rejection] = {}
 
     def partitioning(self) -> Partitioning:
-        """What is left of what the partitioner took."""
+        """Returns the restricted partitioning."""
         if not self._reasons:
             return self._found
         reasons = [*self._found.rejections, *self._reasons.values()]
@@ -84,7 +84,7 @@ class _Selection:
         )
 
     def leave_listed(self, rules: PartitionRules) -> None:
-        """Leaves what the lists of operators and modules forbid."""
+        """Rejects nodes by the lists of operators and modules."""
         for position, node in enumerate(self._nodes):
             if self._owner[position] < 0:
                 continue
@@ -100,7 +100,7 @@ class _Selection:
             self._leave_trivial()
 
     def leave_small(self, minimum: int) -> None:
-        """Leaves groups of fewer operators; without them, others may become one."""
+        """Rejects groups of fewer operators; without them, others may merge."""
         while True:
             small = [group for group in self._groups if self._size(group) < minimum]
             if not small:
@@ -110,13 +110,13 @@ class _Selection:
                     group,
                     "minimum-nodes",
                     f"its delegate would have {_nodes(self._size(group))}, and minimum_nodes is {minimum}",
-                    "lower minimum_nodes, or change what keeps its neighbours out of the delegate",
+                    "lower minimum_nodes, or make its neighbors part of the delegate",
                 )
             self._regroup()
             self._leave_trivial()
 
     def leave_beyond(self, maximum: int | None) -> None:
-        """Leaves all but the largest groups."""
+        """Rejects all but the largest groups."""
         if maximum is None:
             return
         ranked = sorted(self._groups, key=lambda group: (-self._size(group), group[0]))
@@ -131,7 +131,7 @@ class _Selection:
         self._groups = [group for group in self._groups if self._owner[group[0]] >= 0]
 
     def leave_unless_all(self) -> None:
-        """Leaves everything if anything is left."""
+        """Rejects all nodes if one is rejected."""
         left = [
             node
             for node, owner in zip(self._nodes, self._owner, strict=True)
@@ -152,7 +152,7 @@ class _Selection:
                 self._reasons[position] = Rejection(node, rule, message, help)
 
     def _leave_trivial(self) -> None:
-        """Leaves connected parts that the partitioner would not have taken by themselves."""
+        """Rejects connected parts that the partitioner would not have delegated separately."""
         while self._judge is not None:
             parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
             trivial = [
@@ -161,15 +161,14 @@ class _Selection:
             if not trivial:
                 return
             for part in trivial:
-                self._leave(part, "trivial", "without what rules left, too little to be worth a call", "")
+                self._leave(part, "trivial", "too small to be worth a call after rules split its group", "")
             self._regroup()
 
     def _regroup(self) -> None:
-        """Groups what is taken, each convex.
+        """Groups the assigned nodes, each group convex.
 
-        Taken nodes of one phase that were in one group can stay so: within a phase, edges between groups are
-        edges that there were between these groups before, and every path through a node that is left leads
-        to a later phase.
+        Nodes of one phase and one former group can stay together: within a phase, edges between groups
+        existed before, and every path through a rejected node leads to a later phase.
         """
         taken = [owner >= 0 for owner in self._owner]
         if self._is_maximal:

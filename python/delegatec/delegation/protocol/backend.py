@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of a backend: everything that the compiler knows of one goes through it."""
+"""The protocol of a backend."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from delegatec.delegation.protocol.parts import Part
 from delegatec.delegation.protocol.view import PartitionView
 
 ReferenceExecutor = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
-"""Runs a blob on the host: its inputs in order to its outputs in order."""
+"""Runs a blob on the host: inputs in order -> outputs in order."""
 
 
 OptionValue = str | tuple[str, ...]
-"""What an option is set to: a string; for an option that is a list, a tuple of strings."""
+"""The value of an option: a string; a tuple of strings for a list."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class OptionSpec:
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes any number of strings."""
+        """Whether its value is a list of strings."""
         return not isinstance(self.default, str)
 
 
 @dataclass(frozen=True)
 class NamedData:
-    """Bytes that a delegate looks up by name while the runtime loads it.
+    """Bytes that a delegate finds by name when it is loaded.
 
     Attributes:
         data: as the parts of a blob: a memoryview of a constant's storage is copied once, into the file, and
@@ -55,7 +55,7 @@ class NamedData:
 
     Raises:
         TypeError: the data is something else.
-        ValueError: the alignment is no power of two.
+        ValueError: the alignment is not a power of two.
     """
 
     data: Part
@@ -66,7 +66,7 @@ class NamedData:
             kind = type(self.data).__name__
             raise TypeError(f"named data is a {kind}, not bytes, a memoryview or ComputedBytes")
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
-            raise ValueError(f"the alignment {self.alignment} is no power of two")
+            raise ValueError(f"the alignment {self.alignment} is not a power of two")
 
 
 @dataclass
@@ -74,14 +74,14 @@ class PreprocessResult:
     """A compiled partition.
 
     Attributes:
-        blob: parts whose concatenation is what the runtime gets. Weights that the format takes as they are
-            stay memoryviews of the constants' storage, so that they are copied once, into the file; what it
-            takes in another form are `ComputedBytes`, made on the way there.
-        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it stands for;
-            what `DelegateMappingBuilder` gives. Empty for a backend whose runtime reports no instructions.
-        constant_names: id of a constant, as `Backend.graph` has it -> name of the placeholder whose value it
-            is; for texts and pictures, which then show its name in the model. Nothing else reads it.
-        named_data: key -> data that is stored beside the blob. Data under one key is stored once for all
+        blob: parts whose concatenation the runtime receives. Unconverted weights are memoryviews of the
+            constants' storage, so that they are copied once, into the file; converted ones are
+            `ComputedBytes`.
+        debug_handle_map: the backend's id of an instruction -> debug handles of the nodes it computes;
+            the result of `DelegateMappingBuilder`. Empty if the runtime does not report instructions.
+        constant_names: id of a constant in `Backend.graph` -> name of its placeholder; for texts and
+            drawings only, which then show its name in the model.
+        named_data: key -> data stored next to the blob. Data under one key is stored once for all
             delegates of all methods, and must be the same; a hash of the content is a good key.
     """
 
@@ -100,48 +100,48 @@ class Backend(Protocol):
 
     @property
     def id(self) -> str:
-        """The id that the runtime looks up, such as "MPSBackend"."""
+        """Its id in the runtime, such as "MPSBackend"."""
         ...
 
     @property
     def name(self) -> str:
-        """What a user types, such as "mps"."""
+        """Its name for users, such as "mps"."""
         ...
 
     @property
     def options(self) -> Mapping[str, OptionSpec]:
-        """Name of each option -> what it may be."""
+        """Name of each option -> its spec."""
         ...
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
-        """The settings for a user's options.
+        """Returns the settings for a user's options.
 
         Args:
-            options: name -> `OptionValue`, for some of `self.options`; the others take their default.
+            options: name -> `OptionValue`, for some of `self.options`; the others have their default.
 
         Raises:
-            DelegatecError: DC402, naming every unknown option and every value that is not allowed.
+            DelegatecError: DC402 for every unknown option and every invalid value.
         """
         ...
 
     def preserved_operators(self) -> frozenset[OpOverload]:
-        """Composite operators that must reach the partitioner whole."""
+        """Returns composite operators that must not be decomposed before the partitioner."""
         ...
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
-        """The partitioner that tags what `preprocess` can compile with these settings."""
+        """Returns the partitioner for these settings."""
         ...
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compiles one partition.
 
         Args:
-            view: the partition; the program that it is a part of must not be edited. Of a backend that
-                `HasPasses`, all of the private program that its passes have edited.
+            view: the partition; its program must not be edited. For a backend that `HasPasses`, the complete
+                private program after its passes.
             compile_specs: the settings.
 
         Raises:
-            DelegatecError: DC4xx, with everything that is wrong with the partition.
+            DelegatecError: DC4xx, with all problems of the partition.
         """
         ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitioners: what a backend takes of a program, and why not the rest."""
+"""Partitioners: which nodes of a program a backend supports, and why not the others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from delegatec.edge.program import EdgeProgram
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """Who compiles a group, and with which settings.
+    """The backend of a partition and its settings.
 
     Attributes:
-        backend_id: the id under which the runtime knows the backend, such as "MPSBackend".
+        backend_id: the id of the backend in the runtime, such as "MPSBackend".
         compile_specs: settings for `Backend.preprocess`, stored in the program as well.
     """
 
@@ -27,14 +27,14 @@ class DelegationSpec:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why one node stays outside of every group.
+    """Why one node is in no group.
 
     Attributes:
         node: the node.
-        rule: stable short id of the rule that it broke, such as "operator", "dtype", "rank". "trivial" is for
-            nodes that the backend could run, and that are not worth a delegate of their own.
-        message: what broke it, with the offending value.
-        help: what would make the backend take it; empty if nothing would.
+        rule: stable short id of the violated rule, such as "operator", "dtype", "rank". "trivial" is for
+            supported nodes that are not worth a separate delegate.
+        message: the violation, with the offending value.
+        help: how to make the backend support it; empty if impossible.
     """
 
     node: Node
@@ -45,13 +45,13 @@ class Rejection:
 
 @dataclass
 class Partitioning:
-    """What a partitioner decided.
+    """The result of a partitioner.
 
     Attributes:
-        delegation: who compiles the groups.
+        delegation: the backend of the groups.
         groups: sets of nodes, each becoming one delegate. No node is in two groups, the nodes of one are in
             the order of the graph, and contracting every group to one node leaves the graph acyclic.
-        rejections: one for each `call_function` node that computes and is in no group.
+        rejections: one per `call_function` node that computes and is in no group.
     """
 
     delegation: DelegationSpec
@@ -67,7 +67,7 @@ class Partitioner(Protocol):
     """
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """Groups the nodes that the backend takes.
+        """Groups the nodes that the backend supports.
 
         Args:
             program: the program; not to be edited (`to_backend` checks).

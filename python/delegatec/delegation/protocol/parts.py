@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a blob: bytes that are there, and bytes that are computed while they are written."""
+"""Parts of a blob: bytes in memory, and bytes computed while they are written."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Final
 
 from delegatec.delegation.faults import blamed_on, wrong_result
 
-# Computed bytes are asked for this many at a time: they stay in a processor's cache until they are written.
+# The chunk size of computed bytes: a chunk stays in the CPU's cache until it is written.
 _PIECE: Final = 256 * 1024
 
 
 class ComputedBytes(ABC):
-    """Bytes that are made whenever someone asks for them, such as weights converted to another dtype.
+    """Bytes computed on demand, such as weights converted to another dtype.
 
-    They are never in memory all at once, and are the same each time. Whatever can be wrong with them is found
-    before there is an object of this class: it may be asked while a file is half written.
+    They are never in memory all at once, and deterministic. Errors are raised before an object is made: it
+    may be read while a file is half written.
     """
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many bytes there are."""
+        """Returns the number of bytes."""
 
     @abstractmethod
     def __getitem__(self, place: slice, /) -> bytes | memoryview:
-        """Some of them, contiguous.
+        """Returns a contiguous range of them.
 
         Args:
-            place: start and end as of any sequence; no step.
+            place: start and end as in any sequence; no step.
         """
 
 
 Part = bytes | memoryview | ComputedBytes
-"""A run of bytes of a blob."""
+"""A byte sequence of a blob."""
 
 
 def pieces(part: Part) -> Iterator[bytes | memoryview]:
-    """The bytes of a part in order: at once where they are there, else some at a time."""
+    """Yields the bytes of a part in order: computed ones in chunks, others at once."""
     if not isinstance(part, ComputedBytes):
         yield part
         return
@@ -64,5 +64,5 @@ def read(part: Part, start: int, end: int) -> bytes | memoryview:
 
 
 def join(parts: Iterable[Part]) -> bytes:
-    """All parts in one piece: a copy."""
+    """Returns a concatenated copy of all parts."""
     return b"".join(piece for part in parts for piece in pieces(part))
