@@ -56,7 +56,7 @@ def lower_portions(
     if order is None:
         raise bad_partitioner(
             partitioner,
-            "a group waits for itself through a node outside of it",
+            "a group depends on itself through a node outside of it",
             "delegatec.delegation.convex_groups makes groups that do not",
         )
     mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
