@@ -45,7 +45,7 @@ class _Kernels:
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`. The rewrite itself decides whether it applies."""
-        return None if node in self._done or not _has_rules(node.target) else _REWRITTEN
+        return None if node in self._done or not _may_be_rewritten(node) else _REWRITTEN
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""
@@ -65,8 +65,11 @@ class _Kernels:
 _REWRITTEN: Final = Refusal("operator", "may be rejected or computed wrongly by its kernel")
 
 
-def _has_rules(target: Any) -> bool:
-    return out_variant(target) is not None or target in SYMBOLIC_REWRITES
+def _may_be_rewritten(node: Node) -> bool:
+    target: Any = node.target
+    if any(target in table for table in (REWRITES, COMPUTED_IN, SYMBOLIC_REWRITES)):
+        return True
+    return _is_empty(node) and out_variant(target) is not None
 
 
 def _rewritten(b: Builder, node: Node) -> Any:
@@ -86,7 +89,8 @@ def _is_empty(node: Node) -> bool:
     val = node.meta["val"]
     if not isinstance(val, torch.Tensor) or node.target is aten.full.default:
         return False
-    return all(isinstance(size, int) for size in val.shape) and bool(val.numel() == 0)
+    sizes = tuple(val.shape)
+    return all(isinstance(size, int) for size in sizes) and 0 in sizes
 
 
 def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
