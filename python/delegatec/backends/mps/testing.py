@@ -12,12 +12,15 @@ import torch
 from torch._ops import OpOverload
 
 from delegatec.backends.common import testing
+from delegatec.backends.common.record import Record
+from delegatec.backends.common.recording import recorded
 from delegatec.backends.common.testing import Compiled
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.building.draft import Draft
 from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.delegation import Part
 from delegatec.edge import EdgeProgram
+from delegatec.edge.legalize.rules import REWRITES
 
 
 def compile_program(program: EdgeProgram, precision: str = "fp32", **options: str) -> Compiled:
@@ -26,21 +29,20 @@ def compile_program(program: EdgeProgram, precision: str = "fp32", **options: st
 
 
 @contextmanager
-def recorded_rows() -> Iterator[list[tuple[Any, str]]]:
-    """Records the overload of each row and an operation that it emits, for all operations of blobs."""
-    emitted: list[tuple[Any, str]] = []
+def recorded_lowerings() -> Iterator[Record]:
+    """Records the operations that each row emits, and the rewrites that are applied."""
     write = Draft.blob
+    with recorded(REWRITES) as record:
 
-    def blob(draft: Draft) -> list[Part]:
-        emitted.extend(
-            (operation.origin.target, OPERATION_NAMES[operation.node.mpsnodeUnionType])
-            for operation in draft.operations
-            if operation.origin is not None
-        )
-        return write(draft)
+        def blob(draft: Draft) -> list[Part]:
+            for operation in draft.operations:
+                if operation.origin is not None:
+                    name = OPERATION_NAMES[operation.node.mpsnodeUnionType]
+                    record.rows[str(operation.origin.target)].add(name)
+            return write(draft)
 
-    with patch.object(Draft, "blob", blob):
-        yield emitted
+        with patch.object(Draft, "blob", blob):
+            yield record
 
 
 def compile_module(

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rows emit and what rewrites make, as runs of a backend's tests have recorded it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegatec.edge.legalize.rule import Rewrite, Rewrites
+
+Entries = Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Contents of a file that tests write, and are compared with.
+
+    Attributes:
+        rows: overload of each row -> names of the format's operations that it has emitted.
+        rewrites: name of each rewrite, see `named` -> the operators that it has made.
+    """
+
+    rows: Entries
+    rewrites: Entries
+
+    @staticmethod
+    def read(path: Path) -> Record:
+        """Reads a file."""
+        return Record(**json.loads(path.read_text(encoding="utf-8")))
+
+    def text(self) -> str:
+        """Returns the contents of a file: one line for each row and rewrite, sorted."""
+        parts = (f'"{name}": {_lines(entries)}' for name, entries in vars(self).items())
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def beyond(self, other: Record) -> list[str]:
+        """Returns what is here and not in the other record, each as a text."""
+        return [
+            f"{key} -> {' '.join(extra) or 'nothing'}"
+            for own, others in ((self.rows, other.rows), (self.rewrites, other.rewrites))
+            for key, names in own.items()
+            if (extra := sorted({*names} - {*others.get(key, ())})) or key not in others
+        ]
+
+
+def named(rewrites: Rewrites) -> Iterator[tuple[str, Rewrite]]:
+    """Yields each rewrite with its name: its overload, numbered from the second of an overload on."""
+    for target, alternatives in rewrites.items():
+        for number, rewrite in enumerate(alternatives, 1):
+            yield (str(target) if number == 1 else f"{target} {number}"), rewrite
+
+
+def _lines(entries: Entries) -> str:
+    lines = (f"  {json.dumps(key)}: {json.dumps(sorted(names))}" for key, names in sorted(entries.items()))
+    return "{\n" + ",\n".join(lines) + "\n}"
