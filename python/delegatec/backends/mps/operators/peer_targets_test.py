@@ -13,7 +13,7 @@ from delegatec.edge.legalize.rules import FUNCTIONS, REWRITES
 
 _DEFAULTS = """
 _log_softmax _native_batch_norm_legit_no_training _softmax _to_copy abs acos acosh addmm asin asinh atan atanh
-avg_pool2d bitwise_not bmm cat ceil clamp clone constant_pad_nd convolution cos cosh embedding erf exp exp2
+avg_pool2d bitwise_not bmm cat ceil clamp constant_pad_nd convolution cos cosh embedding erf exp exp2
 expand_copy floor floor_divide full full_like gelu hardtanh index_put index_select isinf isnan leaky_relu log
 log10 log2 logical_not max_pool2d_with_indices minimum mm native_layer_norm neg permute_copy pixel_shuffle
 reciprocal relu round rsqrt scalar_tensor sigmoid sign sin sinh slice_scatter split_with_sizes_copy sqrt tan
@@ -36,8 +36,9 @@ DECOMPOSED = [
 ]
 GROUPED = "quantized_decomposed.dequantize_per_channel_group.default"
 # The edge program has no dim orders: what makes one is `empty` or `_to_copy`. The partitioner takes `getitem`
-# with what it reads.
+# with what it reads. A clone is its operand.
 NOT_IN_THE_PROGRAM = [
+    "aten.clone.default",
     "dim_order_ops._empty_dim_order.default",
     "dim_order_ops._to_dim_order_copy.default",
     "getitem",

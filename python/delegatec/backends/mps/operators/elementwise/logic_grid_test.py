@@ -29,6 +29,8 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "lt beyond int32": (lambda a: a < 2**40, (BITS,), "Lt"),
     "bitwise_and": (torch.bitwise_and, (BITS, BITS.flip(0)), "BitwiseAnd"),
     "bitwise_or of bool": (torch.bitwise_or, (BOOL, ~BOOL), "BitwiseOr"),
+    "bitwise_or scalar": (lambda a: a | 3, (BITS,), "BitwiseOr"),
+    "bitwise_xor": (torch.bitwise_xor, (BITS, BITS.flip(0)), "BitwiseXor"),
     "bitwise_xor scalar": (lambda a: a ^ 3, (BITS,), "BitwiseXor"),
     "bitwise_and of int64": (lambda a: a & (2**40 + 1), (WIDE,), "BitwiseAnd"),
     "bitwise_not": (torch.bitwise_not, (BITS,), "BitwiseNot"),

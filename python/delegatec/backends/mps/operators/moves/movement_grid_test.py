@@ -61,20 +61,15 @@ def test_movement(name: str) -> None:
 aten = torch.ops.aten
 
 NODES: dict[str, tuple[Build, str]] = {
-    "alias": (lambda b, x: b.call(aten.alias.default, x), ""),
-    "detach": (lambda b, x: b.call(aten.detach.default, x), ""),
-    "reshape": (lambda b, x: b.call(aten.reshape.default, x, [-1, 4]), "View"),
-    "squeeze.dim": (
-        lambda b, x: b.call(aten.squeeze.dim, b.call(aten.unsqueeze.default, x, 1), -3),
-        "Squeeze",
+    "split_with_sizes": (
+        lambda b, x: b.call(
+            operator.getitem,
+            b.call(aten.split_with_sizes.default, x, [1, 3], -1),
+            1,
+            val=x.meta["val"][..., 1:],
+        ),
+        "SplitWithSizes",
     ),
-    "squeeze": (lambda b, x: b.call(aten.squeeze.default, b.call(aten.unsqueeze.default, x, 1)), "Squeeze"),
-    "stack": (lambda b, x: b.call(aten.stack.default, [x, x], -2), "View Cat"),
-    "unbind": (
-        lambda b, x: b.call(operator.getitem, b.call(aten.unbind.int, x, -1), 2, val=x.meta["val"][..., 2]),
-        "Select",
-    ),
-    "transpose": (lambda b, x: b.call(aten.transpose.int, x, 1, -1), "Permute"),
     "permute of rank 0": (lambda b, x: b.call(aten.permute.default, b.call(aten.mean.default, x), []), ""),
     "expand of rank 0": (
         lambda b, x: b.call(aten.expand.default, b.call(aten.mean.default, x), [2, 4]),

@@ -25,10 +25,8 @@ from torch.fx import Node
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
-from delegatec.backends.mps.operators.rules import CONTIGUOUS
 from delegatec.edge.arguments import bind
-from delegatec.edge.legalize.constraints import HAS_AXIS
-from delegatec.edge.nodes import dtype_of, positive, read_results, shape_of
+from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 
 def _reshape(b: GraphBuilder, operation: int, source: int, shape: Sequence[int], out: int) -> None:
@@ -80,21 +78,11 @@ def _permute(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Permute, table)
 
 
-def _transpose(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    perm = list(range(len(shape_of(node))))
-    first, second = (positive(bound[name], len(perm)) for name in ("dim0", "dim1"))
-    perm[first], perm[second] = perm[second], perm[first]
-    table = PermuteT(input1Id=b.of(bound["self"]), outputId=b.result(node), numDims=len(perm), perm=perm)
-    b.emit(Operation.Permute, table)
-
-
 def _squeeze(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = bound["self"]
     shape = shape_of(source)
-    given = bound.get("dim", range(len(shape)))
-    wanted = {positive(dim, len(shape)) for dim in ([given] if isinstance(given, int) else given)}
+    wanted = {positive(dim, len(shape)) for dim in bound["dim"]}
     dims = [dim for dim, size in enumerate(shape) if size == 1 and dim in wanted]
     if not dims:  # The runtime reads no dimensions as the first.
         _alias(b, node)
@@ -136,26 +124,6 @@ def _cat(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
 
 
-def _unbind(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    source = bound["self"]
-    dim = positive(bound["dim"], len(shape_of(source)))
-    for index in read_results(node):
-        table = SelectT(input1Id=b.of(source), outputId=b.result(node, index), dim=dim, index=index)
-        b.emit(Operation.Select, table)
-
-
-def _stack(b: GraphBuilder, node: Node) -> None:
-    bound, dtype, whole = bind(node), dtype_of(node), shape_of(node)
-    dim = positive(bound["dim"], len(whole))
-    shape = (*whole[:dim], 1, *whole[dim + 1 :])
-    ids = []
-    for tensor in bound["tensors"]:
-        ids.append(b.temporary(shape, dtype))
-        _reshape(b, Operation.View, b.operand(tensor, dtype), shape, ids[-1])
-    b.emit(Operation.Cat, CatT(inputIds=ids, outputId=b.result(node), dim=dim))
-
-
 def _split(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = bound["self"]
@@ -171,24 +139,14 @@ def _split(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final = (
-    movement("alias", "", _alias, note="no operation: another name of its operand"),
-    movement("clone", "", _alias, CONTIGUOUS, note="no operation: another name of its operand"),
-    movement("detach", "", _alias, note="no operation: another name of its operand"),
     movement("view", "View", _view),
-    movement("reshape", "View", _view),
     movement("expand", "Expand View", _expand, note="a View first if the rank grows"),
     movement("repeat", "View Expand", _repeat),
     movement("permute", "Permute", _permute),
-    movement("transpose.int", "Permute", _transpose, HAS_AXIS),
-    movement("squeeze", "Squeeze", _squeeze),
-    movement("squeeze.dim", "Squeeze", _squeeze),
     movement("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
     movement("unsqueeze", "Unsqueeze View", _unsqueeze),
     movement("select.int", "Select", _select),
     movement("slice.Tensor", "Slice", _slice),
     movement("cat", "Cat", _cat),
-    movement("stack", "View Cat", _stack),
-    movement("unbind.int", "Select", _unbind),
-    movement("split.Tensor", "SplitWithSizes", _split),
     movement("split_with_sizes", "SplitWithSizes", _split),
 )
