@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
+from delegatec.backends.common.record import Entries, Record, named
 from delegatec.backends.common.row import OperatorRow
 from delegatec.backends.common.table import OperatorTable
 from delegatec.edge.legalize.rule import Rewrite, Rewrites
 
 
-def operators_page(table: OperatorTable[Any, Any], rewrites: Rewrites, delegate: str, folder: str) -> str:
+def operators_page(
+    table: OperatorTable[Any, Any], rewrites: Rewrites, record: Record, delegate: str, folder: str
+) -> str:
     """Returns a page of the docs: the constraints of all operators, then a table for each family.
 
     Args:
         table: the operator table.
         rewrites: of calls that it does not take.
+        record: what tests have seen of both.
         delegate: name of the delegate for users, such as "MPS".
         folder: the table's directory, relative to the repository root.
     """
@@ -27,8 +30,8 @@ def operators_page(table: OperatorTable[Any, Any], rewrites: Rewrites, delegate:
         f"{len({*table.rows, *rewrites})} ATen overloads are taken. What is not taken stays outside of the "
         "delegate, and the report says why, with the name that the constraint has here.",
         "",
-        "An overload becomes one operation of the format, or several: the second column has all that any of "
-        "its cases takes. Conversions that only bring operands to one dtype are not listed.",
+        "An overload becomes one operation of the format, or several: the second column has all that its "
+        "tests have seen, conversions between dtypes included.",
         "",
         "Of every operator:",
         "",
@@ -36,22 +39,23 @@ def operators_page(table: OperatorTable[Any, Any], rewrites: Rewrites, delegate:
     ]
     for family, rows in table.families.items():
         lines += ["", f"## {family}", "", "| Overload | Becomes | Constraints and notes |", "|---|---|---|"]
-        lines += [_line(row) for row in rows]
+        lines += [_line(str(row.target), record.rows, row) for row in rows]
     lines += [
         "",
         "## Rewritten",
         "",
         "A call without a row, or one that its row refuses, becomes calls of other operators of this page.",
         "",
-        "| Overload | Constraints and notes |",
-        "|---|---|",
+        "| Overload | Becomes | Constraints and notes |",
+        "|---|---|---|",
     ]
-    lines += [f"| `{each.target}` | {_remarks(each)} |" for each in itertools.chain(*rewrites.values())]
+    lines += [_line(name, record.rewrites, rewrite) for name, rewrite in named(rewrites)]
     return "\n".join(lines) + "\n"
 
 
-def _line(row: OperatorRow[Any, Any]) -> str:
-    return f"| `{row.target}` | {', '.join(row.emits) or '-'} | {_remarks(row)} |"
+def _line(name: str, entries: Entries, described: OperatorRow[Any, Any] | Rewrite) -> str:
+    made = (each.removeprefix("aten.").removesuffix(".default") for each in entries[name])
+    return f"| `{described.target}` | {', '.join(made) or '-'} | {_remarks(described)} |"
 
 
 def _remarks(described: OperatorRow[Any, Any] | Rewrite) -> str:

@@ -24,7 +24,6 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
 
     Attributes:
         target: the overload.
-        emits: names of the format's operations that it may become, other than casts for type promotion.
         lower: appends them to the graph of a builder.
         constraints: the row's own, beside those of the whole table.
         computes: whether a delegate of such nodes alone is worth its call; false for moves of data.
@@ -34,7 +33,6 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
     """
 
     target: OpOverload
-    emits: tuple[str, ...]
     lower: Callable[[BuilderT, Node], None]
     constraints: tuple[Constraint[SettingsT], ...] = ()
     computes: bool = True

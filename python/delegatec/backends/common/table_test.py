@@ -43,12 +43,12 @@ Row = OperatorRow[Lowered, bool]
 TABLE = OperatorTable[Lowered, bool](
     {
         "Functions": (
-            Row(aten.exp.default, ("Exp",), lower, (operand_dtypes({torch.float32}, "no others."),)),
-            Row(aten.sin.default, ("Sin",), lower, (Constraint("speed", "It is fast.", slow, "wait"),)),
+            Row(aten.exp.default, lower, (operand_dtypes({torch.float32}, "no others."),)),
+            Row(aten.sin.default, lower, (Constraint("speed", "It is fast.", slow, "wait"),)),
         ),
         "Shape": (
-            Row(aten.unsqueeze.default, (), lower, computes=False),
-            Row(aten.split.Tensor, (), lower, computes=False, preserved=True),
+            Row(aten.unsqueeze.default, lower, computes=False),
+            Row(aten.split.Tensor, lower, computes=False, preserved=True),
         ),
     },
     [rank_at_most(3, "there are no more.")],

@@ -27,25 +27,18 @@ def family(
         note: of each row.
     """
     return [
-        OperatorRow(
-            overload(name), (operation,), lower(getattr(Operation, operation)), constraints, note=note
-        )
+        OperatorRow(overload(name), lower(getattr(Operation, operation)), constraints, note=note)
         for name, operation in members.items()
     ]
 
 
-def movement(
-    name: str, operations: str, lower: Lower, *constraints: Constraint, note: str = ""
-) -> OperatorRow:
+def movement(name: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
     """A row of an overload that computes nothing.
 
     Args:
         name: the overload.
-        operations: names of those that it may become, with spaces between.
         lower: its lowering.
         *constraints: what a node must satisfy.
         note: what a reader of the table should know.
     """
-    return OperatorRow(
-        overload(name), tuple(operations.split()), lower, constraints, computes=False, note=note
-    )
+    return OperatorRow(overload(name), lower, constraints, computes=False, note=note)

@@ -112,14 +112,12 @@ _SOFTMAX_RULES: Final = (
 ROWS: Final = (
     OperatorRow(
         overload("relu"),
-        ("Relu",),
         _relu,
         (FLOAT_OPERANDS,),
         note="NaN becomes zero, where ATen keeps it: to keep it would take four operations for one",
     ),
     OperatorRow(
         overload("gelu"),
-        ("Gelu",),
         _gelu,
         (
             FLOAT_OPERANDS,
@@ -132,7 +130,6 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("leaky_relu"),
-        ("LeakyRelu",),
         _leaky_relu,
         (
             FLOAT_OPERANDS,
@@ -143,10 +140,9 @@ ROWS: Final = (
             ),
         ),
     ),
-    OperatorRow(overload("_softmax"), ("Softmax", "View", "Permute"), _softmax, _SOFTMAX_RULES),
+    OperatorRow(overload("_softmax"), _softmax, _SOFTMAX_RULES),
     OperatorRow(
         overload("_log_softmax"),
-        ("LogSoftmax", "Softmax", "Mul", "Eq", "Where", "Mean", "Sub", "Exp", "Log", "View", "Permute"),
         _log_softmax,
         _SOFTMAX_RULES,
         note="LogSoftmax where the operand is bounded such that no softmax underflows, else composed",

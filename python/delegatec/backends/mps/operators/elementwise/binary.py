@@ -93,16 +93,16 @@ _INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum loses NaN, and ha
 
 ROWS: Final = (
     *(
-        OperatorRow(overload(name), ("Add", "Mul", "BitwiseOr"), _scaled(Operation.Add), _SCALED)
+        OperatorRow(overload(name), _scaled(Operation.Add), _SCALED)
         for name in variants({"add": ""}, "Tensor", "Scalar")
     ),
     *(
-        OperatorRow(overload(name), ("Sub", "Mul"), _scaled(Operation.Sub), _SCALED)
+        OperatorRow(overload(name), _scaled(Operation.Sub), _SCALED)
         for name in variants({"sub": ""}, "Tensor", "Scalar")
     ),
-    OperatorRow(overload("rsub.Scalar"), ("Sub", "Mul"), _reversed_sub, _SCALED),
+    OperatorRow(overload("rsub.Scalar"), _reversed_sub, _SCALED),
     *(
-        OperatorRow(overload(name), ("Mul", "BitwiseAnd"), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
+        OperatorRow(overload(name), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
     # There is no row of maximum and atan2: the runtime lacks Max and Atan2, though the format has them.

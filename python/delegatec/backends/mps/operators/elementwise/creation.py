@@ -104,13 +104,12 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
 
 
 ROWS: Final = (
-    movement("full", "Full View Expand", _full("fill_value")),
-    movement("full_like", "FullLike View Expand", _full_like),
-    movement("scalar_tensor", "Full View Expand", _full("s")),
-    movement("empty.memory_format", "Full", _full(None), CONTIGUOUS, note="filled with zeros"),
+    movement("full", _full("fill_value")),
+    movement("full_like", _full_like),
+    movement("scalar_tensor", _full("s")),
+    movement("empty.memory_format", _full(None), CONTIGUOUS, note="filled with zeros"),
     movement(
         "arange.start_step",
-        "Arange",
         _arange,
         Constraint(
             "argument",
@@ -121,7 +120,6 @@ ROWS: Final = (
     ),
     movement(
         "_to_copy",
-        "Cast Ne BitwiseAnd BitwiseXor Sub",
         _to_copy,
         CONTIGUOUS,
         note="to bool by comparison with zero",

@@ -62,7 +62,6 @@ ROWS: Final = (
     *family({"bitwise_not": "BitwiseNot"}, unpromoted, _BITS),
     OperatorRow(
         overload("logical_not"),
-        ("LogicalNot", "Ne"),
         _logical_not,
         note="a number becomes bool by comparison with zero",
     ),

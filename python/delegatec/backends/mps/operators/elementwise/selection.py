@@ -73,11 +73,10 @@ _NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no order on bool.", "conv
 ROWS: Final = (
     OperatorRow(
         overload("clamp"),
-        ("HardTanh", "Clamp", "Mul"),
         _clamp,
         (_NUMBERS, exact_number("min"), exact_number("max")),
         note="of floats HardTanh, which keeps NaN",
     ),
-    OperatorRow(overload("hardtanh"), ("HardTanh", "Mul"), _hardtanh, (FLOAT_OPERANDS,)),
-    OperatorRow(overload("where.self"), ("Where",), _where),
+    OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS,)),
+    OperatorRow(overload("where.self"), _where),
 )

@@ -65,7 +65,6 @@ ROWS: Final = (
     *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="that of NaN is zero in ATen, as in Metal"),
     OperatorRow(
         overload("round"),
-        ("Round", "Sub", "Abs", "Eq", "Mul", "Where"),
         _round,
         (_EXACT_RESULT,),
         note="halves go to the even neighbour, whatever MPSGraph does with them",

@@ -105,14 +105,12 @@ _NOTE: Final = (
 ROWS: Final = (
     OperatorRow(
         overload("_adaptive_avg_pool2d"),
-        ("AvgPool2D", "ConstantPadND", "IndexSelect", "View", "Mul"),
         _adaptive_avg_pool2d,
         (FLOAT_OPERANDS,),
         note=_NOTE,
     ),
     OperatorRow(
         overload("adaptive_max_pool2d"),
-        ("MaxPool2DWithIndices", "IndexSelect", "View", "Cast"),
         _adaptive_max_pool2d,
         (FLOAT_OPERANDS,),
         note=_NOTE,

@@ -207,10 +207,6 @@ def _many_channels(node: Node, _: object) -> str | None:
 ROWS: Final = (
     OperatorRow(
         overload("convolution"),
-        (
-            *("Conv2D", "DepthwiseConv2D", "Slice", "Add", "View", "Permute", "PixelShuffle"),
-            *("ConstantPadND", "IndexSelect"),
-        ),
         _convolution,
         (
             FLOAT_OPERANDS,

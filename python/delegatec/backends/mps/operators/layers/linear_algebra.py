@@ -103,21 +103,19 @@ _WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4 MPSGraph is wrong beyond 3
 ROWS: Final = (
     OperatorRow(
         overload("linear"),
-        ("Permute", "View", "Addmm", "MatMul"),
         _linear,
         (*_RULES, rank_of("weight", (2,), "a single output has no dimension of its own.")),
         note=f"reads the weight as it lies; {_WIDE_RESULT}",
         preserved=True,
     ),
-    OperatorRow(overload("mm"), ("MatMul",), _matmul, _RULES, note=_WIDE_RESULT),
-    OperatorRow(overload("bmm"), ("MatMul",), _matmul, _RULES, note=_WIDE_RESULT),
+    OperatorRow(overload("mm"), _matmul, _RULES, note=_WIDE_RESULT),
+    OperatorRow(overload("bmm"), _matmul, _RULES, note=_WIDE_RESULT),
     OperatorRow(
         overload("addmm"),
-        ("Addmm", "MatMul", "Mul", "View", "Expand", "Full"),
         _addmm,
         _RULES,
         note=f"without the bias if beta is 0, without the product if alpha is; {_WIDE_RESULT}",
     ),
-    OperatorRow(overload("mv"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
-    OperatorRow(overload("dot"), ("View", "MatMul"), _with_vector, _VECTOR_RULES, preserved=True),
+    OperatorRow(overload("mv"), _with_vector, _VECTOR_RULES, preserved=True),
+    OperatorRow(overload("dot"), _with_vector, _VECTOR_RULES, preserved=True),
 )

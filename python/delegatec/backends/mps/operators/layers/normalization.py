@@ -109,7 +109,6 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
 ROWS: Final = (
     OperatorRow(
         overload("_native_batch_norm_legit_no_training"),
-        ("View", "BatchNorm"),
         _batch_norm,
         (
             FLOAT_OPERANDS,
@@ -123,7 +122,6 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("native_layer_norm"),
-        ("Cast", "View", "LayerNorm", "Add", "Rsqrt"),
         _layer_norm,
         (FLOAT_OPERANDS,),
         note="in float32, of rank 4 at most; of the third result the runtime gives the variance, and the "

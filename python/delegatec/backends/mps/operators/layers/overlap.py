@@ -69,7 +69,6 @@ def _added(x: Expression, size: int, stride: int, padding: int, dilation: int) -
 ROWS: Final = (
     OperatorRow(
         overload("col2im"),
-        ("View", "Permute", "ConstantPadND", "Slice", "Add"),
         _col2im,
         (FLOAT_OPERANDS,),
         note="windows are moved and added as a whole, along one dimension after the other",

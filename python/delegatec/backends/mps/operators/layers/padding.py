@@ -87,7 +87,6 @@ def _outermost(positions: torch.Tensor, size: int) -> torch.Tensor:
 ROWS: Final = (
     OperatorRow(
         overload("constant_pad_nd"),
-        ("Slice", "ConstantPadND", "View", "Cast", "Ne"),
         _constant,
         (exact_number("value"),),
         computes=False,
@@ -97,7 +96,6 @@ ROWS: Final = (
     *(
         OperatorRow(
             overload(f"{name}_pad{count}d"),
-            ("IndexSelect", "Slice"),
             _by_elements(place),
             computes=False,
             note="a look-up for each dimension, at positions that are constants",

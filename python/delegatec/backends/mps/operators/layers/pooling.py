@@ -210,25 +210,20 @@ _NOTE: Final = "multiplied by a constant where ATen divides by another number th
 ROWS: Final = (
     OperatorRow(
         overload("max_pool2d_with_indices"),
-        ("MaxPool2DWithIndices", "View", "Cast"),
         _max_pool,
         (FLOAT_OPERANDS,),
         note=f"indices are cast to int64 if they are read; {_EQUAL}",
     ),
     OperatorRow(
         overload("max_pool3d_with_indices"),
-        ("MaxPool2DWithIndices", "View", "Cast", "Add", "Div", "Mul", "IndexSelect"),
         _max_pool3d,
         (FLOAT_OPERANDS,),
         note=f"planes first, and then layers; {_EQUAL}",
         preserved=True,
     ),
-    OperatorRow(
-        overload("avg_pool2d"), ("AvgPool2D", "View", "Mul"), _avg_pool2d, (FLOAT_OPERANDS,), note=_NOTE
-    ),
+    OperatorRow(overload("avg_pool2d"), _avg_pool2d, (FLOAT_OPERANDS,), note=_NOTE),
     OperatorRow(
         overload("avg_pool3d"),
-        ("AvgPool2D", "View", "Mul"),
         _avg_pool3d,
         (FLOAT_OPERANDS,),
         note=_NOTE,

@@ -211,7 +211,6 @@ ROWS: Final = (
     *(
         OperatorRow(
             overload(f"{name}{rank}d.vec"),
-            ("View", "Expand", "IndexSelect", "Slice"),
             _nearest(target),
             computes=False,
             note="repeated by whole numbers, looked up otherwise; what is nearest is asked of ATen",
@@ -223,7 +222,6 @@ ROWS: Final = (
     *(
         OperatorRow(
             overload(name),
-            ("IndexSelect", "Mul", "Add", "AvgPool2D"),
             _interpolated(taps),
             (FLOAT_OPERANDS,),
             note="along one dimension after the other, by constant weights",

@@ -134,15 +134,10 @@ def _is_on(place: Expression, size: int) -> Expression:
     return place.compare(Operation.Ge, 0) & place.compare(Operation.Le, size - 1)
 
 
-_OPERATIONS: Final = (
-    "Permute View Cat Full Slice Add Sub Mul Div Floor Abs Clamp Gt Ge Le Eq Cast BitwiseAnd BitwiseOr Where "
-    "IndexSelect"
-)
 
 ROWS: Final = (
     OperatorRow(
         overload("grid_sampler_2d"),
-        tuple(_OPERATIONS.split()),
         _grid_sample,
         (operand_dtypes(FLOATS, "coordinates are no whole numbers."),),
         note="rows of channels, looked up and weighted",

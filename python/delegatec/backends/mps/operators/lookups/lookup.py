@@ -141,7 +141,6 @@ _RANK: Final = "MPSGraph gives a look-up by one of rank 0 a dimension less."
 ROWS: Final = (
     OperatorRow(
         overload("embedding"),
-        ("Embedding",),
         _embedding,
         (rank_of("indices", _ANY_RANK, _RANK),),
         known=(_EXACT,),
@@ -149,14 +148,12 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("index_select"),
-        ("IndexSelect",),
         _index_select,
         (HAS_AXIS, rank_of("index", (1,), _RANK)),
         known=(_EXACT,),
     ),
     OperatorRow(
         overload("index.Tensor"),
-        ("IndexTensor", "IndexSelect"),
         _index,
         (HAS_AXIS, INDICES, _ONE, Constraint("rank", f"The index has a dimension: {_RANK}", _rank_0)),
         known=(_IN_RANGE, _EXACT),
@@ -167,7 +164,6 @@ ROWS: Final = (
 REPLACEMENTS: Final = (
     OperatorRow(
         overload("index_put"),
-        ("IndexPut",),
         _index_put,
         (
             HAS_AXIS,
@@ -183,7 +179,6 @@ REPLACEMENTS: Final = (
     ),
     OperatorRow(
         overload("scatter.src"),
-        ("Scatter",),
         _scatter,
         (
             # github.com/pytorch/pytorch/issues/121557: MPSGraph miscounts dimensions of size 1.

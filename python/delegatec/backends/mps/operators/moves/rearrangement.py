@@ -63,11 +63,9 @@ def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final = (
-    movement(
-        "diagonal", "Permute View Slice", _diagonal, note="a Slice of rows and columns as one dimension"
-    ),
-    movement("diagonal_copy", "Permute View Slice", _diagonal),
-    movement("tril", "Add Ge Where Full", _lower_triangle),
-    movement("roll", "View Slice Cat", _roll, HAS_AXIS),
-    movement("pixel_shuffle", "PixelShuffle View", _pixel_shuffle),
+    movement("diagonal", _diagonal, note="a Slice of rows and columns as one dimension"),
+    movement("diagonal_copy", _diagonal),
+    movement("tril", _lower_triangle),
+    movement("roll", _roll, HAS_AXIS),
+    movement("pixel_shuffle", _pixel_shuffle),
 )

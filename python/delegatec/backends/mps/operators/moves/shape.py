@@ -139,14 +139,14 @@ def _split(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final = (
-    movement("view", "View", _view),
-    movement("expand", "Expand View", _expand, note="a View first if the rank grows"),
-    movement("repeat", "View Expand", _repeat),
-    movement("permute", "Permute", _permute),
-    movement("squeeze.dims", "Squeeze", _squeeze, note="none if no dimension of size 1 is among them"),
-    movement("unsqueeze", "Unsqueeze View", _unsqueeze),
-    movement("select.int", "Select", _select),
-    movement("slice.Tensor", "Slice", _slice),
-    movement("cat", "Cat", _cat),
-    movement("split_with_sizes", "SplitWithSizes", _split),
+    movement("view", _view),
+    movement("expand", _expand, note="a View first if the rank grows"),
+    movement("repeat", _repeat),
+    movement("permute", _permute),
+    movement("squeeze.dims", _squeeze, note="none if no dimension of size 1 is among them"),
+    movement("unsqueeze", _unsqueeze),
+    movement("select.int", _select),
+    movement("slice.Tensor", _slice),
+    movement("cat", _cat),
+    movement("split_with_sizes", _split),
 )

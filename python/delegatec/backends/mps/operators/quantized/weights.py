@@ -162,7 +162,6 @@ _RULES: Final = (
 ROWS: Final = (
     OperatorRow(
         torch.ops.quantized_decomposed.dequantize_per_channel.default,
-        ("Cast", "View", "Sub", "Mul"),
         _dequantize_per_channel,
         _RULES,
         note="in float32 where float16 has fewer digits of a scale",
@@ -170,7 +169,6 @@ ROWS: Final = (
     ),
     OperatorRow(
         torch.ops.quantized_decomposed.dequantize_per_channel_group.default,
-        ("Cast", "View", "Sub", "Mul", "DequantizePerChannelGroup"),
         _dequantize,
         _RULES,
         note="int8 in the blob, of every range and with any zero points; with the option int4=packed, "

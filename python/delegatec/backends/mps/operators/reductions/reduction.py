@@ -38,7 +38,6 @@ ROWS: Final = (
     *(
         OperatorRow(
             overload(name),
-            ("Mean",),
             _mean,
             (
                 operand_dtypes(_FLOAT32, _WHY),
@@ -51,7 +50,6 @@ ROWS: Final = (
     ),
     OperatorRow(
         overload("fmin"),
-        ("Minimum",),
         _fmin,
         note="of rewrites, which look for NaN apart: MPSGraph may keep or lose it",
     ),
