@@ -22,7 +22,7 @@ from delegatec.edge.nodes import dtype_of, shape_of
 aten = torch.ops.aten
 
 _MEANS: Final = (aten.mean.default, aten.mean.dim)
-_SUMS: Final = (*_MEANS, aten.sum.default, aten.sum.dim_IntList)
+_SUMS: Final = (*_MEANS, aten.sum.dim_IntList)
 _SHIFTED: Final = (aten.add.Scalar, aten.add.Tensor)
 _SCALED: Final = (aten.mul.Scalar, aten.mul.Tensor, aten.div.Scalar, aten.div.Tensor)
 _ROOTS: Final = (aten.sqrt.default, aten.rsqrt.default)

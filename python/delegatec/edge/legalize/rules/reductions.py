@@ -217,7 +217,7 @@ REWRITES: Final = (
         Rewrite(target, _mean, (FLOAT_RESULT,), note="in float32")
         for target in (aten.mean.default, aten.mean.dim)
     ),
-    *(Rewrite(target, _sum, note=_ADDED) for target in (aten.sum.default, aten.sum.dim_IntList)),
+    Rewrite(aten.sum.dim_IntList, _sum, note=_ADDED),
     *(
         Rewrite(target, _reduction(prod_of), note=_MULTIPLIED)
         for target in (aten.prod.default, aten.prod.dim_int)

@@ -74,7 +74,6 @@ _NO_HALF = (aten._cdist_forward.default, aten._pdist_forward.default)
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.mean.default: [(X,), (SCALAR,), (WHOLE, {"dtype": torch.float32})],
     aten.mean.dim: [(X, [1]), (X, [0, -1], True), (X.view(1, 2, 3, 2, 2), [1, 3]), (SPECIAL, [1])],
-    aten.sum.default: [*_WHOLE_TENSOR, (FLAGS,)],
     aten.sum.dim_IntList: [*_DIMS, (X, []), (EXTREME, [1]), (FLAGS, [1], {"dtype": torch.bool})],
     aten.prod.default: [(X[0, :2],), (WHOLE,), (SCALAR,)],
     aten.prod.dim_int: [(X, 1), (WHOLE, -1, True), (EXTREME, 1), (FLAGS, 1, {"dtype": torch.bool})],

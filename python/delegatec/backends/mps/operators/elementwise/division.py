@@ -76,7 +76,7 @@ _NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", 
 _ROUNDED: Final = {
     **variants({"div": "Div"}, "Tensor_mode", "Scalar_mode"),
     **variants({"floor_divide": "Div"}, "default"),
-    **variants({"remainder": "Remainder", "fmod": "Fmod"}, "Scalar", "Tensor"),
+    **variants({"remainder": "Remainder", "fmod": "Fmod"}, "Scalar"),
 }
 
 ROWS: Final = (

@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "round to tens": (lambda x: torch.round(x, decimals=-1), (floats(3, 5) * 99,), ""),
     "isnan": (torch.isnan, (EDGES,), "Isnan"),
     "isinf": (torch.isinf, (EDGES,), "Isinf"),
+    "isinf of int": (lambda x: torch.isinf(x) | (x > 2), (SIGNED,), ""),
     "isnan of int": (lambda x: torch.isnan(x) | (x > 2), (SIGNED,), ""),
     "isfinite": (torch.isfinite, (EDGES,), ""),
     "isposinf": (torch.isposinf, (EDGES,), "Eq"),

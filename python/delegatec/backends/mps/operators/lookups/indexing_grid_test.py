@@ -34,6 +34,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
         (torch.tensor(3), floats(5, 4)),
         "View Embedding View",
     ),
+    "embedding of int64": (lambda i, w: F.embedding(i, w) * 1, (ints(2, 3, high=2), HUGE), ""),
     "index_select": (lambda x, i: x.index_select(-1, i), (X, torch.tensor([3, 0, 3])), "IndexSelect"),
     "index_select of one": (lambda x, i: x.index_select(1, i), (X, torch.tensor(2)), "View IndexSelect"),
     "index_select int32": (lambda x, i: x.index_select(1, i), (X, ROWS.int()), "IndexSelect"),

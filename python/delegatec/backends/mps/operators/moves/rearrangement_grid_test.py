@@ -82,6 +82,10 @@ def test_grid_sample(mode: str, padding: str, align: bool) -> None:
     check_specified(run_case(two, args, atol=1e-5), args)
 
 
+def test_grid_sample_of_one_column_that_is_mirrored() -> None:
+    run_case(lambda x, grid: F.grid_sample(x, grid, "bilinear", "reflection", True), (IMAGE[..., :1], GRID))
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_grid_sample_in_half(mode: str) -> None:
     def sample(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
