@@ -54,7 +54,7 @@ def operators_page(
 
 
 def _line(name: str, entries: Entries, described: OperatorRow[Any, Any] | Rewrite) -> str:
-    made = (each.removeprefix("aten.").removesuffix(".default") for each in entries.get(name, ()))
+    made = (each.removeprefix("aten.").removesuffix(".default") for each in sorted(entries.get(name, ())))
     return f"| `{described.target}` | {', '.join(made) or '-'} | {_remarks(described)} |"
 
 

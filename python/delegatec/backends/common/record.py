@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from delegatec.edge.legalize.rule import Rewrite, Rewrites
 
-Entries = Mapping[str, Collection[str]]
+Entries = Mapping[str, set[str]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,11 @@ class Record:
     @staticmethod
     def read(path: Path) -> Record:
         """Reads a file."""
-        return Record(**json.loads(path.read_text(encoding="utf-8")))
+        contents = json.loads(path.read_text(encoding="utf-8"))
+        rows, rewrites = (
+            {key: set(names) for key, names in contents[part].items()} for part in ("rows", "rewrites")
+        )
+        return Record(rows, rewrites)
 
     def text(self) -> str:
         """Returns the contents of a file: one line for each row and rewrite, sorted."""
@@ -41,7 +45,7 @@ class Record:
             f"{key} -> {' '.join(extra) or 'nothing'}"
             for own, others in ((self.rows, other.rows), (self.rewrites, other.rewrites))
             for key, names in own.items()
-            if (extra := sorted({*names} - {*others.get(key, ())})) or key not in others
+            if (extra := sorted(names - others.get(key, set()))) or key not in others
         ]
 
 

@@ -134,7 +134,6 @@ def _is_on(place: Expression, size: int) -> Expression:
     return place.compare(Operation.Ge, 0) & place.compare(Operation.Le, size - 1)
 
 
-
 ROWS: Final = (
     OperatorRow(
         overload("grid_sampler_2d"),
