@@ -34,7 +34,7 @@ _STOPS: Final = {
     r"it is empty": "MPSGraph has no empty tensors",
     r"does not promote": "operands of one operation have several dtypes",
     r"for floats only": "MPSGraph has it for floats only",
-    r"type \d+ of the format": "the runtime does not know its dtype",
+    r"unsupported type \d+": "the runtime does not know its dtype",
     r"out of range": "negative indices are not counted from the end",
     r"an expansion of": "it expands to a higher rank",
     r"a convolution of": "it is a convolution of another kind",

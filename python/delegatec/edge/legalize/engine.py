@@ -53,17 +53,15 @@ class Legalizer:
         if node.target is operator.getitem:
             return None
         refusal = self._target.refusal(node, self._builder.facts)
-        rules = () if refusal is None else self._target.rules(node)
-        signature = _signature(node) if rules else None
-        for rule in rules:
-            if (signature, rule) in self._path:
+        for rule in () if refusal is None else self._target.rules(node):
+            if self._path and (_signature(node), rule) in self._path:
                 continue
             before = node.prev
             results = rule(self._builder.at(node), node)
             if isinstance(results, Refusal):
                 refusal = results
             elif results is not None:
-                self._path.append((signature, rule))
+                self._path.append((_signature(node), rule))
                 close = self._close if self._target.closes else self._go_on
                 failure = close(before, node, results)
                 self._path.pop()

@@ -20,6 +20,8 @@ _SMALL: Final = 64 * 1024
 
 # Quantised weights are small on purpose: what makes floating point of more of them than this is not folded.
 _FEW: Final = 64
+# Characters of a name: each call adds to those of its operands, and may have several.
+_LONGEST: Final = 256
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 
 
@@ -37,10 +39,10 @@ def fold_constants(program: EdgeProgram) -> bool:
 
 
 def _origin(names: Mapping[str, str], node: Node) -> str:
-    """What a folded call was made of, in the model's names."""
+    """What a folded call was made of, in the model's names; of long ones the start."""
     assert isinstance(node.target, OpOverload)
-    sources = dict.fromkeys(names[operand.name] for operand in node.all_input_nodes)
-    return ".".join(["+".join(sources), node.target._opname] if sources else [node.target._opname])
+    sources = "+".join(dict.fromkeys(names[operand.name] for operand in node.all_input_nodes))
+    return f"{sources[:_LONGEST]}.{node.target._opname}" if sources else node.target._opname
 
 
 def _is_foldable(node: Node, fixed: set[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
+from delegatec.edge import to_edge
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.printer import print_program
@@ -102,3 +103,19 @@ def test_what_it_looks_like() -> None:
         "  %2: f32[2] = aten.mul.Tensor(%args_0, @lifted_tensor_0.rsqrt)\n"
         "  return [%2]"
     )
+
+
+def test_names_of_folded_constants_stay_short() -> None:
+    class Nested(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("m", torch.rand(3, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            m = self.m
+            for i in range(12):
+                m = torch.where(m > i, m, m.transpose(-1, -2) + i)
+            return x + m
+
+    program = to_edge(torch.export.export(Nested(), (torch.rand(3, 3),)))
+    assert all(len(name) < 400 for name in program.names_in_model().values())
