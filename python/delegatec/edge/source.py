@@ -18,7 +18,7 @@ _FRAME = re.compile(
 _LIBRARY = re.compile(r"(?:^|/)((?:site|dist)-packages/.*)$")
 # Frames that are irrelevant to users: torch's, and calls of delegates inside the model.
 _INNER = re.compile(
-    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/lowered_(?:module|program)\.py$"
+    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)delegatec/delegation/delegates/lowered_(?:module|program)\.py$"
 )
 
 
