@@ -21,7 +21,7 @@ _MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # A delegate inside the user's model: frames of the compiler below the user's.
-_DELEGATES: Final = tuple(os.path.join(_COMPILER, "delegation", name) for name in ("call_", "lowered_"))
+_DELEGATES: Final = os.path.join(_COMPILER, "delegation", "delegates", "")
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
