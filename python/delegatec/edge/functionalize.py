@@ -9,6 +9,7 @@ whole program, which is the caller's fallback.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -145,7 +146,8 @@ def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: 
     for node, root in roots.items():
         if root in times and _may_be_view(node) and node.users:
             last = max(order[user] for user in node.users)
-            if any(order[node] < time < last for time in times[root]):
+            written = bisect_right(times[root], order[node])
+            if written < len(times[root]) and times[root][written] < last:
                 return True
     return False
 

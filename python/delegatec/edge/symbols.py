@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import cached_property
 from typing import Any, Final
 
 import sympy
@@ -87,6 +88,10 @@ class SizeNodes:
     def __init__(self, program: EdgeProgram) -> None:
         self._program = program
         self._nodes: dict[str, Any] = {}
+
+    @cached_property
+    def _last_input(self) -> Node:
+        return self._program.placeholders()[-1]
 
     def node_of(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
         """Returns the node that computes a symbolic number, or a constant number itself.
@@ -180,11 +185,9 @@ class SizeNodes:
     def _insert(self, target: Any, args: tuple[Any, ...], val: Any) -> Node:
         graph = self._program.graph
         made = [node for node in args if isinstance(node, Node) and node.op == "call_function"]
-        order = {node: position for position, node in enumerate(graph.nodes)} if len(made) > 1 else {}
-        anchor = max(made, key=order.__getitem__) if order else [*self._program.placeholders(), *made][-1]
-        with graph.inserting_after(anchor):
+        with graph.inserting_after(max(made, default=self._last_input)):
             node = graph.call_function(target, args)
         node.meta["val"] = val
         node.meta["source"] = None
-        node.meta["debug_handle"] = self._program.placeholders()[-1].meta.get("debug_handle", 1)
+        node.meta["debug_handle"] = self._last_input.meta.get("debug_handle", 1)
         return node

@@ -40,7 +40,7 @@ def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
             unsupported operators; DC205 for transforms of dynamic lengths, or of lengths above
             `fourier.LONGEST`.
     """
-    if not any(_is_concerned(node) for node in program.graph.nodes):
+    if not any(is_complex(node) or _is_transform(node) for node in program.graph.nodes):
         return
     builder, templates = Builder(program), Templates()
     values = Values(program, origins)
@@ -67,8 +67,10 @@ def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
 
 
 def _is_concerned(node: Node) -> bool:
-    if is_complex(node) or any(is_complex(operand) for operand in node.all_input_nodes):
-        return True
+    return is_complex(node) or any(map(is_complex, node.all_input_nodes)) or _is_transform(node)
+
+
+def _is_transform(node: Node) -> bool:
     name = node.target._opname if isinstance(node.target, OpOverload) else ""
     return (name in RULES and name in (*fourier.RULES, *spectrogram.RULES)) or name.startswith("fft_")
 
@@ -91,7 +93,7 @@ def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool
     if any(operand in values.refused for operand in node.all_input_nodes):
         values.refused.add(node)
         return False
-    if node.op == "placeholder" and node.name in values.program.fixed_constants():
+    if node.op == "placeholder" and node.name in values.fixed:
         values.split_constant(b, node)
         return False
     if node.op != "call_function" or not (

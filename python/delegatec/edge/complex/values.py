@@ -47,6 +47,7 @@ class Values:
 
     def __init__(self, program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
         self.program = program
+        self.fixed = program.fixed_constants()
         self.origins = origins
         self.pairs: dict[Node, Pair] = {}
         self.constants = NewConstants(program)

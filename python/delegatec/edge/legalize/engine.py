@@ -10,6 +10,7 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.bundles import bundled
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
@@ -41,11 +42,15 @@ class Legalizer:
             legal, which may be one that a rule emitted.
         """
         left = []
-        for node in list(self._builder.program.graph.nodes):
-            if node.op == "call_function" and not is_erased(node):
-                refusal = self.legalize(node)
-                if refusal is not None:
-                    left.append((node, refusal))
+        graph = self._builder.program.graph
+        nodes = list(graph.nodes)
+        with bundled(graph) as release:
+            for node in nodes:
+                release(node)
+                if node.op == "call_function" and not is_erased(node):
+                    refusal = self.legalize(node)
+                    if refusal is not None:
+                        left.append((node, refusal))
         return left
 
     def legalize(self, node: Node) -> Refusal | None:

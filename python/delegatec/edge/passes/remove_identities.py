@@ -10,6 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import dtype
+from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
 
@@ -72,13 +73,7 @@ def is_identity(program: EdgeProgram, node: Node) -> bool:
 
 def remove_identities(program: EdgeProgram) -> bool:
     """Replaces each call that is an identity by its argument."""
-    changed = False
-    for node in list(program.graph.nodes):
-        if is_identity(program, node):
-            node.replace_all_uses_with(_first(node))
-            program.graph.erase_node(node)
-            changed = True
-    return changed
+    return redirect({node: _first(node) for node in program.graph.nodes if is_identity(program, node)})
 
 
 def _first(node: Node) -> Node:

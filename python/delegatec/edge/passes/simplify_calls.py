@@ -9,11 +9,12 @@ nothing reads is no result.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch.export.graph_signature import TensorArgument
+import torch
+from torch.export.graph_signature import InputSpec, TensorArgument
 from torch.fx import Node
 
 from delegatec.edge.control_flow import COND, FORMS, MAP, bodies_of, calls, group, operands
@@ -22,16 +23,19 @@ from delegatec.edge.program import EdgeProgram
 
 def simplify_calls(program: EdgeProgram) -> bool:
     """Captures constants, and drops operands and results that nothing reads."""
-    fixed = set(program.fixed_constants())
+    found = calls(program)
+    if not found:
+        return False
+    fixed, specs = set(program.fixed_constants()), program.specs_by_name()
     changed = False
-    for call in calls(program):
-        changed |= _capture(program, call, fixed)
+    for call in found:
+        changed |= _capture(program, call, fixed, specs)
         changed |= _drop_operands(program, call)
         changed |= _drop_results(program, call)
     return changed
 
 
-def _capture(program: EdgeProgram, call: Node, fixed: set[str]) -> bool:
+def _capture(program: EdgeProgram, call: Node, fixed: set[str], specs: Mapping[str, InputSpec]) -> bool:
     """Makes operands that are constants of the program constants of the bodies."""
     free = FORMS[call.target].free
     first = len(operands(call)) - len(group(call, free))
@@ -40,27 +44,36 @@ def _capture(program: EdgeProgram, call: Node, fixed: set[str]) -> bool:
         for index, operand in enumerate(group(call, free))
         if isinstance(operand, Node) and operand.name in fixed
     }
+    if not captured:
+        return False
     for body in bodies_of(program, call):
         inputs = list(body.user_inputs())
-        for position, constant in captured.items():
-            _become_constant(body, inputs[position], program, constant)
+        constants = {
+            inputs[position]: (program.constants[constant.name], specs[constant.name])
+            for position, constant in captured.items()
+        }
+        _become_constants(body, constants)
     _keep_operands(call, captured)
-    return bool(captured)
+    return True
 
 
-def _become_constant(body: EdgeProgram, placeholder: Node, owner: EdgeProgram, constant: Node) -> None:
-    """Makes an operand of a body a constant, of the same name in the model as in its owner."""
-    value = owner.constants[constant.name]
-    known = next((node for node in body.placeholders() if body.constants.get(node.name) is value), None)
-    body.input_specs = [spec for spec in body.input_specs if spec.arg.name != placeholder.name]
-    if known is not None:
-        placeholder.replace_all_uses_with(known)
-        body.graph.erase_node(placeholder)
-        return
-    next(iter(body.graph.nodes)).prepend(placeholder)
-    spec = next(spec for spec in owner.input_specs if spec.arg.name == constant.name)
-    body.input_specs.insert(0, replace(spec, arg=TensorArgument(placeholder.name)))
-    body.constants[placeholder.name] = value
+def _become_constants(body: EdgeProgram, constants: Mapping[Node, tuple[torch.Tensor, InputSpec]]) -> None:
+    """Makes operands of a body constants, of the same names in the model as in its owner."""
+    held = reversed([node for node in body.placeholders() if node.name in body.constants])
+    known = {id(body.constants[node.name]): node for node in held}
+    specs = body.specs_by_name()
+    added: list[InputSpec] = []
+    for placeholder, (value, spec) in constants.items():
+        del specs[placeholder.name]
+        if id(value) in known:
+            placeholder.replace_all_uses_with(known[id(value)])
+            body.graph.erase_node(placeholder)
+            continue
+        known[id(value)] = placeholder
+        next(iter(body.graph.nodes)).prepend(placeholder)
+        added.append(replace(spec, arg=TensorArgument(placeholder.name)))
+        body.constants[placeholder.name] = value
+    body.input_specs = [*reversed(added), *specs.values()]
 
 
 def _drop_operands(program: EdgeProgram, call: Node) -> bool:
