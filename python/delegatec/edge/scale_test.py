@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work grows no faster than the program: counts of it for programs of one form and of two sizes."""
+"""Work grows no faster than the program: operations are counted for programs of different sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ X = torch.arange(4.0)
 
 @contextmanager
 def _counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterator[list[Any]]:
-    """The first arguments with which a function is called in the scope."""
+    """Yields the first arguments of all calls of a function in the scope."""
     calls: list[Any] = []
     function = getattr(owner, name)
 
@@ -40,7 +40,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Iterator
 
 @contextmanager
 def _operand_edits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """For each edit of a node's arguments, the number of operands that fx then looks at."""
+    """Yields, for each edit of arguments, the number of operands that fx visits."""
     counts: list[int] = []
     replace, assign = Node.replace_all_uses_with, Node.__setattr__
 

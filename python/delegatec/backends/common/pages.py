@@ -59,7 +59,8 @@ def _line(name: str, entries: Entries, described: OperatorRow[Any, Any] | Rewrit
 
 
 def _remarks(described: OperatorRow[Any, Any] | Rewrite) -> str:
-    remarks = [f"`{constraint.rule}`: {constraint.doc}" for constraint in described.constraints]
+    known = described.known if isinstance(described, OperatorRow) else ()
+    remarks = [f"`{constraint.rule}`: {constraint.doc}" for constraint in (*described.constraints, *known)]
     if described.note:
         remarks.append(f"{described.note[0].upper()}{described.note[1:]}.")
     return "<br>".join(remarks)

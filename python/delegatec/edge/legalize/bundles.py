@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps it cheap to replace the operands of a node one by one where it has thousands."""
+"""Groups the operands of wide nodes, so that replacing them one by one is cheap."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MANY: Final = 64
 
 @contextmanager
 def bundled(graph: Graph) -> Iterator[Callable[[Node], None]]:
-    """A scope in which nodes with many operands read nodes that stand for up to 64 of them each.
+    """Groups the operands of wide nodes in a scope: nodes in between hold up to 64 of them each.
 
     Args:
         graph: the graph.
 
     Yields:
-        A function that gives a node its own operands back, or what has replaced them.
+        A function that restores the operands of a node, or their replacements.
     """
     arguments: dict[Node, tuple[Any, Any, list[Node]]] = {}
 

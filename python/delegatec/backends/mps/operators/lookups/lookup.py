@@ -98,27 +98,22 @@ def _rank_0(node: Node, _: object) -> str | None:
 
 def _indexed_slices(node: Node, _: object) -> str | None:
     """What keeps a call of index_put from one replacement of slices."""
-    bound, (_, index) = bind(node), _place(node)
-    data, values = bound["self"].meta["val"], bound["values"].meta["val"]
-    if index.meta["val"].dim() != 1 or values.dim() != data.dim():
-        return f"index of rank {index.meta['val'].dim()} and values of rank {values.dim()}"
-    if values.dtype != data.dtype:
-        return "values of another dtype"
+    bound = bind(node)
+    ranks = [len(shape_of(each)) for each in (_place(node)[1], bound["self"], bound["values"])]
+    if ranks[0] != 1 or ranks[1] != ranks[2]:
+        return f"index, operand and values of rank {ranks}"
     return "it accumulates" if bound["accumulate"] else None
 
 
 def _scattered_lines(node: Node, _: object) -> str | None:
     """What keeps a call of scatter from one replacement of lines."""
-    bound, shape = bind(node), shape_of(node)
-    dim, index, source = positive(bound["dim"], len(shape)), bound["index"], bound["src"]
-    lines = [size for d, size in enumerate(shape) if d != dim]
-    if not shape or 1 in lines:
-        return f"operand of shape {list(shape)}"
-    if shape_of(source) != shape_of(index) or source.meta["val"].dtype != node.meta["val"].dtype:
-        return "other values than places"
-    if [size for d, size in enumerate(shape_of(index)) if d != dim] != lines:
-        return f"index of shape {list(shape_of(index))}"
-    return None if unexpanded(index) is index else "index of rows"
+    bound, index = bind(node), bind(node)["index"]
+    shape, places, values = (shape_of(bound[name]) for name in ("self", "index", "src"))
+    dim = positive(bound["dim"], len(shape))
+    has_lines = all(1 < size == places[d] for d, size in enumerate(shape) if d != dim)
+    if shape and has_lines and places == values and unexpanded(index) is index:
+        return None
+    return f"operand, index and source of shapes {shape}, {places} and {values}"
 
 
 def _inexact(node: Node, facts: Facts) -> str | None:
