@@ -3,8 +3,8 @@
 
 Usage: count_tests.py EVENTS.json
 
-The events are Bazel's own (`--build_event_json_file`): each test's status, and where its JUnit report lies. A
-test without a report, or one that fails though no case of its report does, counts as one case.
+The events come from Bazel (`--build_event_json_file`): each test's status and the path of its JUnit report. A test
+without a report, or one that fails although all its reported cases pass, counts as one case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSED = frozenset({"PASSED", "FLAKY"})
 
 @dataclass
 class Count:
-    """Test cases by how they ended."""
+    """Test cases by their outcome."""
 
     passed: int = 0
     failed: int = 0
@@ -37,7 +37,7 @@ class Count:
 
 
 def count_report(path: Path) -> Count:
-    """The cases of one JUnit report; none where it cannot be read."""
+    """Counts the cases of one JUnit report; zero if it cannot be read."""
     count = Count()
     try:
         suites = list(xml.etree.ElementTree.parse(path).getroot().iter("testsuite"))
@@ -52,15 +52,15 @@ def count_report(path: Path) -> Count:
 
 
 def reports(result: dict[str, Any]) -> Iterator[Path]:
-    """The JUnit reports of one run of a test."""
+    """Returns the JUnit reports of one run of a test."""
     for output in result.get("testActionOutput", []):
         if output["name"] == "test.xml":
             yield Path(urllib.parse.unquote(urllib.parse.urlparse(output["uri"]).path))
 
 
 def count_events(lines: list[str]) -> Count:
-    """The cases of all tests of a run."""
-    # Of a test that was run again only the last attempt counts.
+    """Counts the cases of all tests of a run."""
+    # Only the last attempt of a flaky test counts.
     runs: dict[tuple[str, int, int], Count] = {}
     summaries: dict[str, str] = {}
     for event in map(json.loads, lines):
@@ -80,7 +80,7 @@ def count_events(lines: list[str]) -> Count:
     total = Count()
     for count in runs.values():
         total.add(count)
-    # A test that could not even be built has a summary at most.
+    # A test that was not built has only a summary.
     started = {label for label, _, _ in runs}
     total.failed += sum(status not in PASSED for label, status in summaries.items() if label not in started)
     return total

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public face of the rules, and the table of the built-in backends.
+"""The public rules, and the table of the built-in backends.
 
-A backend is a package in `python/delegatec/backends` and, here, a row of BACKENDS with its rule. Rules, the
-compiler's build, pages, tests and benchmarks take from the row what backends there are and what options they have.
+A backend is a package in `python/delegatec/backends`, and a row of BACKENDS with a rule here. Rules, the compiler's
+build, documentation, tests and benchmarks read the backends and their options from this table.
 """
 
 load("//rules/private:backend_program.bzl", "backend_program")
@@ -26,19 +26,19 @@ exported_program = _exported_program
 portable_program = _portable_program
 program_test = _program_test
 
-# Backend -> what it is, and its options, which the backend's own `options` repeat; //tests/rules:backends_test compares.
+# Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.
 BACKENDS = {
     "mps": backend(
         options = {
             "fp16_overflow": option(
                 default = "error",
-                doc = "with fp16, a weight or number beyond +-65504 is an error, or, with saturate, becomes that; the " +
-                      "lowest and highest float32 always do",
+                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
+                      "the lowest and highest float32 are always clamped",
                 values = ["error", "saturate"],
             ),
             "int4": option(
                 default = "int8",
-                doc = "int8 stores weights that are quantised to four bits in a byte each, for every system; packed " +
+                doc = "int8 stores weights that are quantized to four bits in a byte each, for every system; packed " +
                       "stores two in a byte, for macOS 15 and iOS 18 or later, and computes such weights in float16",
                 values = ["int8", "packed"],
             ),
@@ -58,7 +58,7 @@ def mps_program(name, program, **kwargs):
     """Lowers an exported program for Apple's Metal Performance Shaders.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
@@ -76,6 +76,6 @@ def delegate_programs(name, program, backends, **kwargs):
         name: prefix of the targets' names.
         program: the `exported_program`.
         backends: names of built-in backends.
-        **kwargs: the attributes of every rule; and the rules of what is delegated, for those that delegate.
+        **kwargs: the attributes of every rule; delegation rules apply to the backends that delegate.
     """
     lowered_for_each(_PROGRAMS, name = name, program = program, backends = backends, **kwargs)

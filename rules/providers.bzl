@@ -14,19 +14,19 @@ ExportedProgramInfo = provider(
 DelegateProgramInfo = provider(
     doc = "A model lowered to a program that the runtime loads.",
     fields = {
-        "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in; several are separated by commas.",
+        "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in; comma-separated if there are several.",
         "backends": "list of string: each of them; empty for the portable kernels.",
         "debug": "File: maps instructions, including those of delegates, to nodes of the exported program and lines of the model, as JSON.",
         "etrecord": "File: the program with its weights and debug handles, for ExecuTorch's developer tools. Built on demand.",
         "exported": "ExportedProgramInfo: the model that was lowered.",
         "ir": "File: the program after lowering, as text.",
         "manifest": "File: methods, delegates, operators, weights and memory plan, as JSON.",
-        "options": "dict of string to string or list of string: the backend options set by the target; `mps_program` and its like set all of their options, including defaults.",
+        "options": "dict of string to string or list of string: the backend options set by the target; rules of one backend such as `mps_program` set all options, including defaults.",
         "plugin_files": "depset of File: sources and runfiles of a plug-in; empty for a built-in backend.",
         "plugin_imports": "depset of string: import paths of a plug-in, for a runfiles tree.",
         "program": "File: the `.pte` program.",
-        "reasons": "File: why each operator was not delegated, and what would help, as text.",
-        "report": "File: how each node was lowered, and why, as one HTML file.",
+        "reasons": "File: the reason why each operator was not delegated, and possible remedies, as text.",
+        "report": "File: the lowering of each node, with reasons, as one HTML file.",
         "weights": "File: the `.ptd` of the exported program if the program has external weights, else None.",
     },
 )

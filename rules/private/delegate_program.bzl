@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegate_program`: an exported program lowered for any backend, a user's own included."""
+"""`delegate_program`: an exported program lowered for any backends, including plug-ins."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
@@ -12,10 +12,10 @@ def _delegate_program_impl(ctx):
 delegate_program = rule(
     implementation = _delegate_program_impl,
     doc = """\
-Lowers an exported program for a backend, or for several, to `NAME.pte`.
+Lowers an exported program for one or several backends to `NAME.pte`.
 
-Each backend is offered what those before it left; the runtime's portable kernels run what all have left. The output
-groups `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` have what else there is to know about it.
+Each backend partitions the operators that those before it did not delegate; the portable kernels of the runtime run
+the rest. The output groups `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` describe the program.
 """,
     attrs = dict(
         DELEGATE_ATTRS,
@@ -25,14 +25,14 @@ groups `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` have what e
             doc = "In order of priority: a built-in backend, such as `mps` or `portable`, or `module:attribute`, a `delegatec.delegation.Backend` in `deps`.",
         ),
         deps = attr.label_list(
-            doc = "Libraries that a plug-in is imported from.",
+            doc = "Libraries that contain the plug-ins.",
             providers = [PyInfo],
         ),
         list_options = attr.string_list_dict(
-            doc = "Those of `options` whose value is a list.",
+            doc = "Options whose value is a list.",
         ),
         options = attr.string_dict(
-            doc = "The backend's options; with several backends each is named `BACKEND.OPTION`, the backend as it is in `backends`.",
+            doc = "The backend's options; named `BACKEND.OPTION` if there are several `backends`.",
         ),
     ),
     provides = [DelegateProgramInfo],

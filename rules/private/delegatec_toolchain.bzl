@@ -16,27 +16,27 @@ DelegatecInfo = provider(
 
 # The compiler's whole environment, apart from paths.
 FIXED_ENVIRONMENT = {
-    # If unset, Python would look it up elsewhere, and libraries would find their caches. Nothing can be created here.
+    # If it is unset, Python finds another one, with the caches of libraries. Nothing can be created in /dev/null.
     "HOME": "/dev/null",
     "LC_ALL": "C.UTF-8",
     # Bazel assigns the cores.
     "OMP_NUM_THREADS": "1",
     # The order of Python's sets depends on it.
     "PYTHONHASHSEED": "0",
-    # Libraries that load weights draw progress bars, which are noise in a build's output.
+    # Progress bars of libraries that load weights.
     "TQDM_DISABLE": "1",
 }
 
-# No user site-packages, no current directory on the path, no .pyc files beside the sources. Not -I, which would also
-# ignore PYTHONHASHSEED.
+# No user site-packages, no current directory on the path, no .pyc files next to the sources. Not -I, which also
+# ignores PYTHONHASHSEED.
 INTERPRETER_FLAGS = ["-s", "-P", "-B"]
 
 def _delegatec_binary_impl(ctx):
     python = merged_python(ctx, [ctx.attr.library])
     manifests = [ctx.file.interpreter_manifest, ctx.file.site_packages_manifest]
 
-    # The directory is an input of each action. As a runfile it would be part of the worker's key, for which Bazel would
-    # read it again for each request.
+    # The directory is an input of each action. As a runfile it would be part of the worker's key, and Bazel would
+    # read it for each request.
     sources = [file for file in python.files.to_list() if file != ctx.file.site_packages]
 
     executable = ctx.actions.declare_file(ctx.label.name)

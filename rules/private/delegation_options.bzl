@@ -4,6 +4,8 @@
 `delegatec.delegation.partitioning.rules` is the authority; the checks here run before anything is built.
 """
 
+load(":options.bzl", "fail_with")
+
 DELEGATION_ATTRS = {
     "all_or_nothing": attr.bool(
         default = False,
@@ -51,12 +53,12 @@ def add_delegation_arguments(ctx, args):
         return
     for name, least in {"maximum_delegates": -1, "minimum_nodes": 1}.items():
         if getattr(ctx.attr, name) < least:
-            fail("\n".join([
-                "",
-                "%s: error DC412: %s cannot be %d" % (ctx.label, name, getattr(ctx.attr, name)),
-                "  expected: %d or more" % least,
-                "",
-            ]))
+            fail_with(
+                ctx.label,
+                "DC412",
+                "%s cannot be %d" % (name, getattr(ctx.attr, name)),
+                expected = "%d or more" % least,
+            )
     for method in sorted(ctx.attr.method_backends):
         args.add_all(
             ["%s=%s" % (method, backend) for backend in ctx.attr.method_backends[method]],

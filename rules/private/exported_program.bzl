@@ -4,6 +4,7 @@
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":layout_options.bzl", "check_alignment")
+load(":options.bzl", "fail_with")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -13,13 +14,13 @@ def _check_entry(ctx):
     modules = [source.basename[:-len(".py")] for source in ctx.files.srcs]
     if separator and function and module in modules:
         return
-    fail("\n".join([
-        "",
-        "%s: error DC101: entry \"%s\" does not name a function in `srcs`" % (ctx.label, ctx.attr.entry),
-        "  expected: module:function, with module one of: %s" % ", ".join(modules),
-        "  help: write the module without directory and without .py, such as entry = \"%s:build\"" % modules[0],
-        "",
-    ]))
+    fail_with(
+        ctx.label,
+        "DC101",
+        "entry \"%s\" does not name a function in `srcs`" % ctx.attr.entry,
+        expected = "module:function, with module one of: %s" % ", ".join(modules),
+        help = "write the module without directory and without .py, such as entry = \"%s:build\"" % modules[0],
+    )
 
 def _weights(ctx, program):
     """Declares the action that writes the `.ptd`, on demand."""

@@ -33,7 +33,7 @@ def delegatec_launcher(ctx, verb, arguments, files, imports = depset(), plugin_f
         arguments: list of words for the shell.
         files: list of File that the verb reads.
         imports: depset of import paths besides the compiler's.
-        plugin_files: depset of File that are imported from there.
+        plugin_files: depset of File that these paths contain.
 
     Returns:
         DefaultInfo.

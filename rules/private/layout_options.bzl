@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes that control the layout of a program's file.
+"""Attributes that control the layout of a program file.
 
 `delegatec.program.options` is the authority; the checks here run before anything is built.
 """
+
+load(":options.bzl", "fail_with")
 
 _LARGEST = 1 << 30
 
@@ -24,7 +26,7 @@ the program and shared by programs of all backends. Weights consumed by a delega
     ),
     "plan_outputs": attr.bool(
         default = True,
-        doc = "Whether outputs lie in planned memory. If not, the caller provides memory for each.",
+        doc = "Whether outputs are stored in planned memory. If not, the caller provides memory for each.",
     ),
     "segment_alignment": attr.int(
         default = 128,
@@ -55,12 +57,12 @@ def check_alignment(label, name, value, least = 1):
         least: the smallest value.
     """
     if value < least or value > _LARGEST or value & (value - 1):
-        fail("\n".join([
-            "",
-            "%s: error DC310: %s cannot be %d" % (label, name, value),
-            "  expected: a power of two from %d to %d" % (least, _LARGEST),
-            "",
-        ]))
+        fail_with(
+            label,
+            "DC310",
+            "%s cannot be %d" % (name, value),
+            expected = "a power of two from %d to %d" % (least, _LARGEST),
+        )
 
 def add_layout_arguments(ctx, args):
     """Adds the flags of LAYOUT_ATTRS to the arguments of `delegatec lower`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of `delegate_program` and the rules of the built-in backends."""
+"""The common implementation of `delegate_program` and the rules of the built-in backends."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "BackendTableInfo", "check_backends")
@@ -29,17 +29,17 @@ def lower_program(ctx, backends, options = {}, plugin = []):
 
     Args:
         ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
-        backends: in order of priority, a backend's name, or `module:attribute` of a plug-in.
-        options: dict of the backend's options, strings or lists; named "BACKEND.OPTION" if there are several.
-        plugin: targets with PyInfo that a plug-in is imported from.
+        backends: names of built-in backends, or `module:attribute` of plug-ins, in order of priority.
+        options: dict of option to a string or a list; "BACKEND.OPTION" if there are several backends.
+        plugin: targets with PyInfo that contain the plug-ins.
 
     Returns:
         The providers of the rule.
     """
     method_backends = getattr(ctx.attr, "method_backends", {})
     table = ctx.attr._backends[BackendTableInfo].backends
-    asked = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
-    backend = ", ".join(asked) or "portable"
+    requested = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
+    backend = ", ".join(requested) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
     outputs = {
@@ -55,7 +55,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     }
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
-    # An ETRecord contains the weights: an action of its own writes it on demand only.
+    # An ETRecord contains the weights: a separate action writes it, on demand only.
     for mnemonic, message, written in [
         ("DelegateLower", "Lowering %s for %s", outputs),
         ("DelegateRecord", "Recording %s for %s", {"etrecord": etrecord}),
@@ -86,7 +86,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         ),
         DelegateProgramInfo(
             backend = backend,
-            backends = asked,
+            backends = requested,
             debug = outputs["debug"],
             etrecord = etrecord,
             exported = exported,

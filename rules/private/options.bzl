@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of backends: what the table of backends says of one, its attribute, its check, its arguments."""
+"""Options of backends: their declaration, attribute, check and command-line arguments."""
 
 def option(doc, default = "", values = []):
-    """An option of a built-in backend, as `delegatec.delegation.OptionSpec` has it.
+    """Declares an option of a built-in backend, like `delegatec.delegation.OptionSpec`.
 
     Args:
         doc: one sentence for the user.
-        default: its value if it is not set: a string, or a list, which makes the option a list of strings.
-        values: the strings that are allowed; any if there are none.
+        default: the value if the option is not set: a string, or a list for a list of strings.
+        values: the allowed strings; any if empty.
 
     Returns:
         A struct of these.
@@ -15,32 +15,32 @@ def option(doc, default = "", values = []):
     return struct(default = default, doc = doc, values = values)
 
 def option_attribute(spec):
-    """The attribute of a rule that sets an option.
+    """Returns the attribute of a rule that sets an option.
 
     Args:
         spec: an `option`.
 
     Returns:
-        An attribute of a string, or of a list of strings.
+        A `string` or `string_list` attribute.
     """
     make = attr.string if type(spec.default) == "string" else attr.string_list
     values = ["`%s`" % value for value in spec.values]
     return make(default = spec.default, doc = ": ".join(([" or ".join(values)] if values else []) + [spec.doc]))
 
 def check_option(label, backend, known, name, value):
-    """Fails unless a backend takes an option with this value.
+    """Fails unless a backend accepts an option with this value.
 
     Args:
         label: the target, for the message.
         backend: the backend's name.
-        known: dict of its options; None for a plug-in's, which the plug-in checks while it lowers.
-        name: the option.
+        known: dict of its options; None for a plug-in, which checks its options while it lowers.
+        name: the option's name.
         value: a string or a list of strings.
     """
     values = [value] if type(value) == "string" else value
     for string in values:
         if "\n" in string:
-            refuse(
+            fail_with(
                 label,
                 "DC402",
                 "option \"%s\" of backend \"%s\" has a line break: \"%s\"" % (name, backend, string.replace("\n", "\\n")),
@@ -49,7 +49,7 @@ def check_option(label, backend, known, name, value):
     if known == None:
         return
     if name not in known:
-        refuse(
+        fail_with(
             label,
             "DC402",
             "backend \"%s\" has no option \"%s\"" % (backend, name),
@@ -58,7 +58,7 @@ def check_option(label, backend, known, name, value):
         )
     spec = known[name]
     if type(value) != "string" and type(spec.default) == "string":
-        refuse(
+        fail_with(
             label,
             "DC402",
             "option \"%s\" of backend \"%s\" must be one string, not %s" % (name, backend, value),
@@ -67,7 +67,7 @@ def check_option(label, backend, known, name, value):
         )
     for string in values:
         if spec.values and string not in spec.values:
-            refuse(
+            fail_with(
                 label,
                 "DC402",
                 "option \"%s\" of backend \"%s\" cannot be \"%s\"" % (name, backend, string),
@@ -76,13 +76,13 @@ def check_option(label, backend, known, name, value):
             )
 
 def option_arguments(options):
-    """What the compiler's flag `--option` is given.
+    """Returns the values of the compiler's flag `--option`.
 
     Args:
         options: dict of option to a string or a list of strings.
 
     Returns:
-        A list of `NAME=VALUE`, by name: one for each element of a list, and `NAME=` for an empty one.
+        A list of `NAME=VALUE`, sorted by name: one per element of a list, and `NAME=` for an empty list.
     """
     return [
         "%s=%s" % (name, value)
@@ -90,28 +90,28 @@ def option_arguments(options):
         for value in ([options[name]] if type(options[name]) == "string" else options[name] or [""])
     ]
 
-def refuse(label, code, message, expected, help = ""):
-    """Fails with a diagnostic as the compiler writes it.
+def fail_with(label, code, message, expected, help = ""):
+    """Fails with a diagnostic in the compiler's format.
 
     Args:
         label: the target.
         code: the diagnostic's code.
         message: what is wrong.
-        expected: what would be right.
+        expected: a description of valid values.
         help: what to do.
     """
     lines = ["", "%s: error %s: %s" % (label, code, message), "  expected: " + expected]
     fail("\n".join(lines + (["  help: " + help] if help else []) + [""]))
 
 def did_you_mean(word, known):
-    """A question for the nearest of some words.
+    """Suggests the known word closest to a misspelled one.
 
     Args:
-        word: what somebody wrote.
-        known: what there is.
+        word: the user's word.
+        known: the valid words.
 
     Returns:
-        "did you mean ...?", or nothing where no word is near.
+        "did you mean ...?", or an empty string if no word is close.
     """
     near = sorted([(_distance(word, other), other) for other in known])
     if not near or 2 * near[0][0] > len(word):
@@ -119,7 +119,7 @@ def did_you_mean(word, known):
     return "did you mean \"%s\"?" % near[0][1]
 
 def _distance(left, right):
-    """How many letters are to be added, removed or replaced to make one word of the other."""
+    """Returns the Levenshtein distance of two words."""
     row = range(len(right) + 1)
     for i in range(len(left)):
         above, row = row, [i + 1]

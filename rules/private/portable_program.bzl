@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`portable_program`: lowers an exported program to the runtime's own kernels."""
+"""`portable_program`: an exported program lowered to the runtime's portable kernels."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":lower.bzl", "LOWER_ATTRS", "lower_program")
@@ -10,7 +10,7 @@ def _portable_program_impl(ctx):
 
 portable_program = rule(
     implementation = _portable_program_impl,
-    doc = "Lowers an exported program to the portable kernels, which every runtime has, as `NAME.pte`.",
+    doc = "Lowers an exported program to the portable kernels, which every runtime has, and writes `NAME.pte`.",
     attrs = LOWER_ATTRS,
     provides = [DelegateProgramInfo],
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],

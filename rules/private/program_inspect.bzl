@@ -31,8 +31,8 @@ def _program_inspect_impl(ctx):
 program_inspect = rule(
     implementation = _program_inspect_impl,
     doc = """\
-Prints the methods, delegates, operators, weights and memory plan of a program when run; `-- --blobs` adds the contents
-of its delegates' blobs, and `-- --lines` the line of the model that each instruction comes from.
+Prints the methods, delegates, operators, weights and memory plan of a program; `-- --blobs` adds the contents of its
+delegates' blobs, and `-- --lines` the model's line of each instruction.
 
 The macros of the program rules declare one for each program, as `NAME.inspect`.
 """,

@@ -42,7 +42,7 @@ an output may differ from eager mode by `atol + rtol * |eager|`.
         LAUNCHER_ATTRS,
         atol = attr.string(
             default = "1e-5",
-            doc = "Absolute tolerance. A string, since older Bazels have no floats.",
+            doc = "Absolute tolerance. A string: older versions of Bazel do not support floats.",
         ),
         program = attr.label(
             mandatory = True,

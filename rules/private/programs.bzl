@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a BUILD file calls: each program rule, with the target that shows what is in the program."""
+"""Macros for BUILD files: each declares a program and the target that prints its contents."""
 
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
 load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
-load(":options.bzl", "did_you_mean", "refuse")
+load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
 
 def inspected(rule, name, **kwargs):
-    """A target of a rule, and `NAME.inspect`, out of the way of wildcards.
+    """Declares a target of a rule, and `NAME.inspect`, which wildcards do not build.
 
     Args:
-        rule: an `exported_program`, or what one is lowered by.
+        rule: `exported_program`, or a rule that lowers one.
         name: the target's name.
-        **kwargs: its attributes.
+        **kwargs: the target's attributes.
     """
     rule(name = name, **kwargs)
     program_inspect(
@@ -26,36 +26,37 @@ def inspected(rule, name, **kwargs):
     )
 
 def exported_program(name, srcs, entry, **kwargs):
-    """Exports a PyTorch model, once for all the programs that are made of it.
+    """Exports a PyTorch model, once for all programs lowered from it.
 
     Args:
-        name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints what is in it.
+        name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints its contents.
         srcs: the model's sources.
-        entry: `module:function`, what returns the `delegatec.Model`.
+        entry: `module:function`, which returns the `delegatec.Model`.
         **kwargs: `deps`, `data`, `seed`, `weights_alignment`, and the attributes of every rule.
     """
     inspected(_exported_program, name = name, srcs = srcs, entry = entry, **kwargs)
 
 def delegate_program(name, program, backend = None, backends = None, options = {}, **kwargs):
-    """Lowers an exported program for a backend, a user's own included, or for several.
+    """Lowers an exported program for one or several backends, including plug-ins.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
         program: the `exported_program`.
         backend: a built-in backend, or `module:attribute` of a plug-in in `deps`.
-        backends: instead of `backend`, several in order of priority: each is offered what those before it left.
-        options: option to its value, a string or, for an option that is a list, a list of strings; with several
-            backends each is named `"BACKEND.OPTION"`. A `select` has strings only.
-        **kwargs: `deps`, `require_full_delegation`, the rules of what is delegated (`allow_operators`, `block_operators`, `allow_modules`,
-            `block_modules`, `minimum_nodes`, `maximum_delegates`, `all_or_nothing`, `method_backends`),
-            `external_weights`, those of the file's layout (`segment_alignment` and the like), and the attributes
+        backends: instead of `backend`, several in order of priority: each partitions the operators that those before
+            it did not delegate.
+        options: dict of option to a string or a list of strings; named `"BACKEND.OPTION"` if there are several
+            backends. A `select` has strings only.
+        **kwargs: `deps`, `require_full_delegation`, delegation rules (`allow_operators`, `block_operators`,
+            `allow_modules`, `block_modules`, `minimum_nodes`, `maximum_delegates`, `all_or_nothing`,
+            `method_backends`), `external_weights`, layout options (such as `segment_alignment`), and the attributes
             of every rule.
     """
     if (backend == None) == (not backends):
-        refuse(
+        fail_with(
             "//%s:%s" % (native.package_name(), name),
             "DC401",
-            "neither backend nor backends is given" if backend == None else "both backend and backends are given",
+            "neither backend nor backends is set" if backend == None else "both backend and backends are set",
             expected = "backend = \"mps\", or backends = [\"module:attribute\", \"mps\"] in order of priority",
         )
     lists = {}
@@ -76,7 +77,7 @@ def portable_program(name, program, **kwargs):
     """Lowers an exported program to the portable kernels that every runtime has.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints what is in it.
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
         program: the `exported_program`.
         **kwargs: `external_weights`, `segment_alignment`, `constant_alignment`, and the attributes of every
             rule.
@@ -91,14 +92,14 @@ def lowered_for_each(programs, name, program, backends, **kwargs):
         name: prefix of the targets' names.
         program: the `exported_program`.
         backends: names of built-in backends.
-        **kwargs: attributes; those of what is delegated reach the backends only.
+        **kwargs: attributes; delegation rules are passed to backends that delegate only.
     """
     for backend in backends:
         if backend not in programs:
-            refuse(
+            fail_with(
                 "//%s:%s" % (native.package_name(), name),
                 "DC401",
-                "no backend with a rule of its own is named \"%s\"" % backend,
+                "unknown built-in backend \"%s\"" % backend,
                 expected = ", ".join(sorted(programs)),
                 help = did_you_mean(backend, programs) or "for a plug-in, or for options, write a delegate_program",
             )

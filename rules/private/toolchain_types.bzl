@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Toolchain types as strings that mean the same here and in a workspace that has this one as @rules_delegate."""
+"""Toolchain types as strings that are valid here and in a workspace that loads @rules_delegate."""
 
 DELEGATEC_TOOLCHAIN_TYPE = str(Label("//rules:delegatec_toolchain_type"))
 FLATC_TOOLCHAIN_TYPE = str(Label("//rules:flatc_toolchain_type"))

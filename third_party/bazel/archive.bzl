@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A repository that the distribution ships, or else a pinned download of the same."""
+"""A repository from the distribution's package if installed, otherwise a pinned download."""
 
 def _edited_copy(rctx, root, edits):
-    """Copies the folders that hold edited files, and edits them: the system's own files stay as they are.
+    """Copies the directories of edited files and applies the edits to the copy.
 
     Returns:
-        The top-level folders that were copied.
+        The top-level directories that were copied.
     """
     tops = {path.split("/")[0]: None for path in edits}.keys()
     for top in tops:
@@ -17,7 +17,7 @@ def _edited_copy(rctx, root, edits):
         for substitution in substitutions.splitlines():
             old, _, new = substitution.partition(" => ")
             if old not in text:
-                fail("%s: nothing there to replace for: %s" % (path, old))
+                fail("%s does not contain the text to replace: %s" % (path, old))
             text = text.replace(old, new)
         rctx.delete(path)
         rctx.file(path, text, executable = False)
@@ -39,25 +39,25 @@ def _distribution_or_http_archive_impl(rctx):
 
 distribution_or_http_archive = repository_rule(
     implementation = _distribution_or_http_archive_impl,
-    doc = "Links a folder that the distribution ships where it is there, and downloads a pinned archive otherwise.",
+    doc = "Links a directory of the distribution if it exists, otherwise downloads a pinned archive.",
     attrs = {
         "distribution_edits": attr.string_dict(
             doc = "Path to lines of `old => new`: substitutions in the distribution's copy.",
         ),
         "distribution_path": attr.string(
             mandatory = True,
-            doc = "Where the distribution installs the repository.",
+            doc = "The path at which the distribution installs the repository.",
         ),
         "sha256": attr.string(
             mandatory = True,
             doc = "SHA-256 of the archive.",
         ),
         "strip_prefix": attr.string(
-            doc = "Folder of the archive that becomes the repository's root.",
+            doc = "Directory in the archive that becomes the repository's root.",
         ),
         "urls": attr.string_list(
             mandatory = True,
-            doc = "Where the archive is, the first that answers is taken.",
+            doc = "URLs of the archive, tried in order.",
         ),
     },
 )

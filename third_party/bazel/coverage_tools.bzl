@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two tools that Bazel loads for every test, and runs under `bazel coverage`."""
+"""The two tools that Bazel loads for every test and runs under `bazel coverage`."""
 
 _BUILD = """\
 package(default_visibility = ["//visibility:public"])
@@ -22,7 +22,7 @@ def _coverage_tools_impl(rctx):
 
 coverage_tools = repository_rule(
     implementation = _coverage_tools_impl,
-    doc = "Joins lcov files. Stands in for Bazel's Java tools of the same name, which are a download of their own.",
+    doc = "Joins lcov files. Replaces Bazel's Java tools of the same name, which are a separate download.",
     attrs = {
         "_coverage_report_generator": attr.label(default = "//third_party/bazel:coverage_report_generator.sh"),
         "_lcov_merger": attr.label(default = "//third_party/bazel:lcov_merger.sh"),

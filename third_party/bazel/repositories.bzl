@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repositories that Bazel itself, and the rules, load."""
+"""The repositories that Bazel and the rules load."""
 
 load(":archive.bzl", "distribution_or_http_archive")
 load(":coverage_tools.bzl", "coverage_tools")
 
-# Debian's rules_cc 0.0.4 asks for a symbol that its own Bazel 4.2.3 does not have.
+# Debian's rules_cc 0.0.4 loads a symbol that Debian's Bazel 4.2.3 does not have.
 _WITHOUT_USE_CPP_TOOLCHAIN = """\
 , "use_cpp_toolchain") => )
 use_cpp_toolchain() => ["@bazel_tools//tools/cpp:toolchain_type"]"""
 
-# Revisions and hashes are those that Bazel 4.2.3 names for itself; skylib is the release that goes with it.
+# Revisions and hashes are those that Bazel 4.2.3 uses itself; skylib is the release of that time.
 _ARCHIVES = {
     "bazel_skylib": struct(
         distribution_path = "/usr/share/bazel/tools/skylib",
@@ -45,7 +45,7 @@ _MIRRORS = [
 def bazel_repositories():
     """Declares rules_cc and rules_java, which every test loads, bazel_skylib, and the coverage tools.
 
-    A repository that the workspace has declared already is left as it is.
+    Repositories that the workspace has already declared are not changed.
     """
     for name, archive in _ARCHIVES.items():
         if not native.existing_rule(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""buildifier, which formats and lints Starlark: the executable that its npm package carries."""
+"""buildifier, the formatter and linter of Starlark: the executable in its npm package."""
 
 _PACKAGE = "@bazel/buildifier@8.2.1"
 _TARBALL = "bazel-buildifier-8.2.1.tgz"
@@ -27,14 +27,14 @@ def _buildifier_impl(rctx):
     checked = rctx.execute(["sha256sum", _TARBALL])
     digest = checked.stdout.split(" ")[0]
     if digest != rctx.attr.sha256:
-        fail("%s has SHA-256 %s, and not %s" % (_TARBALL, digest, rctx.attr.sha256))
+        fail("%s has SHA-256 %s, expected %s" % (_TARBALL, digest, rctx.attr.sha256))
     rctx.extract(_TARBALL)
     rctx.symlink(_EXECUTABLE, "buildifier")
     rctx.file("BUILD.bazel", _BUILD, executable = False)
 
 buildifier = repository_rule(
     implementation = _buildifier_impl,
-    doc = "Fetches buildifier with npm, from whatever registry npm is configured for, and checks its hash.",
+    doc = "Fetches buildifier with npm from the configured registry, and checks its hash.",
     attrs = {
         "sha256": attr.string(
             default = "b96ea9b13003036c801f52bee6f9b0314738f8432e5cb9d814c89f59292604ee",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the Python files below some folders and lists the SHA-256 of every file there.
+"""Compiles the Python files in directories and lists the SHA-256 of every file in them.
 
 Usage: compile_tree.py FOLDER... MANIFEST
 
@@ -19,7 +19,7 @@ from py_compile import PycInvalidationMode
 
 
 def compile_folder(folder: str) -> None:
-    """Compiles all modules below a folder; what is no valid Python (a template, say) is passed over."""
+    """Compiles all modules in a directory; skips files that are not valid Python, such as templates."""
     compileall.compile_dir(
         folder,
         maxlevels=100,
@@ -31,13 +31,13 @@ def compile_folder(folder: str) -> None:
 
 
 def digest_line(path: Path) -> str:
-    """One line of the manifest: digest and path."""
+    """Returns one line of the manifest: digest and path."""
     with path.open("rb") as file:
         return f"{hashlib.file_digest(file, 'sha256').hexdigest()} {path.as_posix()}\n"
 
 
 def write_manifest(folders: list[str], manifest: str) -> None:
-    """Lists every file below the folders but the compiled ones, sorted by path."""
+    """Lists every file in the directories except the compiled ones, sorted by path."""
     paths = sorted(
         path
         for folder in folders

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies the CPython that runs this script, less what a build never needs, into a folder that can be moved.
+"""Makes a relocatable copy of the CPython that runs this script, without the parts that builds do not need.
 
 Usage: copy_interpreter.py DESTINATION
 """
@@ -11,8 +11,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# The libraries' own tests, editors and graphics, and what belongs to the host: its installed packages and
-# its hooks. The `config-*` folder is for who links the interpreter into a program.
+# Tests, editors and graphics of the standard library, installed packages and hooks of the host, and the
+# `config-*` directory, which is for programs that embed the interpreter.
 LEFT_OUT = frozenset(
     {
         "__pycache__",
@@ -32,7 +32,7 @@ LEFT_OUT = frozenset(
 
 
 def left_out(_: str, names: list[str]) -> list[str]:
-    """What `shutil.copytree` shall ignore among the names of one folder."""
+    """Returns the names in one directory that `shutil.copytree` ignores."""
     return [name for name in names if name in LEFT_OUT or name.startswith("config-")]
 
 
@@ -48,7 +48,7 @@ def copy_standard_library(destination: Path) -> None:
 
 
 def copy_executable(destination: Path) -> None:
-    """Copies the executable to `bin/python3`, and the library that it is linked to, where there is one."""
+    """Copies the executable to `bin/python3`, and its shared library, if any."""
     executable = destination / "bin" / "python3"
     executable.parent.mkdir(parents=True)
     # In a virtual environment `sys.executable` is a link, and the base executable is the real one.
@@ -68,7 +68,7 @@ def needs(executable: Path, soname: str) -> bool:
 
 
 def relocate_run_path(executable: Path, folder: str) -> None:
-    """Rewrites the run path in place: `$ORIGIN/../lib` fits wherever the old absolute path is longer."""
+    """Rewrites the run path in place: `$ORIGIN/../lib` fits if the old absolute path is longer."""
     old, new = folder.encode() + b"\0", b"$ORIGIN/../lib"
     content = executable.read_bytes()
     if old in content and len(new) < len(old):

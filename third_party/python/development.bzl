@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests, the examples and the lint of this repository want besides, and no user of the rules does."""
+"""Repositories for the tests, examples and linters of this repository, which users of the rules do not need."""
 
 load("//third_party/buildifier:repository.bzl", "buildifier")
 load(":sites.bzl", "python_sites")

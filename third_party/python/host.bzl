@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the host's Python, for what happens before there is a Python of the build's own."""
+"""Finds the host's Python for repository rules, which run before the build's Python exists."""
 
 PYTHON_VERSION = "3.11"
 
@@ -15,7 +15,7 @@ print("%d.%d" % sys.version_info[:2])
 def host_python(rctx, modules = []):
     """Finds a CPython of PYTHON_VERSION on the host.
 
-    The variable DELEGATEC_PYTHON, where it is set, names the interpreter, and no other is tried.
+    If the variable DELEGATEC_PYTHON is set, only the interpreter that it names is tried.
 
     Args:
         rctx: the repository's context.

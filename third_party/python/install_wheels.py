@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the wheels of a lock into a folder, and removes what a build never needs.
+"""Installs the wheels of a lock into a directory, and removes the files that a build does not need.
 
 Usage: install_wheels.py --lock FILE --target FOLDER [--drop PATTERN]... [--keep PATH]...
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The platform that the locks are made for: glibc 2.28 or newer on x86-64, and CPython 3.11.
+# The platform of the locks: glibc 2.28 or newer on x86-64, and CPython 3.11.
 PIP_PLATFORM = (
     *(
         f"--platform={tag}_x86_64"
@@ -37,7 +37,7 @@ PIP_PLATFORM = (
 
 
 def install(lock: str, target: str) -> None:
-    """Lets pip install every wheel of the lock, and nothing besides."""
+    """Installs exactly the wheels of the lock with pip."""
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *PIP_PLATFORM]
         + ["--quiet", "--disable-pip-version-check", "--no-warn-conflicts", "--root-user-action=ignore"]
@@ -47,7 +47,7 @@ def install(lock: str, target: str) -> None:
 
 
 def trim(target: Path, drop: list[str], keep: list[str]) -> None:
-    """Removes what the patterns of `drop` match, less the paths of `keep`."""
+    """Removes the files that match the patterns of `drop`, except the paths of `keep`."""
     kept = {target / path for path in keep}
     for pattern in drop:
         for path in sorted(target.glob(pattern)):

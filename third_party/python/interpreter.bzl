@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CPython that is part of the build: copied from the host once, and then the only one that actions run."""
+"""A CPython that is part of the build: a copy of the host's, and the only one that actions run."""
 
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
@@ -13,8 +13,8 @@ exports_files([
     "python.manifest",
 ])
 
-# The standard library is found beside the interpreter's real path; the manifest stands for its contents in
-# the keys of actions, so that a sandbox links 2 files and not 1,200.
+# The interpreter finds the standard library next to its real path. The manifest represents its contents in the
+# keys of actions, so that a sandbox links 2 files instead of 1,200.
 py_runtime(
     name = "runtime",
     files = ["python.manifest"],
@@ -49,7 +49,7 @@ def _python_interpreter_impl(rctx):
     if copied.return_code:
         _fail("the host's Python cannot be copied", copied.stderr)
 
-    # The manifest is the copy's own work: so the copy has run once before anything relies on it.
+    # The copy writes the manifest, which shows that it works.
     listed = rctx.execute(["bin/python3", "-I", "-B", rctx.path(rctx.attr._compile_tree), "bin", "lib", "python.manifest"], timeout = 600)
     if listed.return_code:
         _fail("the copy of the host's Python does not run", listed.stderr)
@@ -57,7 +57,7 @@ def _python_interpreter_impl(rctx):
 
 python_interpreter = repository_rule(
     implementation = _python_interpreter_impl,
-    doc = "Copies the host's CPython 3.11, less what a build never needs, to where it runs from any path.",
+    doc = "Makes a relocatable copy of the host's CPython 3.11, without the parts that a build does not need.",
     attrs = {
         "_compile_tree": attr.label(default = "//third_party/python:compile_tree.py"),
         "_copy_interpreter": attr.label(default = "//third_party/python:copy_interpreter.py"),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site-packages folders, each with what is trimmed from it. Their contents are in the locks beside this file."""
+"""The site-packages directories, with the files to remove from each. The locks next to this file list their wheels."""
 
 load(":interpreter.bzl", "python_interpreter")
 load(":wheels.bzl", "wheels")
 
-# What no build and no test of ours needs of a wheel, wherever it comes from.
+# Files that no build and no test needs, in any wheel.
 _DROP_EVERYWHERE = [
     "bin",
     "include",
@@ -16,7 +16,7 @@ _DROP_EVERYWHERE = [
 _SITES = {
     "compiler": struct(
         drop = _DROP_EVERYWHERE + [
-            # For who compiles C++ against torch, and torch's tests.
+            # C++ headers and libraries, and torch's tests.
             "torch/bin/*",
             "torch/include",
             "torch/lib/*test*.so",
@@ -26,13 +26,13 @@ _SITES = {
             "torch/test",
             "torchgen/packaged",
             "isympy.py",
-            # For torch.utils.cpp_extension, which nothing here calls.
+            # For torch.utils.cpp_extension.
             "_distutils_hack",
             "distutils-precedence.pth",
             "pkg_resources",
             "setuptools",
             "setuptools-*",
-            # For who compiles C against numpy.
+            # C headers.
             "numpy/_core/include",
             "numpy/_core/lib",
         ],
@@ -41,7 +41,7 @@ _SITES = {
         exports = [],
     ),
     "flatc": struct(
-        # The static libraries and headers that go with the executable.
+        # The static libraries and headers.
         drop = _DROP_EVERYWHERE + [
             "flatc/include",
             "flatc/lib64",
@@ -62,8 +62,8 @@ _SITES = {
         exports = [],
     ),
     "oracle": struct(
-        # Wanted are the runtime's Python bindings and the peer's lowering for our backends: no C++ headers, no
-        # language models, no backends of other chips.
+        # Needed: the runtime's Python bindings and the peer's lowering for the same backends. Not needed: C++ headers,
+        # language models, other backends.
         drop = _DROP_EVERYWHERE + [
             "executorch/**/test",
             "executorch/backends/cadence",
@@ -76,7 +76,7 @@ _SITES = {
             "executorch/share",
         ],
         keep = [
-            # The peer's own tests of its MPS delegate, and models that they lower; others are in examples/models.
+            # The tests of the peer's MPS delegate, and the models that they lower, except those in examples/models.
             "executorch/backends/apple/mps/test",
             "executorch/exir/tests",
         ],
@@ -92,10 +92,10 @@ _SITES = {
 def python_sites(names):
     """Declares @delegatec_python, and @delegatec_pip_NAME for each name.
 
-    A repository that the workspace has declared already is left as it is.
+    Repositories that the workspace has already declared are not changed.
 
     Args:
-        names: names of sites, keys of the table above; each has its lock in `NAME.lock.txt`.
+        names: names of sites, keys of `_SITES`; the lock of each is `NAME.lock.txt`.
     """
     if not native.existing_rule("delegatec_python"):
         python_interpreter(name = "delegatec_python")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hash-locked wheels as one folder."""
+"""Hash-locked wheels as one directory."""
 
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
 package(default_visibility = ["//visibility:public"])
 
-# The folder is one input: a sandbox links it once, however many files there are below. The manifest is in the
-# keys of actions for its contents.
+# The directory is one input, which a sandbox links once. The manifest represents its contents in the keys of
+# actions.
 exports_files([
     "site-packages",
     "site-packages.manifest",
@@ -67,13 +67,13 @@ wheels = repository_rule(
     doc = "Installs the wheels of one lock with pip, trims them, and compiles their modules.",
     attrs = {
         "drop": attr.string_list(
-            doc = "Patterns below site-packages (`**` crosses folders) of what is removed.",
+            doc = "Patterns of files to remove, relative to site-packages (`**` matches nested directories).",
         ),
         "exports": attr.string_list(
-            doc = "Files below site-packages that get labels of their own.",
+            doc = "Files in site-packages that are exported.",
         ),
         "keep": attr.string_list(
-            doc = "Files and folders below site-packages that stay although a pattern of `drop` matches.",
+            doc = "Files and directories in site-packages to keep although a pattern of `drop` matches.",
         ),
         "lock": attr.label(
             mandatory = True,

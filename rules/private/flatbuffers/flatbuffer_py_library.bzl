@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flatbuffer_py_library`: one module of Python from one FlatBuffers schema."""
+"""`flatbuffer_py_library`: the Python module of a FlatBuffers schema."""
 
 load("//rules/private:toolchain_types.bzl", "FLATC_TOOLCHAIN_TYPE")
 
@@ -12,11 +12,11 @@ def _flatbuffer_py_library_impl(ctx):
     args = ctx.actions.args()
     args.add("--python")
 
-    # Builders and readers alone leave the walk over vectors and unions to their callers.
+    # Without the object API, callers must iterate over vectors and unions themselves.
     args.add("--gen-object-api")
 
-    # Of flatc 25.12.19's forms only these two together, and without --python-typing, make one module that can be
-    # imported: the others name classes before they are there.
+    # In flatc 25.12.19 only these two together, without --python-typing, generate a module that can be imported:
+    # otherwise it uses classes before their definition.
     args.add_all(["--gen-onefile", "--gen-all"])
     args.add_all(["--filename-suffix", ""])
     args.add("-I", schema.owner.workspace_root or ".")
@@ -52,16 +52,16 @@ flatbuffer_py_library = rule(
     doc = """\
 Compiles a schema to the module `PACKAGE.STEM`, with builders, readers and the object API.
 
-`PACKAGE` is a namespace package, so that the schemas of several targets join in it.
+`PACKAGE` is a namespace package: several targets can add their schemas to it.
 """,
     attrs = {
         "includes": attr.label_list(
             allow_files = [".fbs"],
-            doc = "Schemas that the schema includes, each by its path from the workspace's root.",
+            doc = "Schemas that the schema includes, each by its path from the workspace root.",
         ),
         "package": attr.string(
             mandatory = True,
-            doc = "The Python package that the module is put in.",
+            doc = "The Python package of the module.",
         ),
         "schema": attr.label(
             mandatory = True,

@@ -2,7 +2,7 @@
 """The flatc toolchain: the schema compiler, and the runtime that its generated code imports."""
 
 FlatcInfo = provider(
-    doc = "The schema compiler of a build. As `toolchain.flatc` of the resolved toolchain.",
+    doc = "The schema compiler: `toolchain.flatc` of the resolved toolchain.",
     fields = {
         "flatc": "FilesToRunProvider: the schema compiler.",
         "python_runtime": "Target: the library of the Python package `flatbuffers`, with PyInfo.",
@@ -19,7 +19,7 @@ def _flatc_toolchain_impl(ctx):
 
 flatc_toolchain = rule(
     implementation = _flatc_toolchain_impl,
-    doc = "Names a flatc and the runtime that fits it. Both have to be of one release.",
+    doc = "Declares flatc and the runtime of the same release.",
     attrs = {
         "flatc": attr.label(
             mandatory = True,

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pytest_test`: a test whose files pytest runs."""
+"""`pytest_test`: a test that runs pytest."""
 
 _MAIN = Label("//rules/private/testing:pytest_main.py")
 _PLUGIN = Label("//rules/private/testing:verified_passes.py")
 _PYTEST = Label("@delegatec_pip_test//:lib")
 
 def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", shard_count = None, **kwargs):
-    """A test that runs its sources under pytest, each test case in the report that Bazel keeps.
+    """Declares a test that runs its sources under pytest and reports each test case.
 
-    Bazel's sharding, `--test_filter` (pytest's -k), temporary folder and coverage work as they do elsewhere.
-    No variable of the host reaches the test, and its threads are bounded, so that tests can run side by side.
+    Bazel's sharding, `--test_filter` (pytest's -k), temporary directory and coverage are supported. The test does not
+    inherit variables of the host, and the number of its threads is bounded, so that tests can run in parallel.
 
     Args:
         name: the target's name.
-        srcs: the test files; a `conftest.py` among them is not run itself.
-        deps: libraries that they import. Pytest and hypothesis need not be named.
+        srcs: the test files, and `conftest.py`.
+        deps: libraries that they import, besides pytest and hypothesis.
         data: files that they read; the package bazel-runfiles finds them.
-        tags: as of every target.
-        timeout: as of every test. It is to be eight times what the test takes on an idle machine, or more: the default is
-            for two minutes.
-        shard_count: into how many processes the test cases are dealt out.
+        tags: as for every target.
+        timeout: as for every test: at least eight times the duration on an idle machine. The default fits two minutes.
+        shard_count: the number of processes among which the test cases are distributed.
         **kwargs: other attributes of a py_test.
     """
     native.py_test(

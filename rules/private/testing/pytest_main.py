@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest for one test target: Bazel's shards, filter, temporary folder, report and coverage."""
+"""Runs pytest for one test target, with Bazel's shards, filter, temporary directory, report and coverage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before anything imports numpy or torch: a test has one core's worth of the machine.
+# Set before numpy or torch is imported: Bazel assigns one core to a test.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
@@ -25,7 +25,7 @@ class Shard:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deals the collected cases out by their sorted names, so that all shards agree."""
+        """Selects the cases by the order of their names, which is the same in all shards."""
         items.sort(key=lambda item: item.nodeid)
         others = [item for number, item in enumerate(items) if number % self._total != self._index]
         items[:] = items[self._index :: self._total]
@@ -34,7 +34,7 @@ class Shard:
 
 @contextlib.contextmanager
 def coverage_of_sources() -> Iterator[None]:
-    """Under `bazel coverage`, writes an lcov file of the sources that Bazel lists."""
+    """Writes an lcov file of the sources that Bazel lists, under `bazel coverage`."""
     folder = os.environ.get("COVERAGE_DIR")
     if not folder or os.environ.get("COVERAGE") != "1":
         yield
@@ -61,14 +61,14 @@ def coverage_of_sources() -> Iterator[None]:
 
 
 def relative(line: str, sources: dict[str, str]) -> str:
-    """A line of an lcov file, with a source's path as Bazel names it."""
+    """Returns a line of an lcov file with the source's path in the workspace."""
     if line.startswith("SF:"):
         line = "SF:" + sources.get(str(Path(line[3:]).resolve()), line[3:])
     return line + "\n"
 
 
 def arguments_from_bazel() -> list[str]:
-    """Pytest's arguments for what Bazel says in the environment."""
+    """Returns pytest's arguments for Bazel's environment variables."""
     arguments = []
     if report := os.environ.get("XML_OUTPUT_FILE"):
         arguments.append(f"--junitxml={report}")
@@ -80,20 +80,20 @@ def arguments_from_bazel() -> list[str]:
 
 
 def shards_from_bazel() -> list[object]:
-    """The plugin for this process's shard, where the test is sharded."""
+    """Returns the plugin for this process's shard, if the test is sharded."""
     total = int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
     if total == 1:
         return []
     if status := os.environ.get("TEST_SHARD_STATUS_FILE"):
-        # Bazel's sign that the test knows of shards.
+        # Tells Bazel that the test supports sharding.
         Path(status).touch()
     return [Shard(int(os.environ["TEST_SHARD_INDEX"]), total)]
 
 
 def main(files: list[str]) -> int:
-    """Runs the test files; pytest's exit status."""
+    """Runs the test files and returns pytest's exit status."""
     if not files:
-        # Pytest would look for tests in everything that it finds, the wheels included.
+        # Pytest would collect tests in the current directory, including the wheels.
         print("this test has no files to run", file=sys.stderr)
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
     shards = shards_from_bazel()
@@ -104,7 +104,7 @@ def main(files: list[str]) -> int:
             + files,
             plugins=[verified_passes, *shards],
         )
-    # A shard may have nothing to do. A test that has nothing to do is a mistake.
+    # A shard may be empty; a test without any case is an error.
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and shards:
         return 0
     return int(status)
@@ -114,5 +114,5 @@ if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # Torch takes up to a second to take itself down, for nothing.
+    # Skips torch's cleanup, which takes up to a second.
     os._exit(code)

@@ -14,7 +14,7 @@ _PASSES = "delegatec.edge.passes.pass_manager"
 
 @pytest.fixture(autouse=True)
 def verified_passes() -> Iterator[None]:
-    """Within the test, the verifier runs after every pass."""
+    """Runs the verifier after every pass within the test."""
     passes = sys.modules.get(_PASSES)
     with passes.observed_passes(passes.verify_after) if passes is not None else nullcontext():
         yield

@@ -58,14 +58,14 @@ OPTIONS: Final[Mapping[str, OptionSpec]] = {
     "int4": OptionSpec(
         values=tuple(i.value for i in Int4),
         default=Int4.INT8.value,
-        doc="int8 stores weights that are quantised to four bits in a byte each, for every system; packed "
+        doc="int8 stores weights that are quantized to four bits in a byte each, for every system; packed "
         "stores two in a byte, for macOS 15 and iOS 18 or later, and computes such weights in float16",
     ),
     "fp16_overflow": OptionSpec(
         values=tuple(o.value for o in Overflow),
         default=Overflow.ERROR.value,
-        doc="with fp16, a weight or number beyond +-65504 is an error, or, with saturate, becomes that; the "
-        "lowest and highest float32 always do",
+        doc="with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that "
+        "range; the lowest and highest float32 are always clamped",
     ),
 }
 
