@@ -3,8 +3,8 @@
 
 Usage: count_tests.py EVENTS.json
 
-The events come from Bazel (`--build_event_json_file`): each test's status and the path of its JUnit report. A test
-without a report, or one that fails although all its reported cases pass, counts as one case.
+The events come from Bazel (`--build_event_json_file`): each test's status and the path of its JUnit report.
+A test without a report, or one that fails although all its reported cases pass, counts as one case.
 """
 
 from __future__ import annotations
