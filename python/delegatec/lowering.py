@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way from exported programs to an emitted program, for the command line and for Python."""
+"""Lowering of exported programs to an emitted program, for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from delegatec.delegation import (
     PartitionRules,
     to_backend,
 )
-from delegatec.delegation.partitioning.checks import ask
-from delegatec.delegation.partitioning.composites import decompose_for, decompose_left
+from delegatec.delegation.partitioning.checks import query
+from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
@@ -46,13 +46,13 @@ class Lowered:
     """A compiled model.
 
     Attributes:
-        emitted: what `program.write_program` writes.
+        emitted: the program for `program.write_program`.
         programs: method name -> its edge program, delegates in place.
-        reports: method name -> what was delegated, and why not the rest; empty for the portable kernels.
-        sources: method name -> what its debug handles stand for.
-        texts: method name -> the edge program as text, as it was before delegation; empty unless asked for.
-        records: method name -> the edge program as an ETRecord has it, before delegation; likewise.
-        backend: name of the backend, or of all with commas between them, or "portable".
+        reports: method name -> its delegates, and the reasons for the rest; empty for the portable kernels.
+        sources: method name -> the sources of its debug handles.
+        texts: method name -> the edge program before delegation, as text; empty unless requested.
+        records: method name -> the edge program before delegation, as in an ETRecord; empty unless requested.
+        backend: names of the backends, separated by commas, or "portable".
         backends: method name -> names of its backends, in order of priority.
         options: value of every option; named "BACKEND.OPTION" if there are several backends.
     """
@@ -86,22 +86,21 @@ def lower(
     """Compiles the methods of a model.
 
     Args:
-        methods: method name -> exported program; they are taken over, and must not be used afterwards.
-        backend: name of a backend, "module:attribute" of one's own, or "portable" for none; or several, in
-            order of priority: each is offered what those before it left.
-        options: of the backend, by name, as strings or, for an option that is a list, lists of strings;
-            "BACKEND.NAME" if there are several backends.
-        method_backends: method name -> backends, as `backend` has them, for methods that have others.
-        rules: what of all that the backends take may be delegated.
-        require_full_delegation: whether an operator that all backends leave is an error.
+        methods: method name -> exported program; they are edited, and must not be used afterwards.
+        backend: name of a backend, "module:attribute" of a plug-in, or "portable" for none; or several, in
+            order of priority: each partitions the operators that those before it did not delegate.
+        options: option name -> a string or a list of strings; "BACKEND.NAME" if there are several backends.
+        method_backends: method name -> backends that replace `backend` for this method.
+        rules: which of the supported operators may be delegated.
+        require_full_delegation: whether an operator that no backend supports is an error.
         keep_text: whether to keep the edge program as text.
         keep_record: whether to keep it for an ETRecord, `report.etrecord.write_etrecord`.
-        registry: where backends are found; those that come with the compiler by default.
-        external_weights: whether the runtime's kernels find the model's weights in a `.ptd` beside the
-            program, which `program.write_flat_tensors` writes of `program.weights_of(methods)`.
-        program_options: how the program is laid out in its file.
-        constant_methods: name -> value of further methods, without inputs, that return it: ints, floats,
-            bools, strings, tensors, and tuples or lists of these.
+        registry: the known backends; the built-in ones by default.
+        external_weights: whether the runtime's kernels load the model's weights from a `.ptd`, which
+            `program.write_flat_tensors` writes from `program.weights_of(methods)`.
+        program_options: the layout of the program file.
+        constant_methods: name -> result of a further method without inputs: ints, floats, bools, strings,
+            tensors, and tuples or lists of these.
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types; DC122 for constant methods; then DC2xx to DC4xx,
@@ -128,8 +127,8 @@ def lower(
             [
                 Diagnostic(
                     "DC405",
-                    "the portable kernels are no delegate",
-                    help="choose a backend, or drop the demand",
+                    "the portable kernels are not a delegate",
+                    help="choose a backend, or do not require full delegation",
                 )
             ]
         )
@@ -151,7 +150,7 @@ def lower(
         if several
     }
 
-    # A method knows of its own writes; those of others are what it has to be told.
+    # Buffers that other methods write to.
     state = written_state(methods.values()) if len(methods) > 1 else frozenset[str]()
 
     kept = _kept_weights(methods, external_weights)
@@ -172,7 +171,7 @@ def lower(
     records = _records(programs, methods) if keep_record else {}
     reports = _each(partitioners, lambda name, several: _delegate(programs[name], several, choice.registry))
     for name in reports:
-        decompose_left(programs[name], every[name])
+        decompose_rejected(programs[name], every[name])
     if require_full_delegation:
         left = [problem for report in reports.values() for problem in _left(report)]
         if left:
@@ -211,15 +210,11 @@ def _check_methods(methods: object, constant_methods: object) -> None:
         raise wrong_argument(name, "methods", methods, expected, help)
     if not methods and not constant_methods:
         raise DelegatecError(
-            [
-                Diagnostic(
-                    "DC415", f"methods of {name} has no method", expected=expected, help="export a model"
-                )
-            ]
+            [Diagnostic("DC415", f"methods of {name} is empty", expected=expected, help="export a model")]
         )
     for method, exported in methods.items():
         if not isinstance(method, str) or not method:
-            message = f"the name of a method of {name} is {method!r}"
+            message = f"invalid name of a method of {name}: {method!r}"
             raise DelegatecError([Diagnostic("DC415", message, expected="a name that is not empty")])
         if not isinstance(exported, ExportedProgram):
             raise wrong_argument(name, "a method", exported, "a torch.export.ExportedProgram")
@@ -228,7 +223,7 @@ def _check_methods(methods: object, constant_methods: object) -> None:
 def _delegate(
     program: EdgeProgram, partitioners: Sequence[Partitioner], registry: BackendRegistry
 ) -> DelegationReport:
-    """Delegates; a failure also names what would have had no kernel of what the backends leave."""
+    """Delegates; a failure also reports operators that would have neither a backend nor a kernel."""
     try:
         return to_backend(program, partitioners, registry=registry).report
     except DelegatecError as error:
@@ -237,15 +232,15 @@ def _delegate(
 
 
 def _without_kernel(program: EdgeProgram, partitioners: Sequence[Partitioner]) -> list[Diagnostic]:
-    taken: set[str] = set()
+    delegated: set[str] = set()
     for partitioner in partitioners:
-        with suppress(DelegatecError):  # It has been reported.
-            taken.update(node.name for group in ask(partitioner, program).groups for node in group)
-    return [problem for problem in check_kernels(program) if problem.node not in taken]
+        with suppress(DelegatecError):  # Already reported.
+            delegated.update(node.name for group in query(partitioner, program).groups for node in group)
+    return [problem for problem in check_kernels(program) if problem.node not in delegated]
 
 
 def _each(items: Mapping[str, _Item], work: Callable[[str, _Item], _Result]) -> dict[str, _Result]:
-    """Does the work for each item, and raises the problems of all."""
+    """Applies a function to each item, and raises the problems of all."""
     results: dict[str, _Result] = {}
     problems: list[Diagnostic] = []
     for name, item in items.items():
@@ -276,7 +271,7 @@ def _left(report: DelegationReport) -> list[Diagnostic]:
     return [
         Diagnostic(
             code="DC405",
-            message=f"{rejection.backend_id} left {rejection.operator}: {rejection.message}",
+            message=f"{rejection.backend_id} rejected {rejection.operator}: {rejection.message}",
             location=rejection.location,
             node=rejection.node,
             help=rejection.help or "choose another operator, or let this one run on the CPU",

@@ -17,7 +17,7 @@ import delegatec
 from delegatec.backends import builtin_backends
 from delegatec.backends.mps.backend import MPS
 from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, call_delegate
-from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.module import EdgeModule
@@ -50,8 +50,8 @@ class Sums(EagerBackend):
 
     name = "sums"
 
-    def partitioner(self, compile_specs: Sequence[Any]) -> TakeAllBut:
-        return TakeAllBut(
+    def partitioner(self, compile_specs: Sequence[Any]) -> SupportsAllBut:
+        return SupportsAllBut(
             aten.linear.default,
             aten.relu.default,
             aten.flip.default,
@@ -146,7 +146,7 @@ def test_rules_reach_the_backend_and_the_reasons(tmp_path: Path) -> None:
         'aten.relu.default matches "aten.relu"\n    at ' in text
     )
     assert "lowering_test.py" in text
-    assert '    help: take "second" out of block_modules\n' in text
+    assert '    help: remove "second" from block_modules\n' in text
     assert "aten.cumsum.default, rejected by MPSBackend [dtype]: " in text
     assert "block_modules" in render_html(manifest)
     torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends()), eager())
@@ -246,8 +246,8 @@ class Attentive(EagerBackend):
     def preserved_operators(self) -> frozenset[Any]:
         return frozenset({aten.scaled_dot_product_attention.default, aten.layer_norm.default})
 
-    def partitioner(self, compile_specs: Sequence[Any]) -> TakeAllBut:
-        return TakeAllBut(aten.scaled_dot_product_attention.default, aten.layer_norm.default)
+    def partitioner(self, compile_specs: Sequence[Any]) -> SupportsAllBut:
+        return SupportsAllBut(aten.scaled_dot_product_attention.default, aten.layer_norm.default)
 
 
 def test_what_a_backend_wanted_whole_and_left_gets_kernels(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from delegatec.verify.interpreter import Interpreter
 # Each member calls `act` with its name; of the member at fault, it raises, or returns something else.
 SOURCE = """
 from delegatec.delegation import BlobGraph, ComputedBytes, NamedData, PreprocessResult
-from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 import torch
 
 FAULT, RESULT = "", None
@@ -49,7 +49,7 @@ class Bytes(ComputedBytes):
         return act("bytes", b"1")
 
 
-class Partitioner(TakeAllBut):
+class Partitioner(SupportsAllBut):
     def partition(self, program):
         return act("partition", super().partition(program))
 

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 import delegatec
 from delegatec.backends import builtin_backends
 from delegatec.delegation import BackendRegistry, PartitionRules, call_delegate
-from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.module import EdgeModule
 from delegatec.edge.testing import called, export
@@ -37,11 +37,11 @@ class Preserving(EagerBackend):
     def preserved_operators(self) -> frozenset[OpOverload]:
         return self.preserved
 
-    def partitioner(self, compile_specs: Sequence[Any]) -> TakeAllBut:
+    def partitioner(self, compile_specs: Sequence[Any]) -> SupportsAllBut:
         return TakeOnly(self.taken, self.id)
 
 
-class TakeOnly(TakeAllBut):
+class TakeOnly(SupportsAllBut):
     """Takes what it names."""
 
     def __init__(self, taken: frozenset[OpOverload], backend_id: str) -> None:

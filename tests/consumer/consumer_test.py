@@ -83,7 +83,7 @@ def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None
     reasons = (folder / "net_several.reasons.txt").read_text()
     assert "by clamp, mps\n" in reasons
     assert "rejected by MPSBackend [block-operators]" in reasons
-    assert 'help: take "aten.add" out of block_operators' in reasons
+    assert 'help: remove "aten.add" from block_operators' in reasons
 
 
 def test_query_by_kind(consumer: NestedBazel) -> None:

@@ -150,7 +150,7 @@ STATIC = {
         X,
         kwargs={"scale": torch.tensor(2.0)},
     ),
-    "own_outputs": of_function(
+    "separate_outputs": of_function(
         lambda x: (x, x, x.view(-1), x + 1, (x + 1).view(-1), *(x * 2).split(1)), torch.ones(2, 16)
     ),
     "constants": of_module(Constants, torch.ones(2, 3)),

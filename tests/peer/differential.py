@@ -22,7 +22,7 @@ from delegatec.backends.mps.reference.unspecified import DEFAULT, STRICT, Unspec
 from delegatec.delegation import to_backend
 from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.delegates.operators import operator_name
-from delegatec.delegation.partitioning.composites import decompose_for, decompose_left
+from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
 from tests.peer.blobs import NormalForm, normal_form
@@ -233,7 +233,7 @@ def compile_as_product(exported: ExportedProgram, precision: str) -> Compiled:
     program = to_edge(exported, preserve=preserved | KERNEL_COMPOSITES)
     decompose_for(program, partitioner, preserved)
     compiled = Compiled(*to_backend(program, partitioner, registry=registry))
-    decompose_left(compiled.program, preserved)
+    decompose_rejected(compiled.program, preserved)
     return compiled
 
 

@@ -17,16 +17,16 @@ _OURS: Final = "delegatec"
 
 
 @contextmanager
-def blamed_on(author: Any, what: str) -> Iterator[None]:
+def attribute_errors(plugin: Any, action: str) -> Iterator[None]:
     """Turns an exception from a plug-in into DC410.
 
     One from a built-in backend is a bug in the compiler, and is not caught.
 
     Args:
-        author: the object whose code runs: a backend or a partitioner.
-        what: the action, such as "backend npu: partitioner()".
+        plugin: the object whose code runs: a backend or a partitioner.
+        action: such as "backend npu: partitioner()".
     """
-    home = type(author).__module__.partition(".")[0]
+    home = type(plugin).__module__.partition(".")[0]
     try:
         yield
     except DelegatecError:
@@ -38,7 +38,7 @@ def blamed_on(author: Any, what: str) -> Iterator[None]:
             [
                 Diagnostic(
                     "DC410",
-                    f"{what} raises {type(error).__name__}: {error}",
+                    f"{action} raises {type(error).__name__}: {error}",
                     location=raised_at(error, home),
                     expected="a result, or a DelegatecError with the problems of the model",
                     help="this is a bug in the backend: correct it, or report it to its authors",

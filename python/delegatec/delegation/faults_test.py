@@ -12,20 +12,20 @@ import pytest
 
 from delegatec.delegation import BackendRegistry, to_backend
 from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
-from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut
+from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 SOURCE = """
-from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.delegation.grouping import convex_groups
 
 
-class Partitioner(TakeAllBut):
+class Partitioner(SupportsAllBut):
     def partition(self, program):
         return convex_groups([[0]], [])
 
 
-class Untagged(TakeAllBut):
+class Untagged(SupportsAllBut):
     def partition(self, program):
         return ["sin"]
 
@@ -57,14 +57,14 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("faulty_plugin")
 
 
-def refused(backend: EagerBackend, partitioner: TakeAllBut) -> tuple[Diagnostic, ...]:
+def refused(backend: EagerBackend, partitioner: SupportsAllBut) -> tuple[Diagnostic, ...]:
     with pytest.raises(DelegatecError) as error:
         to_backend(edge(Net(), ARGS), partitioner, registry=BackendRegistry([backend]))
     return error.value.diagnostics
 
 
 def test_a_backend_that_raises(plugin: ModuleType) -> None:
-    (problem,) = refused(plugin.Raising(), TakeAllBut())
+    (problem,) = refused(plugin.Raising(), SupportsAllBut())
     assert problem.code == "DC410"
     assert problem.message.startswith("preprocess of backend EagerBackend raises KeyError: ")
     location = problem.location
@@ -94,13 +94,13 @@ def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
 def test_a_backend_that_returns_something_else(
     plugin: ModuleType, name: str, code: str, message: str
 ) -> None:
-    (problem,) = refused(getattr(plugin, name)(), TakeAllBut())
+    (problem,) = refused(getattr(plugin, name)(), SupportsAllBut())
     assert (problem.code, problem.message) == (code, message)
 
 
 def test_a_partitioner_that_returns_something_else(plugin: ModuleType) -> None:
     (problem,) = refused(EagerBackend(), plugin.Untagged())
-    assert (problem.code, problem.message) == ("DC404", "partitioner Untagged: it returned a list")
+    assert (problem.code, problem.message) == ("DC404", "partitioner Untagged: partition() returned a list")
 
 
 def test_a_built_in_backend_that_raises_is_a_bug_of_ours() -> None:

@@ -13,24 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def phases(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) -> list[int]:
+def phases(predecessors: Sequence[Iterable[int]], supported: Sequence[bool]) -> list[int]:
     """Returns the phase of each node.
 
     Args:
         predecessors: for each node, in topological order, the indices of its operands.
-        taken: for each node, whether the backend supports it.
+        supported: for each node, whether the backend supports it.
     """
     phase = [0] * len(predecessors)
     for node, sources in enumerate(predecessors):
-        here = taken[node]
+        here = supported[node]
         deepest = 0
         for source in sources:
-            deepest = max(deepest, phase[source] + (taken[source] and not here))
+            deepest = max(deepest, phase[source] + (supported[source] and not here))
         phase[node] = deepest
     return phase
 
 
-def convex_groups(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) -> list[list[int]]:
+def convex_groups(predecessors: Sequence[Iterable[int]], supported: Sequence[bool]) -> list[list[int]]:
     """Groups the supported nodes into as few groups as possible.
 
     Every group is convex (no path leaves and returns), and contracting every group leaves the graph acyclic.
@@ -38,14 +38,14 @@ def convex_groups(predecessors: Sequence[Iterable[int]], taken: Sequence[bool]) 
 
     Args:
         predecessors: for each node, in topological order, the indices of its operands.
-        taken: for each node, whether the backend supports it.
+        supported: for each node, whether the backend supports it.
 
     Returns:
         The groups in the order in which they can run, each in topological order.
     """
     groups: dict[int, list[int]] = {}
-    for node, phase in enumerate(phases(predecessors, taken)):
-        if taken[node]:
+    for node, phase in enumerate(phases(predecessors, supported)):
+        if supported[node]:
             groups.setdefault(phase, []).append(node)
     return [groups[phase] for phase in sorted(groups)]
 

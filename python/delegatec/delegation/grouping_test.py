@@ -47,17 +47,17 @@ def contracted_is_acyclic(predecessors: list[list[int]], groups: list[list[int]]
 @given(dags())
 @settings(max_examples=300, deadline=None)
 def test_groups_are_disjoint_cover_what_is_taken_and_stay_in_order(dag: Dag) -> None:
-    predecessors, taken = dag
-    groups = convex_groups(predecessors, taken)
-    assert sorted(n for g in groups for n in g) == [n for n, t in enumerate(taken) if t]
+    predecessors, supported = dag
+    groups = convex_groups(predecessors, supported)
+    assert sorted(n for g in groups for n in g) == [n for n, t in enumerate(supported) if t]
     assert all(g == sorted(g) and g for g in groups)
 
 
 @given(dags())
 @settings(max_examples=300, deadline=None)
 def test_groups_are_convex_and_contract_to_an_acyclic_graph(dag: Dag) -> None:
-    predecessors, taken = dag
-    groups = convex_groups(predecessors, taken)
+    predecessors, supported = dag
+    groups = convex_groups(predecessors, supported)
     ancestors = reachable(predecessors)
     for group in groups:
         members = set(group)
@@ -70,11 +70,11 @@ def test_groups_are_convex_and_contract_to_an_acyclic_graph(dag: Dag) -> None:
 @given(dags())
 @settings(max_examples=300, deadline=None)
 def test_number_of_groups_is_the_lower_bound(dag: Dag) -> None:
-    predecessors, taken = dag
+    predecessors, supported = dag
     # The lower bound, by brute force over paths: returns after having left, plus one.
     best: dict[tuple[int, bool], int] = {}
     for node, sources in enumerate(predecessors):
-        if taken[node]:
+        if supported[node]:
             inside = [best[s, True] for s in sources if (s, True) in best]
             outside = [best[s, False] + 1 for s in sources if (s, False) in best]
             best[node, True] = max([1, *inside, *outside])
@@ -83,15 +83,15 @@ def test_number_of_groups_is_the_lower_bound(dag: Dag) -> None:
             if reached:
                 best[node, False] = max(reached)
     bound = max((count for (_, inside), count in best.items() if inside), default=0)
-    assert len(convex_groups(predecessors, taken)) == bound
+    assert len(convex_groups(predecessors, supported)) == bound
 
 
 @given(dags())
 @settings(max_examples=200, deadline=None)
 def test_dropping_components_keeps_the_rest_convex(dag: Dag) -> None:
-    predecessors, taken = dag
+    predecessors, supported = dag
     kept: list[list[int]] = []
-    for group in convex_groups(predecessors, taken):
+    for group in convex_groups(predecessors, supported):
         parts = connected_components(group, predecessors)
         assert sorted(n for p in parts for n in p) == group
         kept.append(sorted(n for p in parts[::2] for n in p))
@@ -111,10 +111,10 @@ def test_cost_is_linear() -> None:
     def cost(size: int) -> int:
         rng = random.Random(7)
         predecessors = [sorted({rng.randrange(n) for _ in range(3)}) if n else [] for n in range(size)]
-        taken = [rng.random() < 0.9 for _ in range(size)]
+        supported = [rng.random() < 0.9 for _ in range(size)]
 
         def work() -> None:
-            for group in convex_groups(predecessors, taken):
+            for group in convex_groups(predecessors, supported):
                 connected_components(group, predecessors)
 
         return lines_run(work)

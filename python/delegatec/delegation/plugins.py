@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a backend's members. What a plug-in raises, or returns wrongly, is reported as its fault."""
+"""Calls of a backend's members. Exceptions and invalid results of a plug-in are reported as its fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobLabels
 from delegatec.delegation.blobs.blob_text import format_blob_graph
-from delegatec.delegation.faults import blamed_on, kind_of, wrong_result
+from delegatec.delegation.faults import attribute_errors, kind_of, wrong_result
 from delegatec.delegation.protocol.backend import (
     Backend,
     NamedData,
@@ -40,20 +40,20 @@ _Result = TypeVar("_Result")
 
 def option_values(backend: Backend, given: Mapping[str, object]) -> dict[str, OptionValue]:
     """Returns the value of each option of a backend; see `resolve_options`."""
-    declared = _ask(
+    declared = _call_member(
         backend,
         "options",
         lambda: backend.options,
         lambda found: _is_dict_of(found, OptionSpec),
         "a dict from names to OptionSpec",
     )
-    with blamed_on(backend, f"options of backend {backend.id}"):
+    with attribute_errors(backend, f"options of backend {backend.id}"):
         return resolve_options(backend.name, declared, given)
 
 
 def compile_specs(backend: Backend, options: Mapping[str, Any]) -> tuple[CompileSpec, ...]:
     """See `Backend.compile_specs`."""
-    return _ask(
+    return _call_member(
         backend,
         "compile_specs",
         lambda: tuple(backend.compile_specs(options)),
@@ -64,7 +64,7 @@ def compile_specs(backend: Backend, options: Mapping[str, Any]) -> tuple[Compile
 
 def preserved_operators(backend: Backend) -> frozenset[OpOverload]:
     """See `Backend.preserved_operators`."""
-    return _ask(
+    return _call_member(
         backend,
         "preserved_operators",
         lambda: frozenset(backend.preserved_operators()),
@@ -75,7 +75,7 @@ def preserved_operators(backend: Backend) -> frozenset[OpOverload]:
 
 def partitioner(backend: Backend, specs: Sequence[CompileSpec]) -> Partitioner:
     """See `Backend.partitioner`."""
-    return _ask(
+    return _call_member(
         backend,
         "partitioner",
         lambda: backend.partitioner(specs),
@@ -88,7 +88,7 @@ def passes(backend: Backend, view: PartitionView, specs: Sequence[CompileSpec]) 
     """See `HasPasses.passes`; none for a backend without passes."""
     if not isinstance(backend, HasPasses):
         return ()
-    return _ask(
+    return _call_member(
         backend,
         "passes",
         lambda: tuple(backend.passes(view, specs)),
@@ -104,11 +104,11 @@ def preprocess(
 
     Args:
         backend: the backend.
-        view: what it compiles.
+        view: the partition that it compiles.
         specs: the settings.
         original: the partition before the backend's passes, to which the debug map refers.
     """
-    result = _ask(
+    result = _call_member(
         backend,
         "preprocess",
         lambda: backend.preprocess(view, specs),
@@ -127,14 +127,14 @@ def executor(
     backend: Backend, blob: memoryview, specs: Sequence[CompileSpec], named_data: Mapping[str, memoryview]
 ) -> CheckedExecutor:
     """See `Backend.reference`."""
-    found = _ask(
+    found = _call_member(
         backend,
         "reference",
         lambda: backend.reference(blob, specs),
         callable,
         "a function from inputs to outputs",
     )
-    with blamed_on(backend, f"reference of backend {backend.id}"):
+    with attribute_errors(backend, f"reference of backend {backend.id}"):
         if isinstance(found, HasNamedData):
             found.load_named_data(named_data)
         return CheckedExecutor(backend, found, found.num_inputs if isinstance(found, HasNumInputs) else None)
@@ -154,7 +154,7 @@ class CheckedExecutor:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob."""
-        return _ask(
+        return _call_member(
             self._backend,
             "the reference executor",
             lambda: self._executor(inputs),
@@ -167,7 +167,7 @@ def graph(backend: Backend, blob: memoryview) -> BlobGraph | None:
     """See `HasGraph.graph`; None for a backend without graphs."""
     if not isinstance(backend, HasGraph):
         return None
-    return _ask(
+    return _call_member(
         backend,
         "graph",
         lambda: backend.graph(blob),
@@ -183,17 +183,17 @@ def description(backend: Backend, blob: memoryview, labels: BlobLabels | None = 
         return format_blob_graph(found, labels)
     if not isinstance(backend, HasDescription):
         return ""
-    return _ask(
+    return _call_member(
         backend, "describe", lambda: backend.describe(blob), lambda text: isinstance(text, str), "a string"
     )
 
 
 def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
-    """Yields for each field its name, whether it has the form that it should have, and this form."""
+    """Yields the name of each field, whether it is valid, and the expected form."""
     parts = isinstance(result.blob, (list, tuple)) and _all(result.blob, Part)
     yield "blob", parts, "a list of bytes, memoryviews and ComputedBytes"
     handles = _is_dict_of(result.debug_handle_map, (tuple, list))
-    yield "debug_handle_map", handles, "what DelegateMappingBuilder returns"
+    yield "debug_handle_map", handles, "the result of DelegateMappingBuilder"
     yield "named_data", _is_dict_of(result.named_data, NamedData), "a dict of NamedData"
     yield "constant_names", _is_dict_of(result.constant_names, str), "a dict of str"
 
@@ -206,21 +206,21 @@ def _is_dict_of(value: object, kind: Any) -> bool:
     return isinstance(value, Mapping) and _all(value.values(), kind)
 
 
-def _ask(
+def _call_member(
     backend: Backend,
     member: str,
     call: Callable[[], _Result],
     is_valid: Callable[[_Result], bool],
     expected: str,
 ) -> _Result:
-    """Returns the result of a call of a backend.
+    """Calls a backend and checks the result.
 
     Raises:
         DelegatecError: DC410, the plug-in raises something other than a DelegatecError; DC411, the result is
             not valid.
     """
     what = f"{member} of backend {backend.id}"
-    with blamed_on(backend, what):
+    with attribute_errors(backend, what):
         result = call()
         valid = is_valid(result)
     if not valid:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator
 
-from delegatec.delegation.faults import blamed_on, raised_at
+from delegatec.delegation.faults import attribute_errors, raised_at
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 
@@ -71,7 +71,7 @@ class BackendRegistry:
             try:
                 self.register(plugin)
             except ValueError as error:
-                raise _bad_plugin(selector, str(error), "give it a name and an id of its own") from error
+                raise _bad_plugin(selector, str(error), "choose another name and id") from error
         return plugin
 
 
@@ -102,7 +102,7 @@ def _load_plugin(selector: str) -> Backend:
         raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
     if isinstance(backend, type):
         raise _bad_plugin(selector, f"{attribute!r} is a class, not an instance")
-    with blamed_on(backend, f"backend {selector!r}"):  # It may have properties.
+    with attribute_errors(backend, f"backend {selector!r}"):  # It may have properties.
         is_backend = isinstance(backend, Backend)
     if not is_backend:
         missing = [name for name in _MEMBERS if name not in dir(backend)]

@@ -32,7 +32,7 @@ from delegatec.edge import EdgeProgram
 SPECS = (CompileSpec("level", b"\x01"),)
 
 
-class TakeAllBut:
+class SupportsAllBut:
     """Supports every operator that is not in `left`."""
 
     def __init__(self, *left: Any, backend_id: str = "EagerBackend") -> None:
@@ -72,7 +72,7 @@ class EagerBackend:
         return frozenset()
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> Partitioner:
-        return TakeAllBut()
+        return SupportsAllBut()
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         assert tuple(compile_specs) == SPECS
@@ -100,19 +100,19 @@ class Counting(ComputedBytes):
     """The numbers from `first` on, modulo 251, as bytes.
 
     Attributes:
-        asked: the largest requested number of bytes.
+        largest_request: the largest requested number of bytes.
     """
 
     def __init__(self, size: int, first: int = 0) -> None:
         self._size, self._first = size, first
-        self.asked = 0
+        self.largest_request = 0
 
     def __len__(self) -> int:
         return self._size
 
     def __getitem__(self, place: slice, /) -> bytes:
         start, end, _ = place.indices(self._size)
-        self.asked = max(self.asked, end - start)
+        self.largest_request = max(self.largest_request, end - start)
         first = (self._first + start) % 251
         return (bytes(range(251)) * ((first + end - start) // 251 + 1))[first : first + end - start]
 

@@ -39,7 +39,7 @@ from delegatec.edge.refusals import functions, refuse_functions, refuse_writes
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
-from delegatec.edge.strides import drop_strides, note_dim_orders, refuse_strides
+from delegatec.edge.strides import drop_strides, record_dim_orders, refuse_strides
 
 # Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
@@ -179,7 +179,7 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
         out_spec=out_spec,
     )
     adopt_bodies(program)
-    note_dim_orders(program)
+    record_dim_orders(program)
     return program
 
 

@@ -64,7 +64,7 @@ def _is_whole(val: torch.Tensor) -> bool:
     return val.is_contiguous() and val.nbytes == val.untyped_storage().nbytes()
 
 
-def note_dim_orders(program: EdgeProgram) -> None:
+def record_dim_orders(program: EdgeProgram) -> None:
     """Records which inputs are channels-last, before strides are dropped.
 
     Inputs have the layout of their examples: channels-last, or else row-major, since callers cannot pass

@@ -49,7 +49,7 @@ class AlignedZipWriter:
 
         Args:
             name: path below the root directory.
-            chunks: the content, in pieces that are written in order.
+            chunks: the content, in chunks that are written in order.
             size: total number of bytes.
         """
         info = zipfile.ZipInfo(f"{self._root}/{name}", _EPOCH)

@@ -19,7 +19,7 @@ from delegatec.program.kernels.legalize import legalize
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
-from delegatec.program.planning.own_outputs import own_outputs
+from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.state import State
 from delegatec.program.planning.storages import Placing
 from delegatec.program.symbolic import check_bounds
@@ -67,7 +67,7 @@ def emit(
     )
     for name, program in programs.items():
         reorder_inputs(program)
-        own_outputs(program, placing)
+        separate_outputs(program, placing)
         emitter = MethodEmitter(name, program, pool, external, state, placing)
         emitted.methods.append(emitter.emit())
         problems += emitter.problems

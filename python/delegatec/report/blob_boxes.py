@@ -65,11 +65,11 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
         prefix: path of the enclosing module, which is omitted in names of weights.
     """
     tooltip = blob_operation_text(graph, labels, node)
-    stored = [(role, id) for role, id in node.reads if graph.values.get(id, _NONE).note]
+    stored = [(role, id) for role, id in node.operands if graph.values.get(id, _NONE).note]
     literals = [graph.values[id].literal for _, id in stored if graph.values[id].literal]
     weights = [(role, id) for role, id in stored if not graph.values[id].literal]
     attributes = [f"{name} {text}" for name, text in node.attributes.items()]
-    result = str(graph.values[node.gives[0]]) if node.gives else ""
+    result = str(graph.values[node.results[0]]) if node.results else ""
     family = f"op {node.family.name.lower()}" + (" dead" if node.identifier in graph.dead else "")
     title = " ".join([node.operation, *literals])
     if node.family in _SMALL and not weights:
@@ -123,4 +123,4 @@ def _cut(text: str) -> str:
 
 def constant_bytes(graph: BlobGraph, nodes: Iterable[BlobNode]) -> int:
     """Returns the size of all constants that operations read, in bytes."""
-    return sum(graph.values[id].bytes for id in {id for node in nodes for _, id in node.reads if id >= 0})
+    return sum(graph.values[id].bytes for id in {id for node in nodes for _, id in node.operands if id >= 0})

@@ -77,17 +77,17 @@ class Drawing:
         self._stored = set(graph.constants)
         self._given = set(graph.inputs)
         self._returned = set(graph.outputs)
-        self._readers = Counter(id for node in graph.nodes for id in {id for _, id in node.reads})
+        self._readers = Counter(id for node in graph.nodes for id in {id for _, id in node.operands})
 
     def of(self, items: Sequence[Item], depth: int) -> Picture:
         """Returns a standalone drawing, with boxes for the types of inputs and outputs."""
-        reads, gives = self._border(items)
+        operands, results = self._border(items)
         inputs = {
-            id: border_box(self._graph, id, "input" if id in self._given else "", "input") for id in reads
+            id: border_box(self._graph, id, "input" if id in self._given else "", "input") for id in operands
         }
         outputs = {
             id: border_box(self._graph, id, "output" if id in self._returned else "", "output")
-            for id in gives
+            for id in results
         }
         return self._lay_out(items, depth, inputs, outputs)
 
@@ -99,13 +99,13 @@ class Drawing:
         edges: list[Edge] = []
         sources: dict[int, tuple[Cell, float | None]] = {id: (cell, None) for id, cell in inputs.items()}
         for item in items:
-            reads, gives = self._border([item])
-            cell, enters, leaves = self._cell(item, depth, reads, gives)
+            operands, results = self._border([item])
+            cell, enters, leaves = self._cell(item, depth, operands, results)
             cells.append(cell)
-            for id in reads:
+            for id in operands:
                 if id in sources:  # a damaged graph may read undefined values
                     edges.append(Edge(sources[id][0], cell, sources[id][1], enters.get(id)))
-            sources.update({id: (cell, leaves.get(id)) for id in gives})
+            sources.update({id: (cell, leaves.get(id)) for id in results})
         for id, cell in outputs.items():
             cells.append(cell)
             edges.append(Edge(sources[id][0], cell, sources[id][1]))
@@ -117,15 +117,15 @@ class Drawing:
         return Picture(drawing.width, drawing.height, drawing.paths, boxes, frames)
 
     def _cell(
-        self, item: Item, depth: int, reads: Sequence[int], gives: Sequence[int]
+        self, item: Item, depth: int, operands: Sequence[int], results: Sequence[int]
     ) -> tuple[Cell, Mapping[int, float], Mapping[int, float]]:
         """Returns the cell of an item, and the ports of values that are not in the middle."""
         if isinstance(item, BlobNode):
             return operation_box(self._graph, self._labels, item, self._paths[-1]), {}, {}
         if isinstance(item, Repetition) or not depth:
             return self._fold(item), {}, {}
-        inputs = {id: Cell(_PORT, pin=-1) for id in reads}
-        outputs = {id: Cell(_PORT, pin=1) for id in gives}
+        inputs = {id: Cell(_PORT, pin=-1) for id in operands}
+        outputs = {id: Cell(_PORT, pin=1) for id in results}
         self._paths.append(item.path)
         inner = self._lay_out(item.items, depth - 1, inputs, outputs)
         self._paths.pop()
@@ -149,12 +149,12 @@ class Drawing:
 
     def _border(self, items: Sequence[Item]) -> tuple[list[int], list[int]]:
         """Returns the inputs and outputs of items, without duplicates, in order."""
-        reads: Counter[int] = Counter()
-        gives: dict[int, None] = {}
+        operands: Counter[int] = Counter()
+        results: dict[int, None] = {}
         for node in operations(items):
-            reads.update({id for _, id in node.reads if id not in self._stored and id >= 0})
-            gives.update(dict.fromkeys(node.gives))
+            operands.update({id for _, id in node.operands if id not in self._stored and id >= 0})
+            results.update(dict.fromkeys(node.results))
         return (
-            [id for id in reads if id not in gives],
-            [id for id in gives if id in self._returned or self._readers[id] > reads[id]],
+            [id for id in operands if id not in results],
+            [id for id in results if id in self._returned or self._readers[id] > operands[id]],
         )

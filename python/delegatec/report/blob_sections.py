@@ -126,12 +126,12 @@ class _Grouping:
         for index in members:
             node = self._graph.nodes[index]
             operands = []
-            for role, id in node.reads:
+            for role, id in node.operands:
                 value = self._graph.values.get(id)
                 stored = value.literal or "constant" if value and id in self._constants else ""
                 operands.append((role, str(value), stored or numbers.setdefault(id, len(numbers))))
             results = [
-                (numbers.setdefault(id, len(numbers)), str(self._graph.values[id])) for id in node.gives
+                (numbers.setdefault(id, len(numbers)), str(self._graph.values[id])) for id in node.results
             ]
             facts.append((node.operation, *node.attributes.items(), *operands, *results))
             facts.append(tuple(self._paths[index][depth:]))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from delegatec.delegation import BackendRegistry, to_backend
-from delegatec.delegation.testing import EagerBackend, TakeAllBut
+from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.edge.testing import export
@@ -37,7 +37,7 @@ def test_views_are_inputs() -> None:
     registry = BackendRegistry([EagerBackend()])
     program = to_edge(export(Views(), x))
     left = (aten.sin.default, aten.view_copy.default, aten.view.default, aten.unsqueeze.default)
-    report = to_backend(program, TakeAllBut(*left), registry=registry).report
+    report = to_backend(program, SupportsAllBut(*left), registry=registry).report
     assert len(report.delegates) >= 2
     file = io.BytesIO()
     write_program(emit({"forward": program}), file)

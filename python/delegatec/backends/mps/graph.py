@@ -147,19 +147,19 @@ def _literal(blob: Blob, value: ValueT) -> str:
 def _node(index: int, node: NodeT) -> BlobNode:
     name, fields = OPERATION_NAMES[node.mpsnodeUnionType], vars(node.mpsnodeUnion)
     roles = _ROLES.get(name, {})
-    reads: list[tuple[str, int]] = []
+    operands: list[tuple[str, int]] = []
     for field, content in fields.items():
         if field in RESULTS or field in NO_OPERANDS.get(name, ()):
             continue
         role = roles.get(field, "" if field.startswith("input") else field.removesuffix("Id"))
         # Optional operands have a role.
-        reads += [(_snake(role), id) for id in ids_of(field, content) if id >= 0 or not role]
+        operands += [(_snake(role), id) for id in ids_of(field, content) if id >= 0 or not role]
     return BlobNode(
         identifier=index,
         operation=name,
         family=_FAMILY.get(name, Family.ARITHMETIC),
-        reads=tuple(reads),
-        gives=tuple(result_ids(node)),
+        operands=tuple(operands),
+        results=tuple(result_ids(node)),
         attributes=_attributes(name, fields, node),
     )
 

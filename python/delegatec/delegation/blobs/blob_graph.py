@@ -53,16 +53,16 @@ class BlobNode:
         identifier: as in the delegate's debug map.
         operation: its name in the format.
         family: its kind.
-        reads: role -> id for each operand, in order; the role is empty if the position implies it.
-        gives: ids of its results, in order.
+        operands: role -> id for each operand, in order; the role is empty if the position implies it.
+        results: ids of its results, in order.
         attributes: name -> text; defaults are omitted.
     """
 
     identifier: int | str
     operation: str
     family: Family
-    reads: tuple[tuple[str, int], ...]
-    gives: tuple[int, ...]
+    operands: tuple[tuple[str, int], ...]
+    results: tuple[int, ...]
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -94,10 +94,10 @@ class BlobGraph:
         needed = set(self.outputs)
         found: set[int | str] = set()
         for node in reversed(self.nodes):
-            if needed.isdisjoint(node.gives):
+            if needed.isdisjoint(node.results):
                 found.add(node.identifier)
             else:
-                needed.update(id for _, id in node.reads)
+                needed.update(id for _, id in node.operands)
         return frozenset(found)
 
 

@@ -21,8 +21,8 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
         labels: names of its constants, and origins of its operations, if known.
     """
     labels = labels or BlobLabels()
-    rows = [_given(graph, id, "input", "") for id in graph.inputs]
-    rows += [_given(graph, id, "constant", labels.names.get(id, "")) for id in graph.constants]
+    rows = [_declaration(graph, id, "input", "") for id in graph.inputs]
+    rows += [_declaration(graph, id, "constant", labels.names.get(id, "")) for id in graph.constants]
     rows += [_operation(graph, labels, node) for node in graph.nodes]
     widths = [
         max((len(row[column]) for row in rows if len(row[column]) <= widest), default=0)
@@ -85,20 +85,20 @@ def _line(row: Row, widths: Sequence[int]) -> str:
     return f"{text:<{sum(widths) + 7}}  # {comment}" if comment else text
 
 
-def _given(graph: BlobGraph, id: int, kind: str, name: str) -> Row:
+def _declaration(graph: BlobGraph, id: int, kind: str, name: str) -> Row:
     value = graph.values[id]
     facts = [f"{value.bytes} B" if value.bytes else "", value.note, value.literal]
     return f"%{id}", str(value), " ".join([kind, ", ".join(filter(None, facts))]).rstrip(), name
 
 
 def _operation(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> Row:
-    operands = [_operand(graph, labels, role, id) for role, id in node.reads]
+    operands = [_operand(graph, labels, role, id) for role, id in node.operands]
     attributes = [f"{name}={text}" for name, text in node.attributes.items()]
     identifier = str(node.identifier)
     comment = [labels.modules.get(identifier, ""), labels.lines.get(identifier, "")]
     return (
-        ", ".join(f"%{id}" for id in node.gives),
-        ", ".join(str(graph.values[id]) for id in node.gives),
+        ", ".join(f"%{id}" for id in node.results),
+        ", ".join(str(graph.values[id]) for id in node.results),
         f"{node.operation}({', '.join(operands + attributes)})",
         "  ".join(filter(None, comment)),
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegates as modules, the operator that calls them, and the nodes that they were made from."""
+"""Delegates as modules, the operator that calls them, and their original nodes."""

@@ -123,7 +123,7 @@ def _variable_class() -> Callable[..., Any]:
         _HOP_NAME = f"torch.ops.higher_order.{_NAME}"
 
         def _call_function(self, tx: Any, args: Any, kwargs: Any) -> Any:
-            assert not kwargs, "call_delegate takes no keyword arguments"
+            assert not kwargs, "call_delegate does not accept keyword arguments"
             lowered = args[0].value
             attribute = tx.output.register_static_attr_and_return_proxy("lowered", lowered)
             proxies = tuple(argument.as_proxy() for argument in args[1:])

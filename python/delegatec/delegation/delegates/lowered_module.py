@@ -27,13 +27,13 @@ class LoweredModule(torch.nn.Module):
     stays one `call_delegate`, through every later lowering.
 
     Args:
-        backend: the backend that made it, whose reference executor runs it.
+        backend: the backend, whose reference executor runs it.
         blob: parts of the blob.
-        compile_specs: settings it was made with.
-        original: the nodes that it stands for.
+        compile_specs: settings of the backend.
+        original: the nodes that it replaces.
         debug_handle_map: the backend's id of an instruction -> debug handles of its nodes.
         debug_handles: debug handles of all its nodes, sorted.
-        named_data: key -> data that is stored beside the blob.
+        named_data: key -> data that is stored next to the blob.
         constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
 
     Attributes:
@@ -120,7 +120,7 @@ class LoweredModule(torch.nn.Module):
     # Attributes that torch.export requires of a module in a program; see below.
     @property
     def processed_bytes(self) -> bytes:
-        """The blob, copied."""
+        """A copy of the blob."""
         return self.blob_bytes()
 
     @property
@@ -130,7 +130,7 @@ class LoweredModule(torch.nn.Module):
 
 
 def _contiguous(value: Any) -> Any:
-    """Returns a contiguous tensor; numbers stay."""
+    """Makes a tensor contiguous; returns numbers unchanged."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 

@@ -10,7 +10,7 @@ import torch
 
 from delegatec.delegation import BackendRegistry, LoweredModule, LoweredProgram, call_delegate, to_backend
 from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
-from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut
+from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, print_program, to_edge
 from delegatec.edge.module import EdgeModule
@@ -121,7 +121,7 @@ def test_it_is_exported_again_and_lowered(strict: bool, dynamic: bool) -> None:
 
     # Now what is around it goes to another backend, and the delegate stays as it is.
     other = EagerBackend("Other")
-    report = to_backend(program, TakeAllBut(backend_id="Other"), registry=BackendRegistry([other])).report
+    report = to_backend(program, SupportsAllBut(backend_id="Other"), registry=BackendRegistry([other])).report
     modules = [program.graph_module.get_submodule(str(node.args[0])) for node in calls(program)]
     assert [module.backend_id for module in modules] == ["Other", "EagerBackend", "Other"]
     assert report.nodes_left == 0 and len(report.delegates) == 2
@@ -158,7 +158,7 @@ def test_a_partition_shows_what_it_was_made_of() -> None:
     program = edge(Net(), ARGS)
     reference = EdgeModule(edge(Net(), ARGS))
     report = to_backend(
-        program, TakeAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
+        program, SupportsAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
     ).report
     first, second = (delegate.module for delegate in report.delegates)
     assert isinstance(first, LoweredModule)

@@ -13,7 +13,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 def operator_name(node: Node) -> str:
-    """Name of what a node calls, such as "aten.add.Tensor"."""
+    """Returns the name of a node's target, such as "aten.add.Tensor"."""
     return (
         str(node.target)
         if not callable(node.target) or hasattr(node.target, "_schema")
@@ -22,12 +22,12 @@ def operator_name(node: Node) -> str:
 
 
 def operator_counts(nodes: list[Node]) -> dict[str, int]:
-    """Operator -> number of nodes that call it, sorted by name."""
+    """Counts the nodes per operator, sorted by name."""
     return dict(sorted(Counter(map(operator_name, nodes)).items()))
 
 
 def operator_nodes(program: EdgeProgram) -> list[Node]:
-    """The nodes of a graph that compute or move data on their own: no `getitem`, no delegate."""
+    """Returns the nodes of a graph that compute or move data, without `getitem` and delegates."""
     return [
         node
         for node in program.graph.nodes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The original nodes of a delegate, from which a program is made on demand."""
+"""The original nodes of a delegate, as a program on demand."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From partitions to delegates in their places."""
+"""Lowering of partitions to delegates."""

@@ -58,12 +58,12 @@ class RejectionSummary:
 
 @dataclass
 class DelegationReport:
-    """What became of a program's nodes.
+    """The delegates of a program, and its rejected nodes.
 
     Attributes:
         delegates: in the order of their names.
-        rejections: for each node left in the graph, one for each backend that was asked.
-        nodes_left: number of operator nodes (`getitem` and delegates not counted) that stayed in the graph.
+        rejections: one per backend for each node that is not delegated.
+        nodes_left: number of operator nodes (`getitem` and delegates not counted) that are not delegated.
     """
 
     delegates: list[DelegateSummary] = field(default_factory=list)
@@ -77,7 +77,7 @@ class DelegationReport:
 
     @property
     def nodes_before(self) -> int:
-        """Number of operator nodes before delegation, with the parts of composites decomposed meanwhile."""
+        """Number of operator nodes before delegation, after decomposition of composites."""
         return self.nodes_left + self.nodes_delegated
 
 

@@ -66,7 +66,7 @@ def reorder(order: Sequence[Node]) -> None:
 
 
 def free_names(program: EdgeProgram) -> Iterator[str]:
-    """Yields unused names for delegates, "lowered_0" and on, in the program and its bodies."""
+    """Yields unused names for delegates, "lowered_0", "lowered_1" etc., in the program and its bodies."""
     owners = [part.graph_module for part in program.walk()]
     return (
         name
@@ -78,14 +78,14 @@ def free_names(program: EdgeProgram) -> Iterator[str]:
 def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:
     """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
 
-    Uses of the partition's outputs become uses of `getitem` nodes of the call. Unused constants stay, for
-    `EdgeProgram.erase_unused_placeholders`.
+    Uses of the partition's outputs become uses of `getitem` nodes of the call.
+    `EdgeProgram.erase_unused_placeholders` removes constants that become unused.
 
     Args:
         program: the owner, edited in place, without its `output_specs` (see `rename_outputs`).
         view: the partition.
         lowered: its delegate.
-        name: the delegate's attribute of the owner.
+        name: the delegate's attribute in the owner.
 
     Returns:
         Name of each output of the partition -> name of the node that replaces it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`to_backend`: a program becomes one delegate, or parts of one or of several programs become delegates."""
+"""`to_backend`: lowers a program to one delegate, or partitions of one or several programs to delegates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch._ops import OpOverload
 
 from delegatec.delegation.delegates.lowered_program import LoweredProgram
 from delegatec.delegation.delegates.operators import operator_nodes
-from delegatec.delegation.lowering.portions import lower_portions
+from delegatec.delegation.lowering.partitions import lower_partitions
 from delegatec.delegation.lowering.report import DelegationReport, summarize_rejection
+from delegatec.delegation.lowering.single_delegate import lower_to_single_delegate
 from delegatec.delegation.lowering.splice import free_names
-from delegatec.delegation.lowering.whole import lower_whole
-from delegatec.delegation.partitioning.checks import ask
+from delegatec.delegation.partitioning.checks import query
 from delegatec.delegation.partitioning.composites import decompose_for
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.delegation.protocol.compile_spec import CompileSpec
@@ -29,10 +29,10 @@ from delegatec.edge.program import EdgeProgram
 _NAME: Final = "to_backend"
 _AN_EDGE_PROGRAM: Final = "an edge program"
 _NONE: Final[frozenset[OpOverload]] = frozenset()
-_MAKE_ONE: Final = "make one of an exported program: delegatec.to_edge(exported)"
+_MAKE_ONE: Final = "convert the exported program: delegatec.to_edge(exported)"
 
 Partitioners = Partitioner | Sequence[Partitioner]
-"""One partitioner, or several in order of priority: each sees what those before it left."""
+"""One partitioner, or several in order of priority: each receives the nodes that those before it rejected."""
 
 
 class Delegated(NamedTuple):
@@ -40,7 +40,7 @@ class Delegated(NamedTuple):
 
     Attributes:
         program: the given one, with delegates.
-        report: the delegates, and for each other node the reason of each backend.
+        report: the delegates, and each backend's reason for each rejected node.
     """
 
     program: EdgeProgram
@@ -85,14 +85,14 @@ def to_backend(
     """Lowers programs to delegates. There are three forms.
 
     `to_backend(backend_id, program, compile_specs)` compiles a complete program to one delegate: a module
-    that can be called, printed, and put into a larger module that is exported. The program is not edited.
+    that can be called, printed, and embedded in a larger module that is exported. The program is not edited.
 
-    `to_backend(program, partitioners)` lowers the groups of partitioners, in place: each group becomes one
+    `to_backend(program, partitioners)` lowers the groups of the partitioners in place: each group becomes one
     `call_delegate`, also in bodies of control flow. Constants that are used only by delegates are removed
     from the program and its signature.
 
     `to_backend(programs, partitioners)` does that for the methods of a model: with the same partitioners for
-    all, or with a map from the name of a method; methods that are not in the map stay unchanged.
+    all, or with a map from the name of a method; methods that are not in the map do not change.
 
     Args:
         first: id of a backend; or a program; or method name -> program.
@@ -117,7 +117,7 @@ def to_backend(
             isinstance(spec, CompileSpec) for spec in compile_specs
         ):
             raise wrong_argument(_NAME, "compile_specs", compile_specs, "a list of CompileSpec")
-        return lower_whole(first, second, compile_specs, registry)
+        return lower_to_single_delegate(first, second, compile_specs, registry)
     if isinstance(first, EdgeProgram):
         return _delegate(first, _checked(second), registry)
     if not isinstance(first, Mapping):
@@ -132,7 +132,7 @@ def to_backend(
 
 
 def _checked(partitioners: object) -> Partitioners:
-    """Returns its argument if it is partitioners."""
+    """Returns its argument if it consists of partitioners."""
     several = partitioners if isinstance(partitioners, (list, tuple)) else (partitioners,)
     for one in several:
         if not is_partitioner(one):
@@ -156,7 +156,7 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
         problems: list[Diagnostic] = []
         for part in program.walk():
             try:
-                delegates, reasons = lower_portions(part, partitioner, registry, names)
+                delegates, reasons = lower_partitions(part, partitioner, registry, names)
             except DelegatecError as error:
                 problems += error.diagnostics
             else:
@@ -176,8 +176,8 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
 def _preserved(
     program: EdgeProgram, partitioners: Sequence[Partitioner], registry: BackendRegistry
 ) -> list[frozenset[OpOverload]]:
-    """Operators that the backend of each partitioner preserves. Partitioners name it only when they run."""
-    ids = [ask(partitioner, program).delegation.backend_id for partitioner in partitioners]
+    """Returns each backend's preserved operators. Partitioners name their backend only when they run."""
+    ids = [query(partitioner, program).delegation.backend_id for partitioner in partitioners]
     return [preserved_operators(registry.by_id(id)) for id in ids]
 
 

@@ -26,7 +26,7 @@ from delegatec.delegation import (
     unchecked_partitioners,
 )
 from delegatec.delegation.delegates.operators import operator_nodes
-from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut, lines_run
+from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, lines_run
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.module import EdgeModule
@@ -78,7 +78,7 @@ def test_delegated_program_computes_the_same(left: tuple[OpOverload, ...], deleg
     program = edge(Net(), ARGS)
     reference = run(program, ARGS)
     names = [spec.kind for spec in program.output_specs]
-    report = to_backend(program, TakeAllBut(*left), registry=BackendRegistry([EagerBackend()])).report
+    report = to_backend(program, SupportsAllBut(*left), registry=BackendRegistry([EagerBackend()])).report
     assert len(report.delegates) == delegates
     assert [r.operator for r in report.rejections] == [str(target) for target in left]
     assert report.nodes_left == len(left)
@@ -92,7 +92,7 @@ def test_delegated_program_computes_the_same(left: tuple[OpOverload, ...], deleg
 def test_metadata_names_and_constants() -> None:
     program = edge(Net(), ARGS)
     report = to_backend(
-        program, TakeAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
+        program, SupportsAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
     ).report
     calls = [node for node in program.graph.nodes if node.target is call_delegate]
     assert [node.args[0].target for node in calls] == ["lowered_0", "lowered_1"]
@@ -117,7 +117,7 @@ def test_metadata_names_and_constants() -> None:
 
 def test_a_written_buffer_is_an_input_of_the_delegate() -> None:
     program, backend = edge(Net(), ARGS), EagerBackend()
-    to_backend(program, TakeAllBut(), registry=BackendRegistry([backend]))
+    to_backend(program, SupportsAllBut(), registry=BackendRegistry([backend]))
     (view,) = backend.views
     assert any("total" in node.name for node in view.inputs)
     assert not any("total" in node.name for node in view.constants)
@@ -130,8 +130,8 @@ def test_several_partitioners_take_in_order() -> None:
     second.name = "second"
     registry = BackendRegistry([EagerBackend(), second])
     partitioners = [
-        TakeAllBut(aten.sin.default, aten.cos.default),
-        TakeAllBut(aten.cos.default, backend_id="Second"),
+        SupportsAllBut(aten.sin.default, aten.cos.default),
+        SupportsAllBut(aten.cos.default, backend_id="Second"),
     ]
     report = to_backend(program, partitioners, registry=registry).report
     assert [d.module.backend_id for d in report.delegates] == ["EagerBackend"] * 3 + ["Second"]
@@ -145,7 +145,9 @@ def test_several_partitioners_take_in_order() -> None:
 
 def test_unknown_backend_id_lists_the_known_ones() -> None:
     with pytest.raises(DelegatecError, match=r"no backend has the id 'No'[\s\S]*EagerBackend"):
-        to_backend(edge(Net(), ARGS), TakeAllBut(backend_id="No"), registry=BackendRegistry([EagerBackend()]))
+        to_backend(
+            edge(Net(), ARGS), SupportsAllBut(backend_id="No"), registry=BackendRegistry([EagerBackend()])
+        )
 
 
 class Bad:
@@ -208,7 +210,7 @@ def test_a_partitioning_of_other_things(result: Partitioning) -> None:
             return result
 
     with pytest.raises(
-        DelegatecError, match="its delegation is no DelegationSpec, or a rejection no"
+        DelegatecError, match="its delegation is not a DelegationSpec, or a rejection not"
     ) as error:
         to_backend(edge(Net(), ARGS), Other(), registry=BackendRegistry([EagerBackend()]))
     assert error.value.diagnostics[0].code == "DC404"
@@ -222,7 +224,7 @@ def test_problems_of_all_groups_are_reported_at_once() -> None:
     program = edge(Net(), ARGS)
     before = str(program.graph)
     with pytest.raises(DelegatecError) as error:
-        to_backend(program, TakeAllBut(aten.sin.default), registry=BackendRegistry([Failing()]))
+        to_backend(program, SupportsAllBut(aten.sin.default), registry=BackendRegistry([Failing()]))
     assert len(error.value.diagnostics) == 2
     assert str(program.graph) == before
 
@@ -245,7 +247,7 @@ def test_cost_is_linear_in_nodes() -> None:
 
         def work() -> None:
             report = to_backend(
-                program, TakeAllBut(aten.cos.default), registry=BackendRegistry([Cheap()])
+                program, SupportsAllBut(aten.cos.default), registry=BackendRegistry([Cheap()])
             ).report
             assert len(report.delegates) == depth // 50
 
@@ -284,7 +286,7 @@ def test_portions_in_bodies_of_control_flow() -> None:
     wanted = [EdgeModule(program)(args[0], torch.tensor(flag)) for flag in (True, False)]
     before = sum(len(operator_nodes(part)) for part in program.walk())
     result = to_backend(
-        program, TakeAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([EagerBackend()])
+        program, SupportsAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([EagerBackend()])
     )
     assert result.program is program
     calls = [[n for n in part.graph.nodes if n.target is call_delegate] for part in program.walk()]
@@ -308,7 +310,7 @@ def test_control_flow_itself_is_not_taken() -> None:
     with pytest.raises(
         DelegatecError, match=r"a group contains \w+, which calls a body of control flow"
     ) as error:
-        to_backend(program, TakeAllBut(), registry=BackendRegistry([EagerBackend()]))
+        to_backend(program, SupportsAllBut(), registry=BackendRegistry([EagerBackend()]))
     assert {d.code for d in error.value.diagnostics} == {"DC404"}
 
 
@@ -319,26 +321,32 @@ def test_problems_in_bodies_come_with_the_others() -> None:
 
     program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
     with pytest.raises(DelegatecError) as error:
-        to_backend(program, TakeAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([Failing()]))
+        to_backend(
+            program, SupportsAllBut(torch.ops.higher_order.cond), registry=BackendRegistry([Failing()])
+        )
     assert len(error.value.diagnostics) == 4
 
 
 def test_methods_with_one_partitioner_or_one_each() -> None:
     registry = BackendRegistry([EagerBackend()])
     programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
-    results = to_backend(programs, TakeAllBut(), registry=registry)
+    results = to_backend(programs, SupportsAllBut(), registry=registry)
     assert [len(result.report.delegates) for result in results.values()] == [1, 1]
     assert all(results[name].program is program for name, program in programs.items())
 
     programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
-    results = to_backend(programs, {"decode": [TakeAllBut(aten.sin.default)]}, registry=registry)
+    results = to_backend(programs, {"decode": [SupportsAllBut(aten.sin.default)]}, registry=registry)
     assert [len(result.report.delegates) for result in results.values()] == [0, 2]
     assert results["encode"].report.nodes_left == results["encode"].report.nodes_before > 0
 
 
 def test_problems_of_all_methods_are_reported_at_once() -> None:
     programs = {name: edge(Net(), ARGS) for name in ("encode", "decode")}
-    partitioners = {"encode": TakeAllBut(backend_id="No"), "decode": Bad(_edit), "encod": TakeAllBut()}
+    partitioners = {
+        "encode": SupportsAllBut(backend_id="No"),
+        "decode": Bad(_edit),
+        "encod": SupportsAllBut(),
+    }
     with pytest.raises(DelegatecError) as error:
         to_backend(programs, partitioners, registry=BackendRegistry([EagerBackend()]))
     assert [d.code for d in error.value.diagnostics] == ["DC413", "DC401", "DC404"]
@@ -380,7 +388,7 @@ def test_what_else_reads_a_constant_keeps_it() -> None:
 
     def taken(*left: OpOverload) -> tuple[EdgeProgram, set[Any]]:
         program = to_edge(torch.export.export(Tied(), (ARGS[0],)), preserve=[aten.linear.default])
-        to_backend(program, TakeAllBut(*left), registry=BackendRegistry([EagerBackend()]))
+        to_backend(program, SupportsAllBut(*left), registry=BackendRegistry([EagerBackend()]))
         return program, {spec.target for spec in program.input_specs if spec.target}
 
     # What the program returns stays, whoever else reads it; the rest went with the delegate.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from delegatec.delegation.faults import blamed_on
+from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -31,14 +31,14 @@ def unchecked_partitioners() -> Iterator[None]:
         _CHECKED.reset(token)
 
 
-def ask(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
+def query(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
     """Calls a partitioner and checks the result; see `checked_partition`.
 
     Raises:
         DelegatecError: DC404; DC410 for a plug-in that raises.
     """
-    author = author_of(partitioner)
-    with blamed_on(author, f"partitioner {type(author).__qualname__}"):
+    author = innermost_partitioner(partitioner)
+    with attribute_errors(author, f"partitioner {type(author).__qualname__}"):
         return checked_partition(partitioner, program)
 
 
@@ -53,7 +53,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
     if not isinstance(partitioning, Partitioning):
         raise bad_partitioner(
             partitioner,
-            f"it returned a {type(partitioning).__name__}",
+            f"partition() returned a {type(partitioning).__name__}",
             "partition() returns a delegatec.delegation.Partitioning",
         )
     if before and not _same(before, _state(program)):
@@ -75,7 +75,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
     ):
         raise bad_partitioner(
             partitioner,
-            "its delegation is no DelegationSpec, or a rejection no Rejection of a node of the program",
+            "its delegation is not a DelegationSpec, or a rejection not a Rejection of one of its nodes",
             "see delegatec.delegation.Partitioning",
         )
     owner = {node: number for number, group in enumerate(partitioning.groups) for node in group}
@@ -98,12 +98,12 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:
     """Returns the error for a partitioner that violates the protocol."""
-    name = type(author_of(partitioner)).__qualname__
+    name = type(innermost_partitioner(partitioner)).__qualname__
     return DelegatecError([Diagnostic(code="DC404", message=f"partitioner {name}: {message}", help=help)])
 
 
-def author_of(partitioner: Partitioner) -> Partitioner:
-    """Returns the backend's partitioner inside of one with rules; any other unchanged."""
+def innermost_partitioner(partitioner: Partitioner) -> Partitioner:
+    """Returns the backend's partitioner inside a ruled one; any other unchanged."""
     return partitioner.inner if isinstance(partitioner, RuledPartitioner) else partitioner
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composite operators where backends and the runtime's kernels have a say.
+"""Decomposition of composite operators, depending on backends and the runtime's kernels.
 
-The runtime has kernels for some composites (`edge.KERNEL_COMPOSITES`) that are better than their parts. A
-backend may preserve composites (`Backend.preserved_operators`), or take their parts, or neither. Before the
-partitioner of each backend runs, in order of priority, a composite is decomposed where this backend takes the
-parts, or where nothing else could take it whole. What all backends leave is decomposed for the kernels.
+The runtime has kernels for some composites (`edge.KERNEL_COMPOSITES`) that are better than their
+decomposition. A backend may support composites (`Backend.preserved_operators`), or their decomposition, or
+neither. Before the partitioner of each backend runs, in order of priority, a composite is decomposed if this
+backend supports the decomposition, or if no later backend and no kernel supports the composite. After
+delegation, the remaining composites without a kernel are decomposed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.delegation.delegates.original import Original
-from delegatec.delegation.partitioning.checks import ask, author_of
+from delegatec.delegation.partitioning.checks import innermost_partitioner, query
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.view import PartitionView
@@ -40,10 +41,10 @@ def decompose_for(
     earlier: frozenset[OpOverload] = _NONE,
     later: frozenset[OpOverload] = _NONE,
 ) -> None:
-    """Decomposes what would hide operators from a backend, before its partitioner runs.
+    """Decomposes composites that would hide operators from a backend, before its partitioner runs.
 
     Operators that only backends before it preserve are decomposed. Those with a kernel, and those that
-    backends after it preserve, are decomposed where the partitioner takes the parts.
+    backends after it preserve, are decomposed if the partitioner supports the decomposition.
 
     Args:
         program: edited in place.
@@ -60,15 +61,15 @@ def decompose_for(
         if any(node.target in hidden for node in part.graph.nodes):
             changed |= run_pass(part, partial(decompose, preserve=preserved | may_stay))
         composites = [node for node in part.graph.nodes if node.target in may_stay]
-        kept = {node for node in composites if not trial.takes_parts(part, node)}
+        kept = {node for node in composites if not trial.supports_parts(part, node)}
         if len(kept) < len(composites):
             changed |= run_pass(part, partial(decompose, preserve=preserved, kept=kept))
     if changed:
         run_passes(program, SIMPLIFY)
 
 
-def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> None:
-    """Decomposes, after delegation, composites without a kernel that backends preserved and left.
+def decompose_rejected(program: EdgeProgram, preserved: Collection[OpOverload]) -> None:
+    """Decomposes, after delegation, the remaining composites that have no kernel.
 
     Args:
         program: edited in place.
@@ -80,19 +81,19 @@ def decompose_left(program: EdgeProgram, preserved: Collection[OpOverload]) -> N
         run_pass(part, partial(decompose, preserve=KERNEL_COMPOSITES))
     if left:
         run_passes(program, SIMPLIFY)
-        end_stage("decompose_left", program)
+        end_stage("decompose_rejected", program)
 
 
 class _Trial:
-    """Asks a partitioner about the parts of one composite, as a program of its own; once for equal calls."""
+    """Partitions the decomposition of one composite, as a separate program; memoized by call signature."""
 
     def __init__(self, partitioner: Partitioner, preserved: Collection[OpOverload]) -> None:
         self._partitioner = partitioner
         self._preserved = preserved
         self._answers: dict[Hashable, bool] = {}
 
-    def takes_parts(self, program: EdgeProgram, node: Node) -> bool:
-        """Whether the partitioner would take all parts of a composite."""
+    def supports_parts(self, program: EdgeProgram, node: Node) -> bool:
+        """Whether the partitioner supports the complete decomposition of a composite."""
         if isinstance(self._partitioner, RuledPartitioner) and self._partitioner.rules.rejection(node):
             return False
         results = tuple(user for user in node.users if user.target is operator.getitem)
@@ -109,6 +110,6 @@ class _Trial:
         alone = Original(PartitionView(program, [node, *results]), {}).program
         decompose(alone, self._preserved)
         run_passes(alone, SIMPLIFY)
-        # A part that only moves data goes with what is around it.
-        rejections = ask(author_of(self._partitioner), alone).rejections
+        # Nodes that only move data join their neighbors.
+        rejections = query(innermost_partitioner(self._partitioner), alone).rejections
         return all(rejection.rule == "trivial" for rejection in rejections)

@@ -36,11 +36,11 @@ class RuledPartitioner:
         if not isinstance(found, Partitioning):
             return found  # to_backend reports the error
         selection = _Selection(program, found, self.inner if isinstance(self.inner, HasWorth) else None)
-        selection.leave_listed(self.rules)
-        selection.leave_small(self.rules.minimum_nodes)
-        selection.leave_beyond(self.rules.maximum_delegates)
+        selection.reject_listed(self.rules)
+        selection.reject_small(self.rules.minimum_nodes)
+        selection.reject_beyond(self.rules.maximum_delegates)
         if self.rules.all_or_nothing:
-            selection.leave_unless_all()
+            selection.reject_unless_all()
         return selection.partitioning()
 
 
@@ -83,7 +83,7 @@ class _Selection:
             sorted(reasons, key=lambda reason: self._index[reason.node]),
         )
 
-    def leave_listed(self, rules: PartitionRules) -> None:
+    def reject_listed(self, rules: PartitionRules) -> None:
         """Rejects nodes by the lists of operators and modules."""
         for position, node in enumerate(self._nodes):
             if self._owner[position] < 0:
@@ -94,34 +94,34 @@ class _Selection:
                 continue
             reason = rules.rejection(node)
             if reason is not None:
-                self._leave([position], reason.rule, reason.message, reason.help)
+                self._reject([position], reason.rule, reason.message, reason.help)
         if self._reasons:
             self._regroup()
-            self._leave_trivial()
+            self._reject_trivial()
 
-    def leave_small(self, minimum: int) -> None:
+    def reject_small(self, minimum: int) -> None:
         """Rejects groups of fewer operators; without them, others may merge."""
         while True:
             small = [group for group in self._groups if self._size(group) < minimum]
             if not small:
                 return
             for group in small:
-                self._leave(
+                self._reject(
                     group,
                     "minimum-nodes",
                     f"its delegate would have {_nodes(self._size(group))}, and minimum_nodes is {minimum}",
                     "lower minimum_nodes, or make its neighbors part of the delegate",
                 )
             self._regroup()
-            self._leave_trivial()
+            self._reject_trivial()
 
-    def leave_beyond(self, maximum: int | None) -> None:
+    def reject_beyond(self, maximum: int | None) -> None:
         """Rejects all but the largest groups."""
         if maximum is None:
             return
         ranked = sorted(self._groups, key=lambda group: (-self._size(group), group[0]))
         for group in ranked[maximum:]:
-            self._leave(
+            self._reject(
                 group,
                 "maximum-delegates",
                 f"its delegate would have {_nodes(self._size(group))}, "
@@ -130,7 +130,7 @@ class _Selection:
             )
         self._groups = [group for group in self._groups if self._owner[group[0]] >= 0]
 
-    def leave_unless_all(self) -> None:
+    def reject_unless_all(self) -> None:
         """Rejects all nodes if one is rejected."""
         left = [
             node
@@ -139,20 +139,24 @@ class _Selection:
         ]
         if not left or not self._groups:
             return
-        message = f"{_nodes(len(left))} would be left, the first is {left[0].name} ({operator_name(left[0])})"
+        message = (
+            f"{_nodes(len(left))} cannot be delegated, such as {left[0].name} ({operator_name(left[0])})"
+        )
         for group in self._groups:
-            self._leave(group, "all-or-nothing", message, "see the reasons for these, or drop all_or_nothing")
+            self._reject(
+                group, "all-or-nothing", message, "see the reasons for these, or remove all_or_nothing"
+            )
         self._groups = []
 
-    def _leave(self, positions: Sequence[int], rule: str, message: str, help: str) -> None:
+    def _reject(self, positions: Sequence[int], rule: str, message: str, help: str) -> None:
         for position in positions:
             self._owner[position] = -1
             node = self._nodes[position]
             if node.target is not operator.getitem:
                 self._reasons[position] = Rejection(node, rule, message, help)
 
-    def _leave_trivial(self) -> None:
-        """Rejects connected parts that the partitioner would not have delegated separately."""
+    def _reject_trivial(self) -> None:
+        """Rejects connected components that the partitioner would not delegate separately."""
         while self._judge is not None:
             parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
             trivial = [
@@ -161,7 +165,7 @@ class _Selection:
             if not trivial:
                 return
             for part in trivial:
-                self._leave(part, "trivial", "too small to be worth a call after rules split its group", "")
+                self._reject(part, "trivial", "too small to be worth a call after rules split its group", "")
             self._regroup()
 
     def _regroup(self) -> None:

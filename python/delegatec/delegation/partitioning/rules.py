@@ -74,7 +74,7 @@ class PartitionRules:
         for option in ("allow_operators", "block_operators"):
             for pattern in getattr(self, option):
                 if not _has_wildcards(pattern) and not _is_operator(pattern):
-                    found.append(_unknown(option, pattern, "torch has no such operator", _like(pattern)))
+                    found.append(_unknown(option, pattern, "no such operator", _like(pattern)))
         modules = {
             path
             for program in programs
@@ -85,7 +85,7 @@ class PartitionRules:
         for option in ("allow_modules", "block_modules"):
             for pattern in getattr(self, option):
                 if not any(fnmatchcase(module, pattern) for module in modules):
-                    found.append(_unknown(option, pattern, "nothing of the model runs in it", modules))
+                    found.append(_unknown(option, pattern, "no operator of the model belongs to it", modules))
         for option, least in (("minimum_nodes", 1), ("maximum_delegates", 0)):
             value = getattr(self, option)
             if value is not None and value < least:
@@ -121,7 +121,7 @@ def _listed(
 ) -> Rejection | None:
     pattern = next((p for p in blocked if any(fnmatchcase(name, p) for name in names)), None)
     if pattern is not None:
-        message, help = f'{what} matches "{pattern}"', f'take "{pattern}" out of block_{kind}'
+        message, help = f'{what} matches "{pattern}"', f'remove "{pattern}" from block_{kind}'
         return Rejection(node, f"block-{kind}", message, help)
     if allowed and not any(fnmatchcase(name, p) for name in names for p in allowed):
         message = f"{what} is not one of {', '.join(allowed)}"

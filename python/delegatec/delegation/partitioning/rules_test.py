@@ -22,7 +22,7 @@ from delegatec.delegation import (
 )
 from delegatec.delegation.grouping_test import contracted_is_acyclic
 from delegatec.delegation.lowering.to_backend_test import edge
-from delegatec.delegation.testing import SPECS, EagerBackend, TakeAllBut, lines_run
+from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, lines_run
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge import EdgeProgram
 from delegatec.edge.module import EdgeModule
@@ -60,7 +60,7 @@ def delegate(rules: PartitionRules, *left: Any) -> tuple[Delegated, dict[str, tu
     assert not rules.problems([program])
     wanted = EdgeModule(program)(X)
     registry = BackendRegistry([EagerBackend()])
-    result = to_backend(program, RuledPartitioner(TakeAllBut(*left), rules), registry=registry)
+    result = to_backend(program, RuledPartitioner(SupportsAllBut(*left), rules), registry=registry)
     torch.testing.assert_close(EdgeModule(program)(X), wanted)
     reasons = result.report.rejections
     assert len(reasons) == result.report.nodes_left
@@ -85,7 +85,7 @@ def test_blocked_operators_split(name: str) -> None:
         "aten.cos.default": (
             "block-operators",
             f'aten.cos.default matches "{name}"',
-            f'take "{name}" out of block_operators',
+            f'remove "{name}" from block_operators',
         )
     }
 
@@ -150,7 +150,7 @@ def test_all_or_nothing() -> None:
     assert sizes(result) == []
     assert reasons["aten.addmm.default"][:2] == (
         "all-or-nothing",
-        "1 node would be left, the first is cos (aten.cos.default)",
+        "1 node cannot be delegated, such as cos (aten.cos.default)",
     )
 
 
@@ -166,10 +166,10 @@ def test_wrong_rules_are_reported_together() -> None:
     problems = rules.problems([edge(Model(), (X,))])
     assert {problem.code for problem in problems} == {"DC412"}
     assert [problem.message for problem in problems] == [
-        'allow_operators names "aten.add.Tensr": torch has no such operator',
-        'block_operators names "aten.sni": torch has no such operator',
-        'block_operators names "nothing.here": torch has no such operator',
-        'block_modules names "block.1": nothing of the model runs in it',
+        'allow_operators names "aten.add.Tensr": no such operator',
+        'block_operators names "aten.sni": no such operator',
+        'block_operators names "nothing.here": no such operator',
+        'block_modules names "block.1": no operator of the model belongs to it',
         "minimum_nodes cannot be 0",
         "maximum_delegates cannot be -1",
     ]
@@ -247,7 +247,7 @@ def test_cost_is_linear() -> None:
         edges = [[node - 1] if node else [] for node in range(size)]
         program = graph_of(edges, [node % 10 == 0 for node in range(size)])
         rules = PartitionRules(block_operators=("aten.cos",), minimum_nodes=2, maximum_delegates=7)
-        partitioner = RuledPartitioner(TakeAllBut(), rules)
+        partitioner = RuledPartitioner(SupportsAllBut(), rules)
         return lines_run(lambda: partitioner.partition(program))
 
     cost(100)  # what is done once in a process

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What backends and partitioners implement, receive and return."""
+"""Interfaces of backends and partitioners, their arguments and results."""

@@ -29,8 +29,8 @@ class OptionSpec:
     """An option that a user may set for a backend.
 
     Attributes:
-        values: the strings that are allowed; empty if any string is.
-        default: its value if it is not set. A tuple makes it a list of strings, each one allowed.
+        values: the allowed strings; any if empty.
+        default: its value if it is not set. A tuple makes it a list of strings.
         doc: one sentence for the user.
     """
 
@@ -49,12 +49,12 @@ class NamedData:
     """Bytes that a delegate finds by name when it is loaded.
 
     Attributes:
-        data: as the parts of a blob: a memoryview of a constant's storage is copied once, into the file, and
-            `ComputedBytes` are made on the way there.
+        data: a part, as in a blob: a memoryview of a constant's storage is copied once, into the file, and
+            `ComputedBytes` are computed while it is written.
         alignment: in bytes, in the file; a power of two.
 
     Raises:
-        TypeError: the data is something else.
+        TypeError: the data has another type.
         ValueError: the alignment is not a power of two.
     """
 
@@ -95,7 +95,7 @@ class PreprocessResult:
 class Backend(Protocol):
     """A delegate's compiler. Stateless: one instance serves many programs, in any order.
 
-    What a backend may have besides is in `delegation.protocol.capabilities`.
+    Optional members are in `delegation.protocol.capabilities`.
     """
 
     @property
@@ -146,8 +146,8 @@ class Backend(Protocol):
         ...
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
-        """An executor of a blob for the host, made from nothing but the blob and its settings.
+        """Returns an executor of a blob on the host, from the blob and its settings alone.
 
-        What it may have besides, such as the number of its inputs, is in `delegation.protocol.capabilities`.
+        Optional members, such as the number of inputs, are in `delegation.protocol.capabilities`.
         """
         ...

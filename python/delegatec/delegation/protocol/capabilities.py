@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optional parts of the protocol: whatever has the members of one of these classes has the capability."""
+"""Optional parts of the protocol: an object with the members of one of these classes has the capability."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class HasPasses(Protocol):
     """A backend that edits its partitions before it compiles them."""
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """Passes over a partition, in order; none if it needs no edits.
+        """Returns passes over a partition, in order; empty if it needs no edits.
 
-        They run on a private program, made from the partition: its inputs and outputs are the delegate's, in
-        order, and keep their dtypes and shapes; everything else may change. `preprocess` gets a view of what
-        they leave. The verifier runs after each.
+        They run on a private program extracted from the partition: its inputs and outputs are the delegate's,
+        in order, and keep their dtypes and shapes; everything else may change. `preprocess` receives a view
+        of the result. The verifier runs after each.
 
         Args:
             view: the partition in its own program, which must not be edited.
@@ -60,19 +60,19 @@ class HasDescription(Protocol):
 
 @runtime_checkable
 class HasWorth(Protocol):
-    """A partitioner that leaves nodes which it supports if they are not worth the call of a delegate."""
+    """A partitioner that rejects supported nodes if they are not worth the call of a delegate."""
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
-        """Returns whether connected nodes are worth a call; asked where a user's rules split a group."""
+        """Whether connected nodes are worth a call; used when a user's rules split a group."""
         ...
 
 
 @runtime_checkable
 class HasNumInputs(Protocol):
-    """A reference executor that tells its number of inputs.
+    """A reference executor with a known number of inputs.
 
     A program does not store which of a delegate's arguments are inputs. Without this capability it is
-    inferred from what was written before the call, and if that leaves several numbers, from which of them
+    inferred from the values written before the call; if several numbers are possible, from which of them
     leaves one argument for each output.
     """
 
@@ -84,8 +84,8 @@ class HasNumInputs(Protocol):
 
 @runtime_checkable
 class HasNamedData(Protocol):
-    """A reference executor that needs data stored beside the blobs, see `PreprocessResult.named_data`."""
+    """A reference executor that needs data stored next to the blobs, see `PreprocessResult.named_data`."""
 
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
-        """Called once, before the first run, with the named data of all delegates of the program."""
+        """Receives the named data of all delegates of the program, once, before the first run."""
         ...

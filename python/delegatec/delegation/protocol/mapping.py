@@ -27,11 +27,11 @@ class DelegateMappingBuilder:
     """Collects the debug map of one delegate, one entry per instruction.
 
     Misuse raises `DelegatecError` DC420 with the calling line of the backend, so that users can report the
-    bug. A rejected entry changes nothing, and uses up no generated identifier.
+    bug. A rejected entry changes nothing, and does not consume a generated identifier.
 
     Args:
         generated_identifiers: whether identifiers are 0, 1, 2, ... in order of insertion. Otherwise each
-            entry has the backend's own.
+            entry has an identifier of the backend.
     """
 
     def __init__(self, generated_identifiers: bool = False) -> None:
@@ -70,7 +70,7 @@ class DelegateMappingBuilder:
         wrong = [handle for handle in found if type(handle) is not int or handle < 1]
         if wrong:
             raise _misuse(
-                f"{wrong[0]!r} is not a debug handle", 'integers from 1 on, as in node.meta["debug_handle"]'
+                f"{wrong[0]!r} is not a debug handle", 'positive integers, as in node.meta["debug_handle"]'
             )
         if not found:
             raise _misuse(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitioners: which nodes of a program a backend supports, and why not the others."""
+"""Partitioners: which nodes of a program a backend supports, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DelegationSpec:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why one node is in no group.
+    """The reason why a node is not in a group.
 
     Attributes:
         node: the node.
@@ -61,9 +61,9 @@ class Partitioning:
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """Decides what of a program goes to a backend. It reads the program and never edits it.
+    """Decides which nodes of a program a backend runs. It does not edit the program.
 
-    What it may have besides is in `delegation.protocol.capabilities`.
+    Optional members are in `delegation.protocol.capabilities`.
     """
 
     def partition(self, program: EdgeProgram) -> Partitioning:
@@ -76,5 +76,5 @@ class Partitioner(Protocol):
 
 
 def is_partitioner(value: object) -> TypeGuard[Partitioner]:
-    """Returns whether a value is a partitioner. Strings have a method `partition`, too."""
+    """Whether a value is a partitioner. Strings have a method `partition`, too."""
     return isinstance(value, Partitioner) and not isinstance(value, str)

@@ -7,17 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from delegatec.delegation.faults import blamed_on, wrong_result
+from delegatec.delegation.faults import attribute_errors, wrong_result
 
 # The chunk size of computed bytes: a chunk stays in the CPU's cache until it is written.
-_PIECE: Final = 256 * 1024
+_CHUNK: Final = 256 * 1024
 
 
 class ComputedBytes(ABC):
     """Bytes computed on demand, such as weights converted to another dtype.
 
-    They are never in memory all at once, and deterministic. Errors are raised before an object is made: it
-    may be read while a file is half written.
+    They are deterministic, and never all in memory. The constructor raises all errors: the bytes may be read
+    while a file is half written.
     """
 
     @abstractmethod
@@ -37,17 +37,17 @@ Part = bytes | memoryview | ComputedBytes
 """A byte sequence of a blob."""
 
 
-def pieces(part: Part) -> Iterator[bytes | memoryview]:
+def chunks(part: Part) -> Iterator[bytes | memoryview]:
     """Yields the bytes of a part in order: computed ones in chunks, others at once."""
     if not isinstance(part, ComputedBytes):
         yield part
         return
-    for start in range(0, len(part), _PIECE):
-        yield read(part, start, start + _PIECE)
+    for start in range(0, len(part), _CHUNK):
+        yield read(part, start, start + _CHUNK)
 
 
 def read(part: Part, start: int, end: int) -> bytes | memoryview:
-    """Some bytes of a part.
+    """Returns a byte range of a part.
 
     Raises:
         DelegatecError: DC410, DC411 for computed bytes of a plug-in that raise, or are too few or too many.
@@ -55,7 +55,7 @@ def read(part: Part, start: int, end: int) -> bytes | memoryview:
     if not isinstance(part, ComputedBytes):
         return part[start:end]
     what = f"{type(part).__qualname__} in a blob"
-    with blamed_on(part, what):
+    with attribute_errors(part, what):
         found = part[start:end]
     wanted = min(end, len(part)) - start
     if len(found) != wanted:
@@ -65,4 +65,4 @@ def read(part: Part, start: int, end: int) -> bytes | memoryview:
 
 def join(parts: Iterable[Part]) -> bytes:
     """Returns a concatenated copy of all parts."""
-    return b"".join(piece for part in parts for piece in pieces(part))
+    return b"".join(chunk for part in parts for chunk in chunks(part))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
 from delegatec.delegation import Part
-from delegatec.delegation.protocol.parts import pieces
+from delegatec.delegation.protocol.parts import chunks
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.file.chunks import ChunkWriter
@@ -98,6 +98,6 @@ def write_file(
         for offset, data in parts:
             target = base + start + offset
             out.write(b"\0" * (target - position))
-            for piece in pieces(data):
+            for piece in chunks(data):
                 out.write(piece)
             position = target + len(data)

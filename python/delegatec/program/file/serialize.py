@@ -11,7 +11,7 @@ import flatbuffers
 from delegatec_schemas import program as schema
 
 from delegatec.delegation import Part
-from delegatec.delegation.protocol.parts import pieces
+from delegatec.delegation.protocol.parts import chunks
 from delegatec.program.emitted import (
     Delegate,
     DelegateCall,
@@ -83,7 +83,7 @@ def _inline_blob(b: Any, blob: Sequence[Part], alignment: int) -> int:
     b.StartVector(1, size, alignment)
     # the builder has reserved the space, and fills its buffer from the end
     b.head = position = b.Head() - size
-    for piece in itertools.chain.from_iterable(map(pieces, blob)):
+    for piece in itertools.chain.from_iterable(map(chunks, blob)):
         b.Bytes[position : position + len(piece)] = piece
         position += len(piece)
     data = b.EndVector()

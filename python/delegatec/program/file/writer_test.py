@@ -144,7 +144,7 @@ def test_computed_bytes_are_written_some_at_a_time(inline: bool) -> None:
     program.options = ProgramOptions(inline_delegates=inline)
     data = _bytes(program)
     assert 2 * size < len(data) < 2.01 * size
-    assert max(item.asked for item in computed) <= 2**20
+    assert max(item.largest_request for item in computed) <= 2**20
     for delegate, item in zip(parse_program(data).methods[0].delegates, computed, strict=True):
         assert bytes(delegate.blob) == b"head" + item[0:size]
 
@@ -156,7 +156,7 @@ def test_named_data_may_be_computed() -> None:
     program.named_data = {key: NamedData(item) for key, item in computed.items()}
     data = _bytes(program)
     assert 2 * size < len(data) < 2.01 * size
-    assert max(item.asked for item in computed.values()) <= 2**20
+    assert max(item.largest_request for item in computed.values()) <= 2**20
     named = parse_program(data).named_bytes()
     assert {key: bytes(found) for key, found in named.items()} == {
         key: item[0:size] for key, item in computed.items()

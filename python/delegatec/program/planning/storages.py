@@ -56,7 +56,7 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
 
     Args:
         program: the method.
-        placing: the tensors outside planned memory; none of them may share memory, which `own_outputs`
+        placing: the tensors outside planned memory; none of them may share memory, which `separate_outputs`
             ensures.
     """
     assignment = Assignment(program, placing.external)

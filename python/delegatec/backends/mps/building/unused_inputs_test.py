@@ -32,8 +32,8 @@ def needed(blob: Blob) -> set[int]:
     read = set(graph.outputs)
     for node in reversed(graph.nodes):
         # The runtime makes a constant of the shape of its operand.
-        if read & set(node.gives) and node.operation != "FullLike":
-            read |= {id for _, id in node.reads}
+        if read & set(node.results) and node.operation != "FullLike":
+            read |= {id for _, id in node.operands}
     return read
 
 
@@ -45,7 +45,7 @@ def check_all_read(compiled: Compiled) -> None:
         assert set(blob.graph.inputIds) <= read, operations(blob)
         assert set(blob.graph.constantIds) <= read, operations(blob)
         for node in blob_graph(blob).nodes:
-            assert read & set(node.gives), node
+            assert read & set(node.results), node
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers a whole program to one delegate."""
+"""Lowers a complete program to one delegate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from delegatec.delegation.delegates.lowered_program import LoweredProgram
 from delegatec.delegation.delegates.operators import operator_name
-from delegatec.delegation.lowering.portions import lower_view
-from delegatec.delegation.partitioning.checks import ask
+from delegatec.delegation.lowering.partitions import lower_view
+from delegatec.delegation.partitioning.checks import query
 from delegatec.delegation.plugins import partitioner
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.view import PartitionView
@@ -17,7 +17,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
 
 
-def lower_whole(
+def lower_to_single_delegate(
     backend_id: str, program: EdgeProgram, compile_specs: Sequence[CompileSpec], registry: BackendRegistry
 ) -> LoweredProgram:
     """Lowers a complete program to one delegate. The program is not edited.
@@ -32,7 +32,7 @@ def lower_whole(
         DelegatecError: see `to_backend`.
     """
     backend = registry.by_id(backend_id)
-    partitioning = ask(partitioner(backend, compile_specs), program)
+    partitioning = query(partitioner(backend, compile_specs), program)
     if partitioning.rejections:
         raise DelegatecError(
             Diagnostic(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from delegatec.edge.testing import Function, assert_computes, called, edge
-from delegatec.program.planning.own_outputs import own_outputs
+from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.steps import slot_of
 from delegatec.program.planning.storages import assign_storages
 
@@ -22,7 +22,7 @@ def _copies(model: Callable[..., Any], *inputs: torch.Tensor) -> int:
     """How many copies are made for outputs, of which no two share memory afterwards."""
     program = edge(model, *inputs)
     before = len(called(program))
-    own_outputs(program)
+    separate_outputs(program)
     storages = assign_storages(program)
     results: Any = program.output_node().args[0]
     taken: list[tuple[int, range]] = []
@@ -75,13 +75,13 @@ def test_results_stay_the_same() -> None:
         return x, x.view(-1), (x + 1), (x + 1).view(-1), None
 
     program = edge(function, X)
-    own_outputs(program)
+    separate_outputs(program)
     assert_computes(program, function(X), X)
 
 
 def test_a_copy_has_the_source_of_what_it_copies() -> None:
     program = edge(lambda x: (x.sin(), x.sin()), X)
-    own_outputs(program)
+    separate_outputs(program)
     results: Any = program.output_node().args[0]
     first, second = results
     assert second.target is aten.clone.default
@@ -97,7 +97,7 @@ def test_the_new_value_of_a_buffer_is_not_the_memory_of_another() -> None:
         return x + 1
 
     program = edge(Function(model, a=torch.zeros(2), b=torch.ones(2)), X)
-    own_outputs(program)
+    separate_outputs(program)
     results: Any = program.output_node().args[0]
     assert [node.target for node in results[:2]] == [aten.clone.default] * 2
     assert_computes(program, (torch.ones(2), torch.zeros(2), X + 1), X)
@@ -110,6 +110,6 @@ def test_the_state_before_the_call_is_copied_before_it_is_written() -> None:
         return before
 
     program = edge(Function(model, total=torch.zeros(4, 8)), X)
-    own_outputs(program)
+    separate_outputs(program)
     results: Any = program.output_node().args[0]
     assert results[1].target is aten.clone.default

@@ -14,10 +14,10 @@ from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.delegates.lowered_module import LoweredModule
 from delegatec.delegation.delegates.operators import operator_counts
 from delegatec.delegation.delegates.original import Original
-from delegatec.delegation.faults import blamed_on
+from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
-from delegatec.delegation.partitioning.checks import ask, bad_partitioner
+from delegatec.delegation.partitioning.checks import bad_partitioner, query
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.partitioner import Partitioner, Rejection
@@ -29,7 +29,7 @@ from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify
 from delegatec.edge.program import EdgeProgram
 
 
-def lower_portions(
+def lower_partitions(
     program: EdgeProgram, partitioner: Partitioner, registry: BackendRegistry, names: Iterator[str]
 ) -> tuple[list[DelegateSummary], list[tuple[str, Rejection]]]:
     """Lowers the partitions of one graph in place, without the bodies of its control flow.
@@ -46,7 +46,7 @@ def lower_portions(
     Raises:
         DelegatecError: see `to_backend`.
     """
-    partitioning = ask(partitioner, program)
+    partitioning = query(partitioner, program)
     backend = registry.by_id(partitioning.delegation.backend_id)
     rejections = [(backend.id, rejection) for rejection in partitioning.rejections]
     groups = [group for group in partitioning.groups if group]
@@ -57,7 +57,7 @@ def lower_portions(
         raise bad_partitioner(
             partitioner,
             "a group depends on itself through a node outside of it",
-            "delegatec.delegation.convex_groups makes groups that do not",
+            "use delegatec.delegation.convex_groups, whose groups are acyclic",
         )
     mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
     specs = partitioning.delegation.compile_specs
@@ -89,7 +89,7 @@ def lower_view(
         input_specs: name of a placeholder of the program -> its spec.
 
     Raises:
-        DelegatecError: what `preprocess` raises; DC410, DC411 for a faulty plug-in.
+        DelegatecError: errors of `preprocess`; DC410, DC411 for a faulty plug-in.
     """
     private = _edited(view, backend, compile_specs, input_specs)
     result = plugins.preprocess(backend, private, compile_specs, view)
@@ -119,7 +119,7 @@ def _edited(
     if not passes:
         return view
     program = extract_view(view, input_specs)
-    with blamed_on(backend, f"a pass of backend {backend.id}"), observed_passes(verify_after):
+    with attribute_errors(backend, f"a pass of backend {backend.id}"), observed_passes(verify_after):
         for each in passes:
             run_pass(program, each)
     return PartitionView.of_program(program, view)

@@ -18,7 +18,7 @@ from delegatec.program.planning.storages import PLAN_ALL, Placing, assign_storag
 aten = torch.ops.aten
 
 
-def own_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
+def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     """Copies outputs that share memory with an input, a constant or another output.
 
     A caller may write to the memory of an output, or provide it; it must not be the memory of an input, of a
