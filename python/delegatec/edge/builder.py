@@ -122,18 +122,27 @@ class Builder:
 
         Its placeholder precedes all others, which keeps the order of the user's inputs.
         """
-        content = tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        tensor = tensor.clone(memory_format=torch.contiguous_format)
+        content = tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         key = (tensor.dtype, tuple(tensor.shape), content)
         if key not in self._constants:
-            graph = self.program.graph
-            with graph.inserting_before(next(iter(graph.nodes))):
-                node = graph.placeholder("c_table")
-            node.meta["val"] = self.empty(tensor.shape, tensor.dtype)
-            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), node.name)
-            self.program.input_specs.insert(0, spec)
-            self.program.constants[node.name] = tensor.contiguous()
-            self._constants[key] = node
+            self._constants[key] = self._add(tensor, tensor.dtype)
         return self._constants[key]
+
+    def derived(self, constant: Node, tensor: torch.Tensor) -> Node:
+        """Adds a constant that replaces one of the model, in another arrangement, and has its name."""
+        name = self.program.names_in_model().get(constant.name)
+        return self._add(tensor, constant.meta["val"].dtype, name)
+
+    def _add(self, tensor: torch.Tensor, dtype: torch.dtype, name: str | None = None) -> Node:
+        graph = self.program.graph
+        with graph.inserting_before(next(iter(graph.nodes))):
+            node = graph.placeholder("c_table")
+        node.meta["val"] = self.empty(tensor.shape, dtype)
+        spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name or node.name)
+        self.program.input_specs.insert(0, spec)
+        self.program.constants[node.name] = tensor.contiguous()
+        return node
 
     def dense(self, val: Any) -> Any:
         """Returns the value with row-major strides."""

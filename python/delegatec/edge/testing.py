@@ -12,9 +12,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from delegatec.edge.builder import Builder
 from delegatec.edge.convert import to_edge
 from delegatec.edge.interpret import interpret
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.verifier import verify
 
 
 class Function(nn.Module):
@@ -63,6 +67,39 @@ def assert_computes(
             torch.testing.assert_close(result, leaf, atol=atol, rtol=rtol, equal_nan=True)
         else:
             assert type(result) is type(leaf) and result == leaf
+
+
+def assert_rewrites(
+    rewrites: Sequence[Rewrite], calls: Sequence[Sequence[Any]], dtype: torch.dtype, tolerance: float
+) -> None:
+    """Checks that each rewrite of an operator applies to one of its calls, and computes what it computes.
+
+    Args:
+        rewrites: those of the operator.
+        calls: its positional arguments, as in `call_program`.
+        dtype: of its floating-point operands.
+        tolerance: absolute and relative.
+    """
+    operator, applied = rewrites[0].target, set()
+    for call in calls:
+        args = pytree.tree_map(lambda each: each.to(dtype) if _is_float(each) else each, call)
+        for rewrite in rewrites:
+            program, wanted, tensors = call_program(operator, args, preserve=[operator])
+            (node,) = (each for each in program.graph.nodes if each.target is operator)
+            result = rewrite(Builder(program).at(node), node)
+            assert not isinstance(result, Refusal), result
+            if result is None:
+                continue
+            applied.add(rewrite)
+            replace(node, result)
+            program.graph.eliminate_dead_code()
+            verify(program)
+            assert_computes(program, wanted, *tensors, rtol=tolerance, atol=tolerance)
+    assert applied == set(rewrites)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def call_program(

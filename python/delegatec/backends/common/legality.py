@@ -131,4 +131,4 @@ class Legality(Generic[SettingsT]):
         for prepare in self._prepare:
             prepare(alone)
         (call,) = (each for each in alone.graph.nodes if each.target is node.target)
-        return Legalizer(Builder(alone), self._target).legalize(call)
+        return Legalizer(Builder(alone, Facts(alone.constants)), self._target).legalize(call)

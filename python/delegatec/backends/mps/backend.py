@@ -27,6 +27,8 @@ from delegatec.delegation import (
     ReferenceExecutor,
     resolve_options,
 )
+from delegatec.edge.legalize.rule import preserved
+from delegatec.edge.legalize.rules import REWRITES
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
@@ -44,7 +46,7 @@ class MpsBackend:
 
     def preserved_operators(self) -> frozenset[OpOverload]:
         """Returns the composites with a lowering that is better than their decomposition."""
-        return TABLE.preserved()
+        return TABLE.preserved() | preserved(REWRITES)
 
     def partitioner(self, compile_specs: Sequence[CompileSpec]) -> TablePartitioner[Settings]:
         """See `Backend.partitioner`."""

@@ -65,6 +65,7 @@ class Rewrite:
         constraints: what a call must satisfy, besides the legality of the emitted calls.
         note: for readers of the table.
         computes: whether a delegate of such calls alone is worth a call; false if it only moves data.
+        preserved: whether the call must not be decomposed before partitioning: the rule has a better form.
     """
 
     target: OpOverload
@@ -72,6 +73,7 @@ class Rewrite:
     constraints: tuple[Constraint[object], ...] = ()
     note: str = ""
     computes: bool = True
+    preserved: bool = False
 
     def __call__(self, builder: Builder, node: Node) -> Any:
         """Applies the rule, or returns the violated constraint."""
@@ -80,6 +82,13 @@ class Rewrite:
 
 Rewrites = Mapping[OpOverload, Sequence[Rewrite]]
 """Alternatives per overload, in order of preference."""
+
+
+def preserved(rewrites: Rewrites) -> frozenset[OpOverload]:
+    """Returns the operators that must not be decomposed before partitioning."""
+    return frozenset(
+        target for target, several in rewrites.items() if any(each.preserved for each in several)
+    )
 
 
 def rewrites(*tables: Iterable[Rewrite]) -> dict[OpOverload, tuple[Rewrite, ...]]:

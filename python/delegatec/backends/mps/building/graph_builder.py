@@ -87,9 +87,9 @@ class GraphBuilder:
             out = id
         self._draft.outputs.append(out)
 
-    def knows(self, node: Node) -> bool:
-        """Whether a node has a value here; nodes outside of the partition may not."""
-        return node in self._ids or node in self._view.constants
+    def computes(self, node: Node) -> bool:
+        """Whether a node is one of the partition's, which has been lowered."""
+        return node in self._ids and node not in self._view.inputs and node not in self._view.constants
 
     def of(self, node: Node) -> int:
         """Returns the id of a node's value; the first use of a constant adds it."""
@@ -121,15 +121,13 @@ class GraphBuilder:
         """
         value = node.meta["val"] if index is None else node.meta["val"][index]
         id = self.temporary(tuple(value.shape), value.dtype)
-        if index is None:
-            self._ids[node] = id
-        else:
-            self._ids.update({user: id for user in node.users if user.args[1] == index})
+        self.alias(node, id, index)
         return id
 
-    def alias(self, node: Node, id: int) -> None:
-        """Maps a node to an existing value."""
-        self._ids[node] = id
+    def alias(self, node: Node, id: int, index: int | None = None) -> None:
+        """Maps a node to an existing value; `index` selects one of its results, if it has several."""
+        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
+        self._ids.update(dict.fromkeys(nodes, id))
 
     def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
         """Adds a value without a node."""

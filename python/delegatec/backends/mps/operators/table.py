@@ -18,14 +18,11 @@ from delegatec.backends.mps.operators.elementwise import (
     unary,
 )
 from delegatec.backends.mps.operators.layers import (
-    adaptive_pooling,
     convolution,
     linear_algebra,
     normalization,
-    overlap,
     padding,
     pooling,
-    resizing,
     sampling,
 )
 from delegatec.backends.mps.operators.lookups import lookup
@@ -44,10 +41,8 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Matrix products": linear_algebra.ROWS,
     "Convolution": convolution.ROWS,
     "Normalisation": normalization.ROWS,
-    "Pooling": (*pooling.ROWS, *adaptive_pooling.ROWS),
+    "Pooling": pooling.ROWS,
     "Padding": padding.ROWS,
-    "Overlapping windows": overlap.ROWS,
-    "Resizing": resizing.ROWS,
     "Reduction": reduction.ROWS,
     "Look-up": (*lookup.ROWS, *sampling.ROWS),
     "Replacement": lookup.REPLACEMENTS,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """3-d and adaptive pooling by 2-d kernels.
 
-The windows of a pool are products of ranges, so that a sum or a maximum over one is that over the last two
-dimensions and then over the first. Element counts of windows depend on sizes only, and are constants.
+The windows of a pool are products of ranges, so that an average or a maximum over one is that over the last
+two dimensions and then over the first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from delegatec.edge.legalize.rule import FunctionTable
+from delegatec.edge.legalize.rules.windows import members
 
 aten = torch.ops.aten
 
@@ -39,29 +40,18 @@ def _avg_pool3d(
     if not x.is_floating_point() or not all(isinstance(size, int) for size in x.shape[-4:]):
         return NotImplemented
     planes = x.reshape(math.prod(outer), depth, height, width)
-    planes = _sums(planes, window[1:], step[1:], padding[1:], ceil_mode)
+    # a window has equally many elements in each of its planes
+    divisors = [math.prod(window[1:]), window[0]] if divisor_override else [None, None]
+    planes = aten.avg_pool2d.default(
+        *(planes, window[1:], step[1:], padding[1:], ceil_mode, count_include_pad, divisors[0])
+    )
     _, _, height, width = planes.shape
-    columns = planes.reshape(-1, 1, depth, height * width)
-    columns = _sums(columns, [window[0], 1], [step[0], 1], [padding[0], 0], ceil_mode)
-    sums = columns.reshape(*outer, columns.shape[2], height, width)
-    if divisor_override:
-        return sums / divisor_override
-    counts = [
-        _counts(x.shape[dim], sums.shape[dim], *how, count_include_pad).to(x.dtype)
-        for dim, how in zip((-3, -2, -1), zip(window, step, padding, strict=True), strict=True)
-    ]
-    return sums / (counts[0].view(-1, 1, 1) * counts[1].view(-1, 1) * counts[2])
-
-
-def _sums(x: Tensor, window: list[int], step: list[int], padding: list[int], ceil_mode: bool) -> Tensor:
-    return aten.avg_pool2d.default(x, window, step, padding, ceil_mode, True, 1)  # type: ignore[no-any-return]
-
-
-def _counts(size: int, outputs: int, window: int, step: int, padding: int, include_pad: bool) -> Tensor:
-    """Returns the number of elements of each window along one dimension."""
-    start = torch.arange(outputs) * step - padding
-    end = (start + window).clamp(max=size + padding)
-    return end - start if include_pad else end.clamp(max=size) - start.clamp(min=0)
+    columns = aten.avg_pool2d.default(
+        *(planes.reshape(-1, 1, depth, height * width), [window[0], 1], [step[0], 1], [padding[0], 0]),
+        *(ceil_mode, count_include_pad, divisors[1]),
+    )
+    average = columns.reshape(*outer, columns.shape[2], height, width)
+    return average * (math.prod(window) / divisor_override) if divisor_override else average
 
 
 def _max_pool3d(
@@ -115,25 +105,16 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:
     outer = x.shape[:-rank]
     flat = torch.zeros([1] * (2 * rank), dtype=torch.int64)
     for dim, (size, outputs) in enumerate(zip(sizes, output_size, strict=True)):
-        members = _members(size, outputs)
+        found = members(size, outputs)
         form = [1] * (2 * rank)
-        form[dim], form[rank + dim] = members.shape
-        flat = flat * size + members.reshape(form)
+        form[dim], form[rank + dim] = found.shape
+        flat = flat * size + found.reshape(form)
     windows = flat.reshape(math.prod(output_size), -1)
     candidates = x.reshape(*outer, math.prod(sizes)).index_select(-1, windows.reshape(-1))
     values, at = candidates.reshape(*outer, *windows.shape).max(-1)
     table = windows.expand(*outer, *windows.shape)
     positions = torch.gather(table, -1, at.unsqueeze(-1)).squeeze(-1)
     return values.reshape(*outer, *output_size), positions.reshape(*outer, *output_size)
-
-
-def _members(size: int, outputs: int) -> Tensor:
-    """Returns [outputs, K]: the elements of each window; one smaller than K repeats its last."""
-    most = max(-((-(i + 1) * size) // outputs) - i * size // outputs for i in range(outputs))
-    output = torch.arange(outputs).unsqueeze(1)
-    start = torch.div(output * size, outputs, rounding_mode="floor")
-    last = torch.div((output + 1) * size + outputs - 1, outputs, rounding_mode="floor") - 1
-    return torch.minimum(start + torch.arange(most), last)
 
 
 FUNCTIONS: FunctionTable = {

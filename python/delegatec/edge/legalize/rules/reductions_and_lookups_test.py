@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
-from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.engine import replace
-from delegatec.edge.legalize.rule import Refusal, rewrites
+from delegatec.edge.legalize.rule import rewrites
 from delegatec.edge.legalize.rules import (
     accumulation,
     distances,
@@ -25,8 +21,7 @@ from delegatec.edge.legalize.rules import (
     reductions,
     replacement,
 )
-from delegatec.edge.testing import assert_computes, call_program
-from delegatec.edge.verifier import verify
+from delegatec.edge.testing import assert_rewrites
 
 aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
@@ -155,24 +150,4 @@ def test_every_rewrite_has_cases() -> None:
 def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip("eager mode has it in float32 only")
-    applied: set[Any] = set()
-    for call in CASES[operator]:
-        args = pytree.tree_map(lambda each: each.to(dtype) if _is_float(each) else each, call)
-        for rewrite in REWRITES[operator]:
-            program, wanted, tensors = call_program(operator, args, preserve=[operator])
-            (node,) = (each for each in program.graph.nodes if each.target is operator)
-            result = rewrite(Builder(program).at(node), node)
-            assert not isinstance(result, Refusal), result
-            if result is None:
-                continue
-            applied.add(rewrite)
-            replace(node, result)
-            program.graph.eliminate_dead_code()
-            verify(program)
-            tolerance = 2e-3 if dtype == torch.float16 else 2e-6
-            assert_computes(program, wanted, *tensors, rtol=tolerance, atol=tolerance)
-    assert applied == set(REWRITES[operator])
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
+    assert_rewrites(REWRITES[operator], CASES[operator], dtype, 2e-3 if dtype == torch.float16 else 2e-6)

@@ -3,45 +3,46 @@
 
 Element t of window i counts for element stride * i + dilation * t of the result, padding left aside. Windows
 are moved as a whole: those that meet with the same phase of the stride are added, and phases put in line.
-Nothing is scattered: the runtime could not add there.
+Nothing is scattered, so that a target need not add there.
 """
 
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Final
 
+import torch
 from torch.fx import Node
 
-from delegatec.backends.common.row import overload
-from delegatec.backends.mps.building.expression import Expression
-from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.operators.layers.padding import padded
-from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.padding import padded
+from delegatec.edge.legalize.rules.pointwise import FLOATS
+from delegatec.edge.legalize.value import Value, value_of
 from delegatec.edge.nodes import pair, shape_of
 
 
-def _col2im(b: GraphBuilder, node: Node) -> None:
-    bound, whole = bind(node), shape_of(node)
+def _col2im(builder: Builder, node: Node) -> Node:
+    bound, result = bind(node), shape_of(node)
     kernel, stride, padding, dilation = (
         pair(bound[name]) for name in ("kernel_size", "stride", "padding", "dilation")
     )
     windows = [
-        (whole[dim - 2] + 2 * padding[dim] - dilation[dim] * (kernel[dim] - 1) - 1) // stride[dim] + 1
+        (result[dim - 2] + 2 * padding[dim] - dilation[dim] * (kernel[dim] - 1) - 1) // stride[dim] + 1
         for dim in (0, 1)
     ]
-    planes = math.prod(whole[:-2])
-    x = operand(b, bound["self"]).view(planes, *kernel, *windows).permute(0, 1, 3, 2, 4)
+    planes = math.prod(result[:-2])
+    x = value_of(builder, bound["self"]).view(planes, *kernel, *windows).permute(0, 1, 3, 2, 4)
     x = x.view(planes, kernel[0], windows[0], kernel[1] * windows[1])
-    x = _added(x, whole[-2], stride[0], padding[0], dilation[0])
-    x = x.view(planes * whole[-2], kernel[1], windows[1], 1)
-    _added(x, whole[-1], stride[1], padding[1], dilation[1]).view(*whole).bind(node)
+    x = _added(x, result[-2], stride[0], padding[0], dilation[0])
+    x = x.view(planes * result[-2], kernel[1], windows[1], 1)
+    return _added(x, result[-1], stride[1], padding[1], dilation[1]).view(*result).node
 
 
-def _added(x: Expression, size: int, stride: int, padding: int, dilation: int) -> Expression:
+def _added(x: Value, size: int, stride: int, padding: int, dilation: int) -> Value:
     """[B, elements of a window, windows, R] as [B, size, R]."""
     outer, taps, windows, rest = x.shape
     step = dilation
@@ -50,27 +51,31 @@ def _added(x: Expression, size: int, stride: int, padding: int, dilation: int) -
         taps *= dilation
         x = x.view(outer, taps, windows, rest)
     if stride > 1:
-        # A window of whole strides: phases are a dimension of their own.
+        # A window of whole strides: phases are a separate dimension.
         several, step = -(-taps // stride), 1
         x = padded(x, 1, 0, several * stride - taps)
         taps = several
     x = x.view(outer, taps, stride, windows, rest)
-    total: Expression | None = None
-    for tap in range(taps):
-        one = x.slice(1, tap, tap + 1).view(outer, stride, windows, rest)
-        one = padded(one, 2, tap * step, (taps - 1 - tap) * step)
-        total = one if total is None else total + one
-    assert total is not None
+    moved = (
+        padded(
+            x.slice(1, tap, tap + 1).view(outer, stride, windows, rest),
+            2,
+            tap * step,
+            (taps - 1 - tap) * step,
+        )
+        for tap in range(taps)
+    )
+    total = reduce(Value.__add__, moved)
     length = total.shape[2] * stride
     line = total.permute(0, 2, 1, 3).view(outer, length, rest)
     return padded(line, 1, -padding, size + padding - length)
 
 
-ROWS: Final = (
-    OperatorRow(
-        overload("col2im"),
+REWRITES: Final = (
+    Rewrite(
+        torch.ops.aten.col2im.default,
         _col2im,
-        (FLOAT_OPERANDS,),
+        (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),),
         note="windows are moved and added as a whole, along one dimension after the other",
         preserved=True,
     ),

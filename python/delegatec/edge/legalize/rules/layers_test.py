@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each rewrite of a convolution, a pool, a padding or a resizing computes what its operator computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch._ops import OpOverload
+
+from delegatec.edge.legalize.rule import rewrites
+from delegatec.edge.legalize.rules import convolutions, overlap, padding, pools, resizing
+from delegatec.edge.testing import assert_rewrites
+
+aten = torch.ops.aten
+
+REWRITES = rewrites(
+    convolutions.REWRITES, overlap.REWRITES, padding.REWRITES, pools.REWRITES, resizing.REWRITES
+)
+
+
+def _quarters(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Multiples of 1/4: float16 holds them and their sums."""
+    return torch.randint(-8, 9, shape, generator=torch.Generator().manual_seed(seed)) / 4
+
+
+# No two elements are equal, so that the positions of maxima are unique.
+IMAGE = torch.randperm(2 * 3 * 7 * 8, generator=torch.Generator().manual_seed(0)).view(2, 3, 7, 8) / 4.0
+VOLUME = (
+    torch.randperm(2 * 2 * 5 * 6 * 7, generator=torch.Generator().manual_seed(1)).view(2, 2, 5, 6, 7) / 4.0
+)
+LINE, SMALL = _quarters(2, 4, 9), _quarters(2, 4, 5, 6)
+WHOLE = (_quarters(2, 3, 4, 5) * 4).long()
+BIAS = _quarters(4, seed=2)
+
+_NEAREST_2D: list[tuple[Any, ...]] = [(IMAGE, size, None) for size in ([14, 24], [5, 11], [3, 4])]
+_NEAREST_3D: list[tuple[Any, ...]] = [
+    (VOLUME, [5, 12, 3], None),
+    (WHOLE[None].float(), None, [2.0, 0.7, 1.5]),
+]
+_SMOOTH = [(SMALL, size, corners, None) for size in ([9, 7], [3, 12], [1, 6]) for corners in (False, True)]
+_SHRUNK = [(_quarters(1, 2, 13, 17), size, False, None) for size in ([5, 3], [13, 6], [30, 2])]
+_VOLUMES = [(_quarters(1, 2, 3, 4, 5), None, corners, [1.7, 0.6, 2.0]) for corners in (False, True)]
+
+
+def _mirrored(rank: int) -> list[tuple[Any, ...]]:
+    return [
+        (_quarters(2, 3, *(5, 6, 7)[:rank]), amounts[: 2 * rank])
+        for amounts in ([1, 2, 3, 0, 2, 1], [-1, 2] * 3)
+    ]
+
+
+def _transposed(
+    x: torch.Tensor, outputs: int, taps: list[int], *geometry: Any, bias: Any = None
+) -> tuple[Any, ...]:
+    stride, pad, dilation, output_padding, groups = geometry
+    weight = _quarters(x.shape[1], outputs // groups, *taps, seed=3)
+    return x, weight, bias, stride, pad, dilation, True, output_padding, groups
+
+
+# operator -> calls of it: positional arguments, and keyword arguments if the last one is a dict
+CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
+    aten.convolution.default: [
+        _transposed(SMALL, 4, [3, 2], [1, 1], [1, 0], [2, 1], [0, 0], 1, bias=BIAS),
+        _transposed(SMALL, 4, [4, 4], [2, 2], [1, 1], [1, 1], [1, 0], 2, bias=BIAS),
+        _transposed(SMALL, 8, [2, 3], [3, 2], [0, 2], [2, 3], [2, 1], 4),
+        _transposed(LINE, 4, [5], [3], [2], [1], [0], 1, bias=BIAS),
+        (LINE, _quarters(4, 1, 3, seed=3), BIAS, [2], [1], [1], False, [0], 4),
+        (_quarters(1, 1, 700), _quarters(4, 1, 300, seed=3) / 4, BIAS, [7], [5], [1], False, [0], 1),
+    ],
+    aten.col2im.default: [
+        (_quarters(2, 12, 24), [9, 10], [3, 2], [2, 1], [1, 1], [2, 2]),
+        (_quarters(12, 12), [6, 8], [2, 2], [1, 1], [0, 0], [2, 2]),
+    ],
+    aten.constant_pad_nd.default: [
+        (IMAGE, [1, 2, 3, 4, 5, 6, 1, 1], 1.5),
+        (IMAGE, [0, 0, 0, 0, 0, 0, 1, 2]),
+        (IMAGE, [-1, 2, 0, -3]),
+        (WHOLE, [1, 0, 0, 0, -1, 2], -3),
+        (WHOLE > 0, [1, 2, 0, 1], True),
+    ],
+    aten.reflection_pad1d.default: _mirrored(1),
+    aten.reflection_pad2d.default: _mirrored(2),
+    aten.reflection_pad3d.default: _mirrored(3),
+    aten.replication_pad1d.default: _mirrored(1),
+    aten.replication_pad2d.default: _mirrored(2),
+    aten.replication_pad3d.default: _mirrored(3),
+    aten.avg_pool2d.default: [
+        (SMALL[0], [2, 2]),
+        (SMALL, [3, 3], [2, 2], [1, 1], True),
+        (SMALL, [3, 2], [2, 1], [1, 1], False, False),
+        (SMALL, [3, 2], [2, 2], [1, 0], False, True, 5),
+    ],
+    aten.max_pool2d_with_indices.default: [(IMAGE[0], [3, 2], [2, 2], [1, 1], [1, 2], True)],
+    aten.max_pool3d_with_indices.default: [
+        (VOLUME, [2, 3, 2], [2, 2, 1], [1, 1, 0], [1, 1, 2], True),
+        (VOLUME[0], [2, 2, 2], [1, 2, 2]),
+    ],
+    aten._adaptive_avg_pool2d.default: [(SMALL, size) for size in ([5, 3], [7, 4], [2, 11], [1, 1])],
+    aten.adaptive_max_pool2d.default: [
+        *((IMAGE, size) for size in ([7, 4], [3, 5], [9, 2])),
+        (IMAGE[0], [3, 5]),
+    ],
+    aten.upsample_nearest2d.vec: _NEAREST_2D,
+    aten._upsample_nearest_exact2d.vec: _NEAREST_2D,
+    aten.upsample_nearest3d.vec: _NEAREST_3D,
+    aten._upsample_nearest_exact3d.vec: _NEAREST_3D,
+    aten.upsample_bilinear2d.vec: _SMOOTH,
+    aten.upsample_bicubic2d.vec: _SMOOTH,
+    aten.upsample_trilinear3d.vec: _VOLUMES,
+    aten._upsample_bilinear2d_aa.default: [(x, size, corners) for x, size, corners, _ in _SHRUNK],
+    aten._upsample_bicubic2d_aa.vec: _SHRUNK,
+}
+
+_NO_HALF = (
+    aten.max_pool3d_with_indices.default,
+    aten._upsample_bilinear2d_aa.default,
+    aten._upsample_bicubic2d_aa.vec,
+)
+
+
+def test_every_rewrite_has_cases() -> None:
+    assert set(CASES) == set(REWRITES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("operator", CASES, ids=str)
+def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+    if dtype == torch.float16 and operator in _NO_HALF:
+        pytest.skip("eager mode has it in float32 only")
+    assert_rewrites(REWRITES[operator], CASES[operator], dtype, 1e-2 if dtype == torch.float16 else 1e-5)

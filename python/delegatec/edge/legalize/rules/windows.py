@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Geometry of pools.
+
+Windows beyond the border (ceil_mode) are padding of the far side: shapes are right by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.nodes import shape_of, tensors
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows along one dimension.
+
+    Attributes:
+        size: size of the dimension.
+        outputs: number of windows.
+        kernel: elements of each.
+        stride: from one to the next.
+        dilation: from one element to the next.
+        before: padding before the first element.
+        padding: padding after the last one that counts.
+    """
+
+    size: int
+    outputs: int
+    kernel: int
+    stride: int
+    dilation: int = 1
+    before: int = 0
+    padding: int = 0
+
+    @property
+    def after(self) -> int:
+        """Padding that the last window needs, and no less than what counts."""
+        end = (self.outputs - 1) * self.stride + self.dilation * (self.kernel - 1) + 1
+        return max(self.padding, end - self.size - self.before)
+
+    def counts(self, include_padding: bool) -> torch.Tensor:
+        """Returns the number of elements that ATen divides each window by: int64 [outputs]."""
+        start = torch.arange(self.outputs) * self.stride - self.before
+        end = (start + self.kernel).clamp(max=self.size + self.padding)
+        return end - start if include_padding else end.clamp(max=self.size) - start.clamp(min=0)
+
+
+def windows_of(node: Node, rank: int) -> list[Windows]:
+    """Returns the windows of a pooling node, for each of the last `rank` dimensions."""
+    bound = bind(node)
+
+    def each(name: str, default: Sequence[int]) -> list[int]:
+        given = bound.get(name)
+        values = [given] if isinstance(given, int) else list(given or default)
+        return values * rank if len(values) == 1 else values
+
+    outputs = tensors(node.meta["val"])[0].shape[-rank:]
+    kernel = each("kernel_size", ())
+    stride, padding, dilation = each("stride", kernel), each("padding", [0]), each("dilation", [1])
+    sizes = shape_of(bound["self"])[-rank:]
+    return [
+        Windows(sizes[i], outputs[i], kernel[i], stride[i], dilation[i], padding[i], padding[i])
+        for i in range(rank)
+    ]
+
+
+def bounds(size: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the first element of each window of an adaptive pool, and the one after its last.
+
+    Window i has the elements from floor(i * size / outputs) to before ceil((i + 1) * size / outputs).
+    """
+    output = torch.arange(outputs)
+    start = torch.div(output * size, outputs, rounding_mode="floor")
+    return start, torch.div((output + 1) * size + outputs - 1, outputs, rounding_mode="floor")
+
+
+def regular(size: int, outputs: int) -> Windows | None:
+    """Returns the windows of an adaptive pool if they have one size and one distance."""
+    start, end = bounds(size, outputs)
+    kernel, stride = int(end[0]), int(start[1]) if outputs > 1 else size
+    if stride == 0 or not torch.equal(start, torch.arange(outputs) * stride) or (end - start != kernel).any():
+        return None
+    return Windows(size, outputs, kernel, stride)
+
+
+def members(size: int, outputs: int, missing: int | None = None) -> torch.Tensor:
+    """Returns [outputs, K]: the elements of each window of an adaptive pool.
+
+    A window smaller than K has `missing` for the others, or repeats its last element.
+    """
+    most = max(-((-(i + 1) * size) // outputs) - i * size // outputs for i in range(outputs))
+    start, end = bounds(size, outputs)
+    found = start.unsqueeze(1) + torch.arange(most)
+    last = (end - 1).unsqueeze(1)
+    return found.minimum(last) if missing is None else found.where(found <= last, missing)
