@@ -36,7 +36,7 @@ class TableTarget(Generic[SettingsT]):
         settings: what the user chose, for the constraints.
     """
 
-    closes: Final = True
+    full: Final = True
 
     def __init__(self, table: OperatorTable[Any, SettingsT], rewrites: Rewrites, settings: SettingsT) -> None:
         self.table = table

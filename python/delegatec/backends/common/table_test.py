@@ -81,7 +81,7 @@ def test_what_has_a_row_and_keeps_its_constraints_is_taken() -> None:
         ("aten.unsqueeze.default", "trivial"),
     ]
     assert rejections[0][2] == "the delegate has no lowering for aten.cos.default"
-    assert rejections[2][2] == "rank 4. Rank 3 at most: there are no more."
+    assert rejections[2][2] == "rank 4. Rank is at most 3: there are no more."
 
 
 def test_settings_and_help_reach_the_constraints() -> None:

@@ -16,7 +16,7 @@ _MANY: Final = 64
 
 @contextmanager
 def bundled(graph: Graph) -> Iterator[Callable[[Node], None]]:
-    """Groups the operands of wide nodes in a scope: nodes in between hold up to 64 of them each.
+    """Groups the operands of wide nodes in a scope: intermediate nodes hold up to 64 of them each.
 
     Args:
         graph: the graph.

@@ -22,7 +22,7 @@ def static_shapes(why: str) -> Constraint[object]:
     def broken(node: Node, _: object) -> str | None:
         for source in node.all_input_nodes:
             if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return f"reads the symbolic number {source.meta['val']}"
+                return f"the symbolic number {source.meta['val']} is an operand"
         for value in values_of(node):
             if any(not isinstance(size, int) for size in value.shape):
                 return f"has a dynamic shape {[str(size) for size in value.shape]}"
@@ -46,9 +46,9 @@ def no_empty_tensors(why: str) -> Constraint[object]:
 
     def broken(node: Node, _: object) -> str | None:
         shapes = [list(value.shape) for value in values_of(node) if 0 in value.shape]
-        return f"a tensor of shape {shapes[0]} has no elements" if shapes else None
+        return f"an empty tensor of shape {shapes[0]}" if shapes else None
 
-    return Constraint("empty", f"No tensor without elements: {why}", broken)
+    return Constraint("empty", f"No empty tensors: {why}", broken)
 
 
 def rank_at_most(most: int, why: str) -> Constraint[object]:
@@ -58,7 +58,7 @@ def rank_at_most(most: int, why: str) -> Constraint[object]:
         rank = max((value.dim() for value in values_of(node)), default=0)
         return f"rank {rank}" if rank > most else None
 
-    return Constraint("rank", f"Rank {most} at most: {why}", broken)
+    return Constraint("rank", f"Rank is at most {most}: {why}", broken)
 
 
 # ---- for single rows -------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ def contiguous(why: str) -> Constraint[object]:
 
 
 def only_first_result(why: str) -> Constraint[object]:
-    """Requires that only the first of several results is read."""
+    """Requires that only the first of several results is used."""
 
     def broken(node: Node, _: object) -> str | None:
-        return next((f"its result {index} is read" for index in read_results(node) if index), None)
+        return next((f"result {index} is used" for index in read_results(node) if index), None)
 
-    return Constraint("result", f"Only its first result may be read: {why}", broken)
+    return Constraint("result", f"Only the first result is used: {why}", broken)

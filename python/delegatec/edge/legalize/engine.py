@@ -18,9 +18,9 @@ from delegatec.edge.signature import call_signature
 
 
 class Legalizer:
-    """Makes the calls of one program legal.
+    """Legalizes the calls of one program.
 
-    If the target `closes`, a rule is applied only if all emitted calls are legal or can be made so. Otherwise
+    For a `full` target, a rule is applied only if all emitted calls are legal or can be legalized. Otherwise
     they are erased, and the next rule is tried.
 
     Args:
@@ -31,15 +31,15 @@ class Legalizer:
     def __init__(self, builder: Builder, target: Target) -> None:
         self._builder = builder
         self._target = target
-        # Signatures of the calls that rules are being applied to, and the rules, from the outermost on.
+        # Signatures of the calls being rewritten, and the rules, from outermost to innermost.
         self._path: list[tuple[Hashable, Rule]] = []
 
     def run(self) -> list[tuple[Node, Refusal]]:
-        """Rewrites the calls that are not legal; bodies of control flow are separate programs.
+        """Rewrites the illegal calls; bodies of control flow are separate programs.
 
         Returns:
-            The calls that remain illegal, each with the reason: that of the call that no rule could make
-            legal, which may be one that a rule emitted.
+            The calls that remain illegal, each with the reason, which may be that of a call that a rule
+            emitted.
         """
         left = []
         graph = self._builder.program.graph
@@ -54,7 +54,7 @@ class Legalizer:
         return left
 
     def legalize(self, node: Node) -> Refusal | None:
-        """Replaces one call by legal ones; if that is impossible, returns the reason and changes nothing."""
+        """Replaces one call by legal ones; if impossible, returns the reason and changes nothing."""
         if node.target is operator.getitem:
             return None
         refusal = self._target.refusal(node, self._builder.facts)
@@ -67,8 +67,8 @@ class Legalizer:
                 refusal = results
             elif results is not None:
                 self._path.append((_signature(node), rule))
-                close = self._close if self._target.closes else self._go_on
-                failure = close(before, node, results)
+                apply = self._legalize_fully if self._target.full else self._legalize_partially
+                failure = apply(before, node, results)
                 self._path.pop()
                 if failure is None:
                     return None
@@ -76,7 +76,7 @@ class Legalizer:
             _erase_between(before, node)
         return refusal
 
-    def _go_on(self, before: Node, node: Node, results: Any) -> None:
+    def _legalize_partially(self, before: Node, node: Node, results: Any) -> None:
         """Replaces a call, then legalizes its replacement as far as possible."""
         made = _between(before, node)
         replace(node, results)
@@ -84,10 +84,10 @@ class Legalizer:
             if not is_erased(each):
                 self.legalize(each)
 
-    def _close(self, before: Node, node: Node, results: Any) -> Refusal | None:
+    def _legalize_fully(self, before: Node, node: Node, results: Any) -> Refusal | None:
         """Replaces a call if all calls of its replacement can be made legal."""
-        # It uses the results, so that replacements of them are recorded.
-        holder = node.graph.create_node("call_function", _hold, (results,))
+        # A user of the results, which records their replacements.
+        holder = node.graph.create_node("call_function", _hold_results, (results,))
         node.prepend(holder)
         for each in _between(before, holder):
             failure = None if is_erased(each) else self.legalize(each)
@@ -101,7 +101,7 @@ class Legalizer:
 
 
 def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]:
-    """Makes the calls of a program legal, and removes dead code; see `Legalizer.run`."""
+    """Legalizes the calls of a program, and removes dead code; see `Legalizer.run`."""
     left = Legalizer(Builder(program), target).run()
     program.graph.eliminate_dead_code()
     program.erase_unused_placeholders()
@@ -122,7 +122,7 @@ def replace(node: Node, results: Node | Sequence[Node | None]) -> None:
     node.graph.erase_node(node)
 
 
-def _hold(results: Any) -> Any:
+def _hold_results(results: Any) -> Any:
     return results
 
 

@@ -28,9 +28,9 @@ class Imagined:
     """A target that takes some operators, with rules for others."""
 
     def __init__(
-        self, legal: Sequence[OpOverload], rules: Mapping[OpOverload, Sequence[Rule]], closes: bool = True
+        self, legal: Sequence[OpOverload], rules: Mapping[OpOverload, Sequence[Rule]], full: bool = True
     ) -> None:
-        self.closes = closes
+        self.full = full
         self._legal = legal
         self._rules = rules
 
@@ -147,7 +147,7 @@ def test_a_rule_that_gives_its_own_call_back_ends() -> None:
 
 def test_a_target_that_does_not_close_keeps_what_no_rule_replaces() -> None:
     program = edge(lambda x: x.sinh())
-    target = Imagined((), {aten.sinh.default: [rule(sinh)]}, closes=False)
+    target = Imagined((), {aten.sinh.default: [rule(sinh)]}, full=False)
     legalize(program, target)
     assert operators(program) == ["exp", "neg", "exp", "sub", "div"]
 

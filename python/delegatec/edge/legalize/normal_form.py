@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a graph to normal form in place: our own rules first, torch's decompositions for the rest.
+"""Converts a graph to normal form in place: by rules, and by torch's decompositions for the rest.
 
-Torch's decompositions are Python functions that run under a tracer, and so are our rare ones. Tracing the
+Torch's decompositions, and ours of rare operators, are Python functions that run under a tracer. Tracing the
 complete graph takes seconds; here each distinct call signature is traced once and the trace is copied.
 """
 
@@ -44,8 +44,8 @@ def decompose(
 ) -> None:
     """Replaces every operator that is not in normal form by operators that are.
 
-    An operator stays if a backend preserves it; if no rule of ours applies and the runtime has a kernel for
-    it; or if torch has no decomposition either (`check_kernels` reports it, unless it is delegated).
+    An operator is kept if a backend preserves it; if no rule applies and the runtime has a kernel for it; or
+    if torch does not have a decomposition either (`check_kernels` reports it, unless it is delegated).
 
     Args:
         program: edited in place.
@@ -60,7 +60,7 @@ def decompose(
 class _NormalForm:
     """The normal form; see `decompose`."""
 
-    closes: Final = False
+    full: Final = False
 
     def __init__(self, preserve: Collection[OpOverload], kept: Collection[Node]) -> None:
         self._preserve = preserve
@@ -105,7 +105,7 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
 
 def _is_linear_of_vector(node: Node) -> bool:
-    """Whether it is `linear` with a 1-d weight, which neither the kernel nor a backend supports."""
+    """Whether a node is `linear` with a 1-d weight, which neither the kernel nor a backend supports."""
     return node.target is aten.linear.default and len(shape(bind(node)["weight"])) == 1
 
 
@@ -133,13 +133,13 @@ def _nothing(builder: Builder, node: Node) -> Node:
 
 
 def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:
-    """Computes a node by a rule, a function of ours or a decomposition of torch.
+    """Computes a node by a rule, a function, or torch's decomposition.
 
     Returns:
         Nodes, inserted before `node`; None if nothing applies.
 
     Raises:
-        DelegatecError: DC205 if it depends on data-dependent sizes.
+        DelegatecError: DC205 if it needs data-dependent sizes.
     """
     assert isinstance(node.target, OpOverload)
     rule = rules.get(node.target)

@@ -13,22 +13,22 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 
 
 class Target(Protocol):
-    """Decides what is legal. It reads nodes and never edits them."""
+    """Decides which calls are legal. It does not edit nodes."""
 
     @property
-    def closes(self) -> bool:
-        """Whether a rule is undone if something that it makes cannot be made legal."""
+    def full(self) -> bool:
+        """Whether a rule is undone if a call that it emits cannot be legalized."""
         ...
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
-        """Say why a call cannot stay as it is; None if it is legal.
+        """Returns why a call is illegal; None if it is legal.
 
         Args:
             node: the call.
-            facts: what is known of the values of its program.
+            facts: analysis results for its program.
         """
         ...
 
     def rules(self, node: Node) -> Sequence[Rule]:
-        """Returns the rules for a call that is not legal, in order of preference."""
+        """Returns the rules for an illegal call, in order of preference."""
         ...

@@ -43,7 +43,7 @@ def _torch_decomposes(target: OpOverload) -> bool:
 
 
 def _table_for(target: OpOverload) -> dict[Any, Any]:
-    """Returns torch's decompositions to core ATen, and that of `target` itself in any case."""
+    """Returns torch's decompositions to core ATen, and always that of `target`."""
     table = _torch_table()
     if target in table or target not in decomposition_table or out_variant(target) is not None:
         return table
@@ -59,7 +59,7 @@ class Templates:
         self._origins: dict[Node, frozenset[Hashable]] = {}
 
     def apply(self, builder: Builder, node: Node, function: Function | None) -> Any:
-        """Computes `node` by a function of ours or of torch; None if there is none."""
+        """Computes `node` by a function of ours, or torch's decomposition; None if there is neither."""
         key = call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
         origins = self._origins.get(node, frozenset())
         if key in origins:
@@ -68,7 +68,7 @@ class Templates:
         if key not in self._traces:
             self._traces[key] = _trace(builder, node, function)
         template = self._traces[key]
-        if template is None or not _gives(template, node):
+        if template is None or not _has_results(template, node):
             return None
         before = node.prev
         results = _instantiate(builder, node, template)
@@ -78,8 +78,8 @@ class Templates:
         return results
 
 
-def _gives(template: Graph, node: Node) -> bool:
-    """Whether a trace has every used result of `node`; None means a missing one."""
+def _has_results(template: Graph, node: Node) -> bool:
+    """Whether a trace computes every used result of `node`; missing ones are None."""
     results: Any = template.output_node().args[0]
     return not isinstance(results, (tuple, list)) or all(
         results[user.args[1]] is not None  # type: ignore[index]
@@ -96,7 +96,7 @@ def _operands(node: Node) -> list[Node]:
 
 
 def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | None:
-    """Returns the decomposition of one call, as a graph over its operands; None if there is none."""
+    """Returns the decomposition of one call, as a graph over its operands, or None."""
     target = node.target
     assert isinstance(target, OpOverload)
 

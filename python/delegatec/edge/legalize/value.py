@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a graph under construction, written as one writes tensors: each method adds a call of ATen."""
+"""Values of a graph under construction, with the interface of tensors: each method emits a call of ATen."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Number = bool | int | float
 
 @dataclass(frozen=True)
 class Value:
-    """The tensor that a node stands for. Shapes are static.
+    """The result of a node, a tensor of static shape.
 
-    Numbers beside a value take its dtype; two values of an operation have one dtype. Dimensions are counted
-    from the front.
+    Numbers are converted to the dtype of the other operand; values of one operation have one dtype.
+    Dimensions are not negative.
 
     Attributes:
-        builder: adds the calls.
+        builder: emits the calls.
         node: the node.
     """
 
@@ -76,12 +76,12 @@ class Value:
         return self._binary(aten.mul.Tensor, aten.mul.Scalar, other)
 
     def __truediv__(self, other: Value | Number) -> Value:
-        """The quotient of floating-point values."""
+        """Returns the quotient of floating-point values."""
         assert self.dtype.is_floating_point
         return self._binary(aten.div.Tensor, aten.div.Scalar, other)
 
     def truncated_quotient(self, other: Value | Number) -> Value:
-        """The quotient, rounded toward zero."""
+        """Returns the quotient, rounded toward zero."""
         target = aten.div.Tensor_mode if isinstance(other, Value) else aten.div.Scalar_mode
         return self._call(target, self, other, shape=self._broadcast(other), rounding_mode="trunc")
 
@@ -98,7 +98,7 @@ class Value:
         return self._binary(aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar, other)
 
     def __invert__(self) -> Value:
-        """The negation of a bool."""
+        """Negates a bool."""
         assert self.dtype == torch.bool
         return self._unary(aten.logical_not.default)
 
@@ -127,7 +127,7 @@ class Value:
         return self._binary(aten.ge.Tensor, aten.ge.Scalar, other, torch.bool)
 
     def where(self, then: Value | Number, otherwise: Value | Number) -> Value:
-        """`then` where this, a bool, is true. At least one is a value, and a number takes its dtype."""
+        """Returns `then` where this bool is true, else `otherwise`. At least one of them is a value."""
         like = then if isinstance(then, Value) else otherwise
         assert isinstance(like, Value)
         first, second = (each if isinstance(each, Value) else like.scalar(each) for each in (then, otherwise))
@@ -136,87 +136,87 @@ class Value:
         return self._call(aten.where.self, self, first, second, shape=shape, dtype=first.dtype)
 
     def minimum(self, other: Value) -> Value:
-        """The smaller of each two, NaN where one is."""
+        """Returns the elementwise minimum; NaN if an operand is NaN."""
         return self._binary(aten.minimum.default, None, other)
 
     def maximum(self, other: Value) -> Value:
-        """The larger of each two, NaN where one is."""
+        """Returns the elementwise maximum; NaN if an operand is NaN."""
         return self._binary(aten.maximum.default, None, other)
 
     def fmin(self, other: Value) -> Value:
-        """The smaller of each two, the other one where one is NaN."""
+        """Returns the elementwise minimum; the other operand if one is NaN."""
         return self._binary(aten.fmin.default, None, other)
 
     def clamp(self, low: Number | None = None, high: Number | None = None) -> Value:
-        """No less than `low` and no more than `high`; NaN stays."""
+        """Limits elements to `low` and `high`; keeps NaN."""
         return self._call(aten.clamp.default, self, low, high, shape=self.shape)
 
     def abs(self) -> Value:
-        """The magnitude."""
+        """Returns the magnitude."""
         return self._unary(aten.abs.default)
 
     def ceil(self) -> Value:
-        """Rounded up, of floating point."""
+        """Rounds floating point up."""
         return self._unary(aten.ceil.default)
 
     def floor(self) -> Value:
-        """Rounded down, of floating point."""
+        """Rounds floating point down."""
         return self._unary(aten.floor.default)
 
     def round(self) -> Value:
-        """Rounded to the nearest integer, halves to the even one, of floating point."""
+        """Rounds floating point to the nearest integer, ties to even."""
         return self._unary(aten.round.default)
 
     def trunc(self) -> Value:
-        """Rounded toward zero, of floating point."""
+        """Rounds floating point toward zero."""
         return self._unary(aten.trunc.default)
 
     def exp(self) -> Value:
-        """The exponential."""
+        """Returns the exponential."""
         return self._unary(aten.exp.default)
 
     def exp2(self) -> Value:
-        """Two to this power."""
+        """Returns two to this power."""
         return self._unary(aten.exp2.default)
 
     def log(self) -> Value:
-        """The natural logarithm."""
+        """Returns the natural logarithm."""
         return self._unary(aten.log.default)
 
     def sqrt(self) -> Value:
-        """The square root."""
+        """Returns the square root."""
         return self._unary(aten.sqrt.default)
 
     def rsqrt(self) -> Value:
-        """The reciprocal of the square root."""
+        """Returns the reciprocal of the square root."""
         return self._unary(aten.rsqrt.default)
 
     def reciprocal(self) -> Value:
-        """One over this."""
+        """Returns the reciprocal."""
         return self._unary(aten.reciprocal.default)
 
     def sin(self) -> Value:
-        """The sine."""
+        """Returns the sine."""
         return self._unary(aten.sin.default)
 
     def cos(self) -> Value:
-        """The cosine."""
+        """Returns the cosine."""
         return self._unary(aten.cos.default)
 
     def atan(self) -> Value:
-        """The arc tangent."""
+        """Returns the arc tangent."""
         return self._unary(aten.atan.default)
 
     def tanh(self) -> Value:
-        """The hyperbolic tangent."""
+        """Returns the hyperbolic tangent."""
         return self._unary(aten.tanh.default)
 
     def sigmoid(self) -> Value:
-        """1 / (1 + exp(-x))."""
+        """Returns 1 / (1 + exp(-x))."""
         return self._unary(aten.sigmoid.default)
 
     def relu(self) -> Value:
-        """The larger of this and zero."""
+        """Returns the maximum with zero."""
         return self._unary(aten.relu.default)
 
     def isnan(self) -> Value:
@@ -228,43 +228,43 @@ class Value:
         return self._unary(aten.isinf.default, torch.bool)
 
     def is_negative(self) -> Value:
-        """Whether the sign is minus, that of zero too; false for NaN. Of floating point."""
+        """Whether the sign of floating point is minus, including -0; false for NaN."""
         return self.lt(0.0) | self.reciprocal().lt(0.0)
 
     def to(self, dtype: torch.dtype) -> Value:
-        """In another dtype; to bool by comparison with zero."""
+        """Converts to another dtype; to bool by comparison with zero."""
         if dtype == self.dtype:
             return self
         return self._call(aten._to_copy.default, self, shape=self.shape, dtype=dtype, kwargs={"dtype": dtype})
 
     def widened(self) -> Value:
-        """In float32 if it is of half precision: what sums and statistics are taken in."""
+        """Converts half precision to float32, for sums and statistics."""
         return self.to(torch.float32) if self.dtype in (torch.float16, torch.bfloat16) else self
 
     # ---- shape -------------------------------------------------------------------------------------------
 
     def view(self, *shape: int) -> Value:
-        """The same elements in another shape; all sizes are given."""
+        """Returns the elements in another shape without -1."""
         assert math.prod(shape) == self.numel
         if shape == self.shape:
             return self
         return self._call(aten.view.default, self, list(shape), shape=shape)
 
     def expand(self, *shape: int) -> Value:
-        """Broadcast to a shape of the same rank."""
+        """Broadcasts to a shape of the same rank."""
         assert len(shape) == self.rank
         return (
             self if shape == self.shape else self._call(aten.expand.default, self, list(shape), shape=shape)
         )
 
     def permute(self, *dims: int) -> Value:
-        """Dimensions in another order."""
+        """Permutes the dimensions."""
         if list(dims) == list(range(len(dims))):
             return self
         return self._call(aten.permute.default, self, list(dims), shape=[self.shape[dim] for dim in dims])
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Value:
-        """Elements start, start + step, ... before end of a dimension; none of them is negative."""
+        """Returns the elements start, start + step, ... before end of a dimension; none is negative."""
         if (start, end, step) == (0, self.shape[dim], 1):
             return self
         shape = self._resized(dim, len(range(start, end, step)))
@@ -272,15 +272,15 @@ class Value:
         return self._call(aten.slice.Tensor, self, dim, start, end, *steps, shape=shape)
 
     def unfold(self, dim: int, size: int, step: int) -> Value:
-        """The runs of so many elements of a dimension, of which each starts `step` behind the one before it.
+        """Returns the windows of `size` elements of a dimension, at intervals of `step`.
 
-        Runs have the dimension's place; a new last dimension goes along a run.
+        Windows replace the dimension; a new last dimension contains their elements.
         """
         runs = (self.shape[dim] - size) // step + 1
         return self._call(aten.unfold.default, self, dim, size, step, shape=(*self._resized(dim, runs), size))
 
     def split(self, sizes: Sequence[int], dim: int) -> list[Value]:
-        """Parts of these sizes, one after the other along a dimension."""
+        """Splits a dimension into parts of these sizes."""
         values = [self.builder.empty(self._resized(dim, size), self.dtype) for size in sizes]
         call, target = self.builder.call, aten.split_with_sizes.default
         parts = call(target, self.node, list(sizes), dim, val=values)
@@ -290,81 +290,81 @@ class Value:
         ]
 
     def pad(self, pads: Sequence[int], value: Number = 0) -> Value:
-        """Padded by a number; before and after the last dimension, then the one before it, and so on."""
+        """Pads with a number: before and after the last dimension, then the one before it, etc."""
         shape = list(self.shape)
         for position, amount in enumerate(pads):
             shape[-1 - position // 2] += amount
         return self._call(aten.constant_pad_nd.default, self, list(pads), value, shape=shape)
 
     def index_select(self, dim: int, index: Value) -> Value:
-        """Elements of a dimension, at places of an index of rank 1, which has that dimension's place."""
+        """Gathers elements of a dimension by an index of rank 1, which replaces the dimension."""
         assert index.rank == 1
         return self._call(
             aten.index_select.default, self, dim, index, shape=self._resized(dim, index.shape[0])
         )
 
     def take(self, dim: int, index: Value) -> Value:
-        """Elements of a dimension, whose place the dimensions of the index take; none of it is negative."""
+        """Gathers elements of a dimension, which the dimensions of the nonnegative index replace."""
         return self.index_select(dim, index) if index.rank == 1 else self.index(dim, index)
 
     def index(self, dim: int, index: Value) -> Value:
-        """Elements of a dimension, whose place the dimensions of the index take."""
+        """Gathers elements of a dimension, which the dimensions of the index replace."""
         shape = (*self.shape[:dim], *index.shape, *self.shape[dim + 1 :])
         return self._call(aten.index.Tensor, self, _at(dim, index), shape=shape)
 
     def put(self, dim: int, index: Value, values: Value) -> Value:
-        """With slices along a dimension replaced, at places of an index of rank 1.
+        """Replaces slices of a dimension.
 
         Args:
             dim: the dimension.
-            index: the places; none is negative.
-            values: the slices; of the rank of this, broadcast.
+            index: their positions, of rank 1; none is negative.
+            values: the slices, of the same rank, which broadcast.
         """
         assert index.rank == 1 and values.rank == self.rank
         return self._call(aten.index_put.default, self, _at(dim, index), values, shape=self.shape)
 
     def scatter(self, dim: int, index: Value, values: Value) -> Value:
-        """With elements replaced, each line along a dimension at int64 places of its own."""
+        """Replaces elements at int64 positions along a dimension."""
         return self._call(aten.scatter.src, self, dim, index, values, shape=self.shape)
 
     # ---- along dimensions --------------------------------------------------------------------------------
 
     def mean(self, dims: Sequence[int], keepdim: bool = False) -> Value:
-        """The mean along dimensions, of floating point."""
+        """Returns the mean of floating point along dimensions."""
         shape = [1 if d in dims else size for d, size in enumerate(self.shape) if keepdim or d not in dims]
         return self._call(aten.mean.dim, self, list(dims), keepdim, shape=shape)
 
     def sum(self, dims: Sequence[int], keepdim: bool = False) -> Value:
-        """The sum along dimensions, in the dtype of this."""
+        """Returns the sum along dimensions, in the same dtype."""
         shape = [1 if d in dims else size for d, size in enumerate(self.shape) if keepdim or d not in dims]
         kwargs = {} if self.dtype.is_floating_point else {"dtype": self.dtype}
         return self._call(aten.sum.dim_IntList, self, list(dims), keepdim, shape=shape, kwargs=kwargs)
 
     def cumsum(self, dim: int) -> Value:
-        """The sum of the elements up to each along a dimension, in the dtype of this."""
+        """Returns the cumulative sum along a dimension, in the same dtype."""
         kwargs = {} if self.dtype.is_floating_point else {"dtype": self.dtype}
         return self._call(aten.cumsum.default, self, dim, shape=self.shape, kwargs=kwargs)
 
     def softmax(self, dim: int) -> Value:
-        """The softmax along a dimension."""
+        """Returns the softmax along a dimension."""
         return self._call(aten._softmax.default, self, dim, False, shape=self.shape)
 
     def __matmul__(self, other: Value) -> Value:
-        """The product of two matrices, or of two batches of them with one size."""
+        """Returns the product of two matrices, or of two batches of the same size."""
         assert self.rank == other.rank and self.rank in (2, 3)
         target = aten.mm.default if self.rank == 2 else aten.bmm.default
         return self._call(target, self, other, shape=(*self.shape[:-1], other.shape[-1]))
 
-    # ---- made of nothing ---------------------------------------------------------------------------------
+    # ---- creation ----------------------------------------------------------------------------------------
 
     def scalar(self, number: Number, dtype: torch.dtype | None = None) -> Value:
-        """A number as a tensor of rank 0, in the dtype of this or another one."""
+        """Returns a number as a 0-d tensor, by default in the same dtype."""
         return full(self.builder, (), number, dtype or self.dtype)
 
-    # ---- what is known otherwise -------------------------------------------------------------------------
+    # ---- facts -------------------------------------------------------------------------------------------
 
     def within(self, low: Number, high: Number) -> Value:
-        """This, which has just been made, with what is known of its elements."""
+        """Records the range of the elements of this new value."""
         self.node.meta[STATED] = Interval(low, high, not self.dtype.is_floating_point)
         return self
 
@@ -411,7 +411,7 @@ def _at(dim: int, index: Value) -> list[Node | None]:
 
 
 def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None = None) -> Value:
-    """The value of an operand: a node, converted to a dtype if one is given, or a number in that dtype."""
+    """Returns the value of an operand: a node, optionally converted to a dtype, or a number in that dtype."""
     if isinstance(operand, Node):
         value = Value(builder, operand)
         return value if dtype is None else value.to(dtype)
@@ -420,25 +420,25 @@ def value_of(builder: Builder, operand: Node | Number, dtype: torch.dtype | None
 
 
 def full(builder: Builder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> Value:
-    """A number in a whole shape."""
+    """Returns a tensor filled with a number."""
     value = builder.empty(shape, dtype)
     return Value(builder, builder.call(aten.full.default, list(shape), number, val=value, dtype=dtype))
 
 
 def arange(builder: Builder, count: int, dtype: torch.dtype, *, start: int = 0, step: int = 1) -> Value:
-    """start, start + step, ... of a count."""
+    """Returns `count` numbers: start, start + step, ..."""
     value = builder.empty([count], dtype)
     end = start + count * step
     return Value(builder, builder.call(aten.arange.start_step, start, end, step, val=value, dtype=dtype))
 
 
 def table(builder: Builder, values: torch.Tensor) -> Value:
-    """A small constant that a rule makes; equal ones of a program are one."""
+    """Returns a small constant, deduplicated in the program."""
     return Value(builder, builder.constant(values))
 
 
 def cat(values: Sequence[Value], dim: int) -> Value:
-    """Values of one dtype, one after the other along a dimension."""
+    """Concatenates values of one dtype along a dimension."""
     first = values[0]
     if len(values) == 1:
         return first

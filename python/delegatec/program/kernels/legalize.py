@@ -37,7 +37,7 @@ def legalize(program: EdgeProgram) -> None:
 class _Kernels:
     """The runtime's kernels."""
 
-    closes: Final = False
+    full: Final = False
 
     def __init__(self) -> None:
         # calls of the rewritten operator that its rewrite emitted: the kernel supports them

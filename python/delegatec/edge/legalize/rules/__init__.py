@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own decompositions: rules for the frequent operators, without a trace, and functions for the rest.
+"""Decompositions: rules for frequent operators, which need no trace, and functions for the rest.
 
-Those of the normal form are for all programs, rewrites for targets that lack an operator of it.
+Decompositions to normal form are for all programs, rewrites for targets that lack an operator.
 """
 
 from typing import Final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums at places that indices name, for targets that only replace: each place is compared with each index."""
+"""Scatter-add for targets that only overwrite: each position is compared with each index."""
 
 from __future__ import annotations
 
@@ -21,25 +21,22 @@ from delegatec.edge.nodes import dtype_of, positive, shape_of
 aten = torch.ops.aten
 
 _MOST_PAIRS: Final = 1 << 22
-"""Pairs of a place and an element that an accumulation may compare: 16 MiB of float32."""
+"""Maximum number of comparisons of a position with an index: 16 MiB of float32."""
 
 
 def accumulated(data: Value, axis: int, index: Value, updates: Value) -> Value:
-    """Slices added at places of an axis; those with the same place add up."""
+    """Adds slices at positions along an axis; slices with the same position add up."""
     builder, shape = data.builder, data.shape
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     lines = updates.view(before, index.shape[0], after).permute(0, 2, 1)
     places = progression(builder, shape[axis], 2).eq(index.view(1, 1, index.shape[0]))
-    return data + _own(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
+    return data + _sum_selected(places, lines.view(before, 1, after, index.shape[0])).view(*shape)
 
 
-def _own(hits: Value, updates: Value) -> Value:
-    """Sums, along the last dimension, of the updates that hit; in the shape of both but for that dimension.
-
-    The others count as zero, instead of being multiplied by it: an infinity would spoil all places.
-    """
-    own = hits.where(updates, 0)
-    return own.sum([own.rank - 1])
+def _sum_selected(hits: Value, updates: Value) -> Value:
+    """Sums the selected updates along the last dimension, by a choice: infinity times zero would be NaN."""
+    selected = hits.where(updates, 0)
+    return selected.sum([selected.rank - 1])
 
 
 def _scatter_add(builder: Builder, node: Node) -> Node:
@@ -53,8 +50,8 @@ def _scatter_add(builder: Builder, node: Node) -> Node:
     index = narrowed(builder, bound["index"], 0, shape[dim] - 1).permute(*order)
     outer, count = index.shape[:-1], wanted[dim]
     hits = progression(builder, shape[dim], 1).eq(index.view(*outer, 1, count))
-    total = _own(hits, updates.permute(*order).view(*outer, 1, count))
-    for place, d in enumerate(order[:-1]):  # What the index does not reach gets nothing.
+    total = _sum_selected(hits, updates.permute(*order).view(*outer, 1, count))
+    for place, d in enumerate(order[:-1]):  # Positions beyond the index receive nothing.
         if missing := shape[d] - wanted[d]:
             nothing = [*total.shape[:place], missing, *total.shape[place + 1 :]]
             total = cat([total, full(builder, nothing, 0, total.dtype)], place)
@@ -63,7 +60,7 @@ def _scatter_add(builder: Builder, node: Node) -> Node:
 
 
 def _pairs(node: Node) -> int:
-    """Of a place and an element that may be added there."""
+    """Returns the number of comparisons of a position with an index."""
     bound = bind(node)
     shape = shape_of(bound["self"])
     if "index" in bound:
@@ -75,11 +72,11 @@ def _pairs(node: Node) -> int:
     return math.prod(shape) * count
 
 
-def _accumulates_badly(node: Node, _: object) -> str | None:
+def _unsupported_accumulation(node: Node, _: object) -> str | None:
     if not bind(node).get("accumulate", True):
         return None
     if dtype_of(node) == torch.bool:
-        return "it adds up bool"
+        return "it adds bools"
     return f"{_pairs(node)} pairs" if _pairs(node) > _MOST_PAIRS else None
 
 
@@ -87,8 +84,8 @@ SUMS: Final = Constraint[object](
     "accumulate",
     "It adds numbers, not bools, and the places times the elements to add are 2^22 at most: each is compared "
     "with each, where only replacement is at hand.",
-    _accumulates_badly,
-    "leave it to the kernel",
+    _unsupported_accumulation,
+    "run it on the portable kernel",
 )
 
 REWRITES: Final = (
@@ -96,6 +93,6 @@ REWRITES: Final = (
         aten.scatter_add.default,
         _scatter_add,
         (HAS_AXIS, SUMS),
-        note="by comparison of each place with each index",
+        note="by comparison of each position with each index",
     ),
 )

@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 
 def _gelu(builder: Builder, node: Node) -> Node | None:
-    """0.5 x (1 + tanh(sqrt(2 / pi) x (1 + 0.044715 x^2)))."""
+    """Computes 0.5 x (1 + tanh(sqrt(2 / pi) x (1 + 0.044715 x^2)))."""
     bound = bind(node)
     if bound["approximate"] != "tanh":
         return None
@@ -33,7 +33,7 @@ def _gelu(builder: Builder, node: Node) -> Node | None:
 
 
 def _glu(builder: Builder, node: Node) -> Node:
-    """The first half, gated by the sigmoid of the second."""
+    """Multiplies the first half by the sigmoid of the second."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     dim = positive(bound["dim"], x.rank)
@@ -48,7 +48,7 @@ def _leaky_relu(builder: Builder, node: Node) -> Node:
 
 
 def _elu(builder: Builder, node: Node) -> Node:
-    """scale x above zero, alpha scale (exp(input_scale x) - 1) below."""
+    """Computes scale x above zero, alpha scale (exp(input_scale x) - 1) below."""
     bound = bind(node)
     x = value_of(builder, bound["self"])
     below = expm1(x * bound["input_scale"]) * (bound["alpha"] * bound["scale"])
@@ -62,11 +62,11 @@ REWRITES: Final = (
         aten.relu.default,
         pointwise(lambda x: x.clamp(0)),
         (INTEGER_RESULT,),
-        note="of integers a clamp",
+        note="a clamp for integers",
     ),
     Rewrite(aten.gelu.default, _gelu, _FLOAT, note="the tanh approximation"),
     Rewrite(aten.glu.default, _glu, _FLOAT),
-    Rewrite(aten.leaky_relu.default, _leaky_relu, _FLOAT, note="a choice"),
+    Rewrite(aten.leaky_relu.default, _leaky_relu, _FLOAT, note="by where"),
     Rewrite(
         aten.elu.default,
         _elu,

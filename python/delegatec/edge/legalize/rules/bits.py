@@ -30,7 +30,7 @@ def _left(builder: Builder, node: Node) -> Node:
 
 
 def _right(builder: Builder, node: Node) -> Node:
-    """What the mask leaves divides without a rest: no rounding has to be known."""
+    """Clears the low bits, so that the division is exact."""
     x, by = _operands(builder, node)
     sign = x.lt(0).where(x.scalar(-1), 0)
     bits = x.dtype.itemsize * 8
@@ -38,7 +38,7 @@ def _right(builder: Builder, node: Node) -> Node:
         if not 0 <= by < bits - 1:
             return sign.node
         return (x - (x & ((1 << by) - 1))).truncated_quotient(1 << by).node
-    # The highest power is negative: beyond it there is only the sign.
+    # The highest power is negative: from there on only the sign is left.
     power = _power_of_two(by)
     is_positive = power.gt(0)
     shifted = (x - (x & (power - 1))).truncated_quotient(is_positive.where(power, 1))
@@ -54,7 +54,7 @@ def _operands(builder: Builder, node: Node) -> tuple[Value, Value | int]:
 
 
 def _power_of_two(exponent: Value) -> Value:
-    """2 to the power of integers, from a table of float32; zero for those that are no position of a bit."""
+    """Returns 2 to the power of integers, from a table of float32; zero if that is not a bit."""
     bits = exponent.dtype.itemsize * 8
     powers = torch.tensor([*(2.0**bit for bit in range(bits - 1)), -(2.0 ** (bits - 1)), 0.0])
     place = (exponent & -bits).eq(0).where(exponent, bits)
@@ -68,7 +68,7 @@ _INTEGERS: Final = result_dtypes(INTEGERS, "it works on bits.")
 
 REWRITES: Final = (
     *(
-        Rewrite(target, _left, (_INTEGERS,), note="times a power of two")
+        Rewrite(target, _left, (_INTEGERS,), note="by multiplication with a power of two")
         for target in (
             aten.bitwise_left_shift.Tensor,
             aten.bitwise_left_shift.Tensor_Scalar,
@@ -76,7 +76,7 @@ REWRITES: Final = (
         )
     ),
     *(
-        Rewrite(target, _right, (_INTEGERS,), note="what is a multiple of a power of two, divided by it")
+        Rewrite(target, _right, (_INTEGERS,), note="by clearing the low bits and dividing by a power of two")
         for target in (
             aten.bitwise_right_shift.Tensor,
             aten.bitwise_right_shift.Tensor_Scalar,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between rows, in float32: float16 has no large squares and sums, but their roots."""
+"""Distances between rows, in float32: squares and sums may overflow float16 where their root does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 def _norm(difference: Value, p: float) -> Value:
-    """The p-norm of the last dimension."""
+    """Returns the p-norm along the last dimension."""
     last, size = [difference.rank - 1], difference.abs()
     if p == 0:
         return size.ne(0.0).to(size.dtype).sum(last)
@@ -35,7 +35,7 @@ def _norm(difference: Value, p: float) -> Value:
 
 
 def _cdist(builder: Builder, node: Node) -> Node:
-    """Each row beside each; the dimensions before them broadcast."""
+    """Computes the distances of all pairs of rows; leading dimensions broadcast."""
     bound, dtype = bind(node), dtype_of(node)
     first, second = (value_of(builder, bound[name], torch.float32) for name in ("x1", "x2"))
     *batch, rows, width = first.shape

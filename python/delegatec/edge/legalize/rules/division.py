@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Division with a rounded quotient, and what is left over, for targets that round the quotient of floats.
+"""Floor division, remainder and fmod, for targets that round the quotient of floats.
 
-That is an integer already where the true quotient is just below it: 1 / 0.1 rounds to 10, and ATen, whose
-remainder is exact, floors it to 9. So what is left over is computed from a divisor in two halves, whose
-products with the quotient are exact, and the quotient is put right where that has the wrong sign. Integers do
-not go through floating point, and of their division only that it truncates has to be known.
+A quotient just below an integer may round up to it: 1 / 0.1 rounds to 10, and ATen, whose remainder is exact,
+floors it to 9. So the divisor is split into a high and a low half, whose products with the quotient are
+exact, and the quotient is corrected if the remainder has the wrong sign. Integers are not converted to
+floating point; the rules only require that the target's integer division truncates.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ aten = torch.ops.aten
 Compute = Callable[..., Value]
 
 _BITS: Final = 24
-"""Of the significand of a float32, in which all of this is computed."""
+"""Bits in the significand of float32, the dtype of the computation."""
 _EXACT: Final = 2.0 ** (_BITS // 2)
-"""Below it, a quotient times half of the digits of a divisor is exact."""
+"""Upper bound of quotients whose product with half of a divisor's bits is exact."""
 _HUGE: Final = 2.0**100
-"""Below it, a divisor can be taken apart without overflow."""
+"""Upper bound of divisors that can be split without overflow."""
 _LARGEST: Final = torch.finfo(torch.float32).max
 
 
@@ -40,7 +40,7 @@ _LARGEST: Final = torch.finfo(torch.float32).max
 
 
 def _integer_floor(x: Value, y: Value) -> Value:
-    """From the truncated quotient; the correction is one of a division that floors as well: none."""
+    """Corrects the truncated quotient; the quotient of a target that floors is not changed."""
     quotient = x.truncated_quotient(y)
     rest = x - quotient * y
     is_beyond = (rest ^ y).lt(0) & rest.ne(0)
@@ -58,11 +58,8 @@ def _integer_fmod(x: Value, y: Value) -> Value:
 # ---- floating point --------------------------------------------------------------------------------------
 
 
-def _halves(y: Value | float) -> tuple[Value | float, Value | float]:
-    """A divisor as the sum of two numbers of half as many digits; the second is zero if the first is it.
-
-    Of infinity they are zero, so that nothing of a finite dividend is taken off.
-    """
+def _split(y: Value | float) -> tuple[Value | float, Value | float]:
+    """Splits a divisor into the sum of two numbers with half of its bits each; infinity into zeros."""
     if isinstance(y, Value):
         finite = y.isinf().where(0.0, y)
         carry = y * (2.0 ** (_BITS // 2) + 1.0)
@@ -74,9 +71,9 @@ def _halves(y: Value | float) -> tuple[Value | float, Value | float]:
 
 
 def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
-    """Quotient and rest of numbers without signs; exact for quotients below _EXACT."""
+    """Returns quotient and remainder of nonnegative numbers; exact for quotients below _EXACT."""
     quotient = (x / y).floor()
-    high, low = _halves(y)
+    high, low = _split(y)
     rest = x - quotient * high
     if low != 0.0:
         rest = rest - quotient * low
@@ -85,7 +82,7 @@ def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
 
 
 def _magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
-    """Quotient and rest of |x| and |y|, first of a multiple of it; exact below the square of _EXACT."""
+    """Returns quotient and remainder of |x| and |y|, in two steps; exact for quotients below _EXACT^2."""
     x, y = x.abs(), y.abs() if isinstance(y, Value) else abs(y)
     multiple = y * _EXACT
     if not isinstance(multiple, Value) and multiple > _LARGEST:
@@ -96,7 +93,7 @@ def _magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
 
 
 def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
-    """The quotient rounded down, and what is left over, of the sign of the divisor."""
+    """Returns the floored quotient, and the remainder with the sign of the divisor."""
     quotient, rest = _magnitudes(x, y)
     is_minus = x.lt(0.0)
     rest = is_minus.where(-rest, rest)
@@ -110,7 +107,7 @@ def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
 
 
 def _floor(x: Value, y: Value | float) -> Value:
-    # Of infinity nothing is left over that is a number, so that ATen has no quotient; by zero it divides.
+    # The remainder of infinity is NaN, and so is ATen's quotient; ATen divides by zero.
     quotient = x.isinf().where(math.nan, _floored(x, y)[0])
     return y.eq(0.0).where(x / y, quotient) if isinstance(y, Value) else quotient
 
@@ -120,7 +117,7 @@ def _remainder(x: Value, y: Value | float) -> Value:
 
 
 def _fmod(x: Value, y: Value | float) -> Value:
-    """Of the sign of the dividend."""
+    """Returns the remainder with the sign of the dividend."""
     _, rest = _magnitudes(x, y)
     return x.lt(0.0).where(-rest, rest)
 
@@ -129,12 +126,12 @@ def _fmod(x: Value, y: Value | float) -> Value:
 
 
 def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -> Rule:
-    """Rule for integers and for floats, which are divided in float32, as ATen does float16.
+    """Returns a rule for integers and for floats, which are divided in float32, like float16 in ATen.
 
     Args:
-        integers: of dividend and divisor.
-        floats: likewise.
-        rounds_numbers: whether ATen rounds a number beside a float16 to that.
+        integers: function of dividend and divisor.
+        floats: function of dividend and divisor.
+        rounds_numbers: whether ATen rounds a number to float16 if the other operand is float16.
     """
 
     def rule(builder: Builder, node: Node) -> Node:
@@ -143,7 +140,9 @@ def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -
             target: Any = node.target
             narrow = dtype if rounds_numbers else torch.float32
             wide = [
-                value_of(builder, each, torch.float32).node if isinstance(each, Node) else _held(each, narrow)
+                value_of(builder, each, torch.float32).node
+                if isinstance(each, Node)
+                else _rounded_to(each, narrow)
                 for each in node.args
             ]
             return Value(builder, builder.call(target, *wide, **node.kwargs)).to(dtype).node
@@ -151,21 +150,21 @@ def _division(integers: Compute, floats: Compute, rounds_numbers: bool = True) -
         x = value_of(builder, first, dtype)
         if not dtype.is_floating_point:
             return integers(x, value_of(builder, second, dtype)).node
-        number = 0.0 if isinstance(second, Node) else _held(second, dtype)
+        number = 0.0 if isinstance(second, Node) else _rounded_to(second, dtype)
         is_divisor = number and math.isfinite(number)
         return floats(x, number if is_divisor else value_of(builder, second, dtype)).node
 
     return rule
 
 
-def _held(number: Any, dtype: torch.dtype) -> float:
+def _rounded_to(number: Any, dtype: torch.dtype) -> float:
     return torch.tensor(number, dtype=torch.float64).to(dtype).item()
 
 
 _FLOOR: Final = _division(_integer_floor, _floor, rounds_numbers=False)
 
 
-def _moded(builder: Builder, node: Node) -> Any:
+def _with_mode(builder: Builder, node: Node) -> Any:
     bound, dtype = bind(node), dtype_of(node)
     mode = bound["rounding_mode"]
     if mode == "floor":
@@ -177,14 +176,14 @@ def _moded(builder: Builder, node: Node) -> Any:
 
 
 _NOTE: Final = (
-    "in float32, exact for quotients below 2^24, where a rounded quotient would be off by one or the rest "
-    "have the wrong sign; of integers from the truncated quotient"
+    "in float32, exact for quotients below 2^24, where a rounded quotient may be off by one; from the "
+    "truncated quotient for integers"
 )
 
 REWRITES: Final = tuple(
     Rewrite(target, rule, (NUMBER_RESULT,), note=_NOTE)
     for rule, targets in (
-        (_moded, (aten.div.Tensor_mode, aten.div.Scalar_mode)),
+        (_with_mode, (aten.div.Tensor_mode, aten.div.Scalar_mode)),
         (_FLOOR, (aten.floor_divide.default,)),
         (
             _division(_integer_remainder, _remainder),

@@ -20,14 +20,14 @@ from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 
-# Below it the series of log1p and expm1 are used, with as many terms as the dtype can tell apart.
+# Below this magnitude, log1p and expm1 are series, with as many terms as the dtype resolves.
 _SMALL: Final = 0.5
 _LOG1P_TERMS: Final = {torch.float32: 7, torch.float16: 4}
 _EXPM1_TERMS: Final = {torch.float32: 9, torch.float16: 5}
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x), accurate near zero as well: there 2 atanh(x / (2 + x)), as a series."""
+    """Returns log(1 + x), near zero as the series of 2 atanh(x / (2 + x))."""
     s = x / (x + 2.0)
     square = s * s
     terms = _LOG1P_TERMS[x.dtype]
@@ -38,7 +38,7 @@ def log1p(x: Value) -> Value:
 
 
 def expm1(x: Value) -> Value:
-    """exp(x) - 1, accurate near zero as well: there x (1 + x / 2 (1 + x / 3 (...)))."""
+    """Returns exp(x) - 1, near zero as the series x (1 + x / 2 (1 + x / 3 (...)))."""
     terms = _EXPM1_TERMS[x.dtype]
     series = x * (1.0 / terms) + 1.0
     for index in reversed(range(2, terms)):
@@ -47,7 +47,7 @@ def expm1(x: Value) -> Value:
 
 
 def _logit(builder: Builder, node: Node) -> Node:
-    """In float32, where one minus a small number is not one."""
+    """Computes logit in float32, in which one minus a small number is not one."""
     bound, dtype = bind(node), dtype_of(node)
     x = value_of(builder, bound["self"], dtype).widened()
     if bound["eps"] is not None:
@@ -62,11 +62,11 @@ def _inverted_bounds(node: Node, _: object) -> str | None:
 
 
 def _atan2(y: Value, x: Value) -> Value:
-    """The angle of (x, y), from the arc tangent of the smaller of their magnitudes over the larger."""
+    """Returns the angle of (x, y), from the arc tangent of their smaller magnitude over the larger."""
     width, height = x.abs(), y.abs()
     is_steep = height.gt(width)
     longer, shorter = is_steep.where(height, width), is_steep.where(width, height)
-    # 0 / 0 and inf / inf: no angle, and half of a right one
+    # 0 / 0 and inf / inf: angles of 0 and 45 degrees
     ratio = longer.eq(0.0).where(shorter, shorter / longer)
     ratio = (shorter.isinf() & longer.isinf()).where(1.0, ratio)
     angle = ratio.atan()
@@ -76,12 +76,12 @@ def _atan2(y: Value, x: Value) -> Value:
 
 
 def _xlogy(x: Value, y: Value) -> Value:
-    """x log(y), zero where x is, unless y is NaN."""
+    """Returns x log(y), zero if x is zero, unless y is NaN."""
     return (x.eq(0.0) & ~y.isnan()).where(0.0, x * y.log())
 
 
 def _minimum(x: Value, y: Value) -> Value:
-    """The smaller of each two; NaN beside NaN."""
+    """Returns the elementwise minimum; NaN if an operand is NaN."""
     if x.dtype == torch.bool:
         return x & y
     smaller = x.lt(y)
@@ -89,7 +89,7 @@ def _minimum(x: Value, y: Value) -> Value:
 
 
 def _maximum(x: Value, y: Value) -> Value:
-    """The larger of each two; NaN beside NaN."""
+    """Returns the elementwise maximum; NaN if an operand is NaN."""
     if x.dtype == torch.bool:
         return x | y
     larger = x.gt(y)
@@ -100,7 +100,7 @@ def _false(builder: Builder, node: Node) -> Node:
     return full(builder, shape_of(node), False, torch.bool).node
 
 
-_INTEGERS: Final = (operand_dtypes(INTEGERS, "no integer is anything else."),)
+_INTEGERS: Final = (operand_dtypes(INTEGERS, "integers are always finite."),)
 
 REWRITES: Final = (
     Rewrite(
@@ -120,7 +120,7 @@ REWRITES: Final = (
         _logit,
         (
             FLOAT_RESULT,
-            Constraint("argument", "eps is 0.5 at most, so that the bounds are in order.", _inverted_bounds),
+            Constraint("argument", "eps is at most 0.5, so that the bounds are in order.", _inverted_bounds),
         ),
         note="in float32",
     ),
@@ -131,19 +131,19 @@ REWRITES: Final = (
         Rewrite(target, pointwise(_xlogy, 2), (FLOAT_RESULT,))
         for target in (aten.xlogy.Scalar_Other, aten.xlogy.Scalar_Self)
     ),
-    Rewrite(aten.minimum.default, pointwise(_minimum, 2), note="a choice, which keeps NaN; of bools `and`"),
-    Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="a choice, which keeps NaN; of bools `or`"),
+    Rewrite(aten.minimum.default, pointwise(_minimum, 2), note="by where, which keeps NaN; `and` for bools"),
+    Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="by where, which keeps NaN; `or` for bools"),
     Rewrite(
         aten.abs.default,
         pointwise(lambda x: x.lt(0).where(-x, x)),
         (INTEGER_RESULT,),
-        note="of integers a choice",
+        note="by where for integers",
     ),
     Rewrite(
         aten.sign.default,
         pointwise(lambda x: x.clamp(-1, 1)),
         (INTEGER_RESULT,),
-        note="of integers a clamp",
+        note="by clamp for integers",
     ),
     Rewrite(
         aten.trunc.default,
@@ -151,11 +151,11 @@ REWRITES: Final = (
         (FLOAT_RESULT,),
     ),
     *(
-        Rewrite(target, pointwise(lambda x: x), (INTEGER_RESULT,), note="of integers nothing")
+        Rewrite(target, pointwise(lambda x: x), (INTEGER_RESULT,), note="no operation for integers")
         for target in (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
     ),
     *(
-        Rewrite(target, _false, _INTEGERS, note="of integers false")
+        Rewrite(target, _false, _INTEGERS, note="false for integers")
         for target in (aten.isinf.default, aten.isnan.default)
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators in terms of those that the runtime has kernels for."""
+"""Elementwise operators as operators that the runtime has kernels for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extrema with their positions, for targets that have neither.
 
-Positions are those of ATen: the first of several equal elements, and of the first NaN if there is one. They
-are the least of the positions that hold the extremum, so that no order of ties has to be known.
+Positions are those of ATen: of the first of several equal elements, or of the first NaN. They are computed as
+the minimum of the positions of the extremum, which does not depend on the target's order of ties.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ aten = torch.ops.aten
 
 
 def first_at(x: Value, extremum: Value, dim: int) -> Value:
-    """Where a dimension has its extremum first: int32, the dimension is kept with size 1.
+    """Returns the first position of the extremum along a dimension: int32, the dimension is kept with size 1.
 
     Args:
         x: numbers.
-        extremum: the largest or smallest along the dimension, which is kept; NaN if there is one.
+        extremum: the maximum or minimum along the dimension, which is kept; NaN if an element is NaN.
         dim: the dimension.
     """
     found = x.eq(extremum)
-    if x.dtype.is_floating_point:  # Nothing equals NaN, so that these are the only ones found then.
+    if x.dtype.is_floating_point:  # NaN does not equal anything: only NaN is found then.
         found = found | x.isnan()
     size = x.shape[dim]
     place = positions(x.builder, size, dim, x.rank)
@@ -72,7 +72,7 @@ def _with_position(largest: bool) -> Rule:
 
 
 REWRITES: Final = tuple(
-    Rewrite(target, rule, note="the least of the positions that hold the extremum")
+    Rewrite(target, rule, note="minimum of the positions of the extremum")
     for target, rule in (
         (aten.argmax.default, _position(largest=True)),
         (aten.argmin.default, _position(largest=False)),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups, as those by a single index without negative elements: of a dimension, by int32 positions.
+"""Gathers, as gathers along one dimension by one index of nonnegative int32 positions.
 
-Indices are not checked at run time: one that is out of range gives an undefined value.
+Indices are not checked at run time: the result of one that is out of range is undefined.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from delegatec.edge.nodes import dtype_of, positive, shape_of
 aten = torch.ops.aten
 
 
-def _of_one(builder: Builder, node: Node) -> Node | None:
-    """By an index of rank 1 instead of 0."""
+def _with_rank_1(builder: Builder, node: Node) -> Node | None:
+    """Replaces an index of rank 0 by one of rank 1."""
     bound = bind(node)
     name = "indices" if "indices" in bound else "index"
     if shape_of(bound[name]):
@@ -68,7 +68,7 @@ def _unfold(builder: Builder, node: Node) -> Node:
     x, size, step = value_of(builder, bound["self"]), bound["size"], bound["step"]
     dim = positive(bound["dimension"], x.rank)
     count = shape_of(node)[dim]
-    if size == step:  # They lie side by side.
+    if size == step:  # The windows are adjacent.
         windows = x.slice(dim, 0, count * size).view(*x.shape[:dim], count, size, *x.shape[dim + 1 :])
     else:
         start = progression(builder, count, 1, step=step)
@@ -102,22 +102,22 @@ def _row(
 INDICES: Final = argument(
     "indices",
     _are_indices,
-    "Indices are int32 or int64: how many elements a mask picks is not known before.",
+    "Indices are int32 or int64: the number of elements that a mask selects is data-dependent.",
     "torch.where for masks",
 )
 
 REWRITES: Final = (
-    _row(aten.embedding.default, _of_one, note="an index of rank 0 as one of rank 1"),
-    _row(aten.index_select.default, _of_one, HAS_AXIS, note="an index of rank 0 as one of rank 1"),
+    _row(aten.embedding.default, _with_rank_1, note="reshapes an index of rank 0 to rank 1"),
+    _row(aten.index_select.default, _with_rank_1, HAS_AXIS, note="reshapes an index of rank 0 to rank 1"),
     _row(
         aten.index.Tensor,
         _index,
         HAS_AXIS,
         INDICES,
-        note="several indices as positions in a view; negative ones from the end, unless they cannot be",
+        note="several indices as positions in a view; adds the size to indices that may be negative",
     ),
     _row(aten.gather.default, _gather, note="by positions in a view"),
     _row(aten.flip.default, _flip, computes=False),
     _row(aten.unfold.default, _unfold, HAS_AXIS, computes=False),
-    _row(aten.as_strided.default, _as_strided, computes=False, note="of an operand in row-major order"),
+    _row(aten.as_strided.default, _as_strided, computes=False, note="for an operand in row-major order"),
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups and replacements for targets that move integers through float32, and no bools.
+"""Gathers and scatters for targets that move integers as float32, and do not support bools.
 
-Integers that may be beyond 2^24 are moved in parts that float32 holds, and bools as int8.
+Integers that may exceed 2^24 are split into parts that float32 represents exactly; bools are moved as int8.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from delegatec.edge.nodes import dtype_of, shape_of
 aten = torch.ops.aten
 
 _SIGNIFICAND: Final = 24
-"""Bits of an integer that float32 holds."""
+"""Number of bits of an integer that float32 represents exactly."""
 
 _MASKS: Final = {
     torch.int32: (0xFFFF, ~0xFFFF),
     torch.int64: (0xFFFFFF, 0xFFFFFF << 24, ~0 << 48),
 }
-"""Bits that float32 holds, and that add up to all of them."""
+"""Masks of parts that float32 represents exactly, and whose sum is the integer."""
 
 MOVED: Final[dict[OpOverload, tuple[str, ...]]] = {
     aten.embedding.default: ("weight",),
@@ -37,11 +37,11 @@ MOVED: Final[dict[OpOverload, tuple[str, ...]]] = {
     aten.index_put.default: ("self", "values"),
     aten.scatter.src: ("self", "src"),
 }
-"""Operators that move elements -> the operands that have them."""
+"""Operators that move elements -> the operands with these elements."""
 
 
 def is_exact(facts: Facts, value: Node) -> bool:
-    """Whether float32 holds all elements of a value that may be moved as they are."""
+    """Whether float32 represents all elements of a value exactly."""
     dtype = dtype_of(value)
     if dtype not in _MASKS:
         return dtype != torch.bool
@@ -81,7 +81,7 @@ REWRITES: Final = tuple(
     Rewrite(
         target,
         _in_parts(names),
-        note="integers that may be beyond 2^24 in parts that float32 holds, and bools as int8",
+        note="splits integers that may exceed 2^24 into parts that float32 represents exactly; bools as int8",
     )
     for target, names in MOVED.items()
 )

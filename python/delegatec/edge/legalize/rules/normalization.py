@@ -42,7 +42,7 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
 def _layer_norm(b: Builder, node: Node) -> Node:
     a = bind(node)
     val, normalized = node.meta["val"], list(a["normalized_shape"])
-    # torch's own shape inference would specialize a dynamic size
+    # torch's shape inference would specialize a dynamic size
     statistics = b.empty([*shape(node)[: -len(normalized)], *[1] * len(normalized)], val.dtype)
     results = b.call(
         aten.native_layer_norm.default,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest or smallest elements in their order, for targets that lack them.
+"""Top-k, for targets that lack it.
 
-The place of an element in the order is the number of elements before it: larger ones, and equal ones at an
+The rank of an element is the number of elements before it in the order: larger ones, and equal ones at an
 earlier position, so that the order is stable. That takes the same few operations for any k, on the square of
-the size; where that is too large, the elements are found one after the other.
+the size; if that is too large, the elements are found one after the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from delegatec.edge.nodes import positive, read_results, shape_of
 aten = torch.ops.aten
 
 _MOST_COMPARISONS: Final = 2**24
-_MOST_ROUNDS: Final = 16
+_MOST_ITERATIONS: Final = 16
 
 
 def _top(builder: Builder, node: Node) -> list[Node | None]:
@@ -38,7 +38,7 @@ def _top(builder: Builder, node: Node) -> list[Node | None]:
     last = [*(d for d in range(x.rank) if d != dim), dim][: x.rank]
     rows, size = _rows(node)
     x = x.permute(*last).view(rows, size)
-    find = _by_comparison if rows * size * size <= _MOST_COMPARISONS else _by_rounds
+    find = _by_comparison if rows * size * size <= _MOST_COMPARISONS else _by_iteration
     index = find(x, k, bound["largest"]).within(0, size - 1)
     flat = (index + positions(builder, rows, 0, 2) * size).view(rows * k)
     results = (x.view(rows * size).index_select(0, flat), index.to(torch.int64))
@@ -51,7 +51,7 @@ def _top(builder: Builder, node: Node) -> list[Node | None]:
 
 
 def _rows(node: Node) -> tuple[int, int]:
-    """How many rows are ordered, and the size of each."""
+    """Returns the number of rows, and the size of each."""
     bound = bind(node)
     shape = shape_of(bound["self"]) or (1,)
     size = shape[bound["dim"]]
@@ -59,9 +59,9 @@ def _rows(node: Node) -> tuple[int, int]:
 
 
 def _keys(x: Value, largest: bool) -> tuple[Value, Value]:
-    """What orders the elements of rows: numbers, and int32 for the order of equal ones, smaller ones first.
+    """Returns the sort keys of rows: values, and int32 tie-breakers, smaller ones first.
 
-    NaN counts as greater than everything: as infinite, and before or after what is.
+    NaN is greater than all numbers: its key is infinite, with a tie-breaker beyond that of infinity.
     """
     size = x.shape[1]
     position = positions(x.builder, size, 1, 2)
@@ -73,7 +73,7 @@ def _keys(x: Value, largest: bool) -> tuple[Value, Value]:
 
 
 def _by_comparison(x: Value, k: int, largest: bool) -> Value:
-    """Positions [rows, k], int32, of the first elements in order."""
+    """Returns the positions [rows, k], int32, of the first elements in order."""
     builder, (rows, size) = x.builder, x.shape
     (own, other), (own_tie, other_tie) = (
         (of.view(of.shape[0], size, 1), of.view(of.shape[0], 1, size)) for of in _keys(x, largest)
@@ -87,12 +87,12 @@ def _by_comparison(x: Value, k: int, largest: bool) -> Value:
 
 
 def _total(mean: Value, count: int) -> Value:
-    """The sum that a mean is of, where that is an integer: float32, rounded to it."""
+    """Returns the integer sum of a mean, rounded, as float32."""
     return (mean * float(count) + 0.5).floor()
 
 
-def _by_rounds(x: Value, k: int, largest: bool) -> Value:
-    """Positions [rows, k], int32: those of the extremum, and then of what is left."""
+def _by_iteration(x: Value, k: int, largest: bool) -> Value:
+    """Returns the positions [rows, k], int32: repeatedly that of the extremum of the rest."""
     size = x.shape[1]
     numbers, ties = _keys(x, largest)
     numbers = reversed_order(numbers) if largest else numbers
@@ -114,7 +114,7 @@ def _by_rounds(x: Value, k: int, largest: bool) -> Value:
 def _too_many(node: Node, _: object) -> str | None:
     rows, size = _rows(node)
     k = bind(node)["k"]
-    if rows * size * size <= _MOST_COMPARISONS or k <= _MOST_ROUNDS:
+    if rows * size * size <= _MOST_COMPARISONS or k <= _MOST_ITERATIONS:
         return None
     return f"{k} of {size} elements in {rows} row{'s' * (rows > 1)}"
 
@@ -126,16 +126,16 @@ REWRITES: Final = (
         (
             operand_dtypes(
                 (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
-                "there is no order on bool.",
+                "bools are not ordered.",
                 "convert to int32",
             ),
             Constraint(
                 "argument",
-                "No more than 16 elements where the rows times the square of their size are beyond 2^24: all "
-                "others are compared with each other.",
+                "k is at most 16 if the rows times their squared size exceed 2^24: others are sorted by "
+                "comparison of all pairs.",
                 _too_many,
             ),
         ),
-        note="in order also if sorted is false; the first of equal ones comes first",
+        note="sorted even if sorted is false; stable",
     ),
 )

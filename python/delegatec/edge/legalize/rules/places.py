@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places that indices name, for targets whose look-ups count no negative index from the end, and take one.
+"""Positions from indices, for targets with gathers by one nonnegative index.
 
-Positions are int32, and sums of small tensors that broadcast; none is written down in the size of a result.
+Positions are int32, and sums of small constants that broadcast: none has the size of a result.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ aten = torch.ops.aten
 
 
 def positions(builder: Builder, size: int, dim: int, rank: int) -> Value:
-    """0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
+    """Returns 0, 1, ... along one dimension of a shape that is 1 elsewhere: int32."""
     shape = [size if d == dim else 1 for d in range(rank)]
     return table(builder, torch.arange(size, dtype=torch.int32).view(shape))
 
 
-def progression(builder: Builder, count: int, behind: int = 0, *, start: int = 0, step: int = 1) -> Value:
-    """start, start + step, ... as int32, in front of `behind` dimensions of size 1."""
+def progression(builder: Builder, count: int, trailing: int = 0, *, start: int = 0, step: int = 1) -> Value:
+    """Returns start, start + step, ... as int32, followed by `trailing` dimensions of size 1."""
     values = torch.arange(count, dtype=torch.int32) * step + start
-    return table(builder, values.view(-1, *(1,) * behind))
+    return table(builder, values.view(-1, *(1,) * trailing))
 
 
 def narrowed(builder: Builder, index: Node, low: int, high: int) -> Value:
-    """An index, whose elements are in a range, as int32, of rank 1 at least."""
+    """Returns an index with a known range as int32, of rank 1 or higher."""
     value = value_of(builder, index)
     if value.dtype != torch.int32:
         value = value.to(torch.int32).within(low, high)
@@ -40,7 +40,7 @@ def narrowed(builder: Builder, index: Node, low: int, high: int) -> Value:
 
 
 def index_of(builder: Builder, index: Node, size: int) -> Value:
-    """An index that counts negative numbers from the end, as int32 that does not, of rank 1 at least."""
+    """Returns an index without negative elements, which count from the end, as int32 of rank 1 or higher."""
     if builder.facts.of(index).low >= 0:
         return narrowed(builder, index, 0, size - 1)
     value = narrowed(builder, index, -size, size - 1)
@@ -48,7 +48,7 @@ def index_of(builder: Builder, index: Node, size: int) -> Value:
 
 
 def weighted(indices: Sequence[Value], strides: Sequence[int]) -> Value:
-    """The sum of indices, which broadcast, each times a stride."""
+    """Returns the sum of indices, which broadcast, each times a stride."""
     first, *others = (
         index * stride if stride != 1 else index for index, stride in zip(indices, strides, strict=True)
     )
@@ -58,18 +58,18 @@ def weighted(indices: Sequence[Value], strides: Sequence[int]) -> Value:
 
 
 class Indexing:
-    """The indices of `index` and `index_put`, as ATen reads them.
+    """The indices of `index` and `index_put`, with ATen's semantics.
 
-    Indices that stand side by side take the place of the dimensions that they index; others come first. Here
-    the dimensions that are indexed become one.
+    Adjacent indices replace the dimensions that they index; the result of others is the first dimension. Here
+    the indexed dimensions are merged.
 
     Args:
-        data: what is addressed.
-        indices: int32 or int64, one for each dimension from the first on, or None; at least one.
+        data: the indexed tensor.
+        indices: int32 or int64, or None, for each of the first dimensions; at least one index.
 
     Attributes:
-        shape: of the data with the dimensions that are indexed as one.
-        axis: where that is.
+        shape: of the data with merged dimensions.
+        axis: the merged dimension.
         index: positions along it, int32, in the broadcast shape of the indices.
     """
 
@@ -91,30 +91,30 @@ class Indexing:
             self.index.within(0, joined - 1)
 
     def of(self, data: Value) -> Value:
-        """The data in that shape."""
+        """Merges the indexed dimensions."""
         return data.permute(*self._order).view(*self.shape)
 
     def back(self, data: Value) -> Value:
-        """The data as they were before."""
+        """Restores the original dimensions."""
         places = [self._order.index(dim) for dim in range(len(self._order))]
         return data.view(*self._ordered).permute(*places)
 
 
 class Lines:
-    """The index of `gather` and `scatter`, which has a place for each element.
+    """The index of `gather` and `scatter`, which has a position for each element.
 
-    In dimensions at either end where the index is an expansion, all elements of a row have one place: rows
-    are moved then, and the index is as much smaller. The dimensions between become one.
+    If the index is an expansion in leading or trailing dimensions, complete slices are moved, and the index
+    is smaller. The dimensions in between are merged.
 
     Args:
-        data: what is addressed.
-        dim: the dimension that the index speaks of.
+        data: the indexed tensor.
+        dim: the indexed dimension.
         index: int32 or int64, of the rank of the data, and not negative.
 
     Attributes:
-        shape: of the data with the dimensions between as one.
-        axis: where that is.
-        index: positions along it, int32, in the shape of the index in the dimensions between.
+        shape: of the data with merged dimensions.
+        axis: the merged dimension.
+        index: positions along it, int32, in the shape of the index in the merged dimensions.
     """
 
     def __init__(self, data: Value, dim: int, index: Node) -> None:
@@ -129,7 +129,7 @@ class Lines:
         self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
         place = narrowed(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
         strides = [math.prod(sizes[d + 1 : last]) for d in range(last)]
-        # The index, which may be large, comes last: it is added to once.
+        # The index, which may be large, comes last: only one addition has its size.
         others = [d for d in range(first, last) if d != dim and wanted[d] > 1]
         parts = [progression(builder, wanted[d], last - 1 - d, step=strides[d]) for d in others]
         total = weighted([*parts, place], [*(1 for _ in parts), strides[dim]])
@@ -139,6 +139,6 @@ class Lines:
 
 
 def unexpanded(index: Node) -> Node:
-    """What an index is an expansion of; else itself."""
+    """Returns the source of an expanded index; others unchanged."""
     source = index.args[0] if index.target is aten.expand.default else None
     return source if isinstance(source, Node) else index

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of functions share that compute element by element."""
+"""Helpers for rules of elementwise functions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 
 FLOAT_RESULT: Final = result_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")
 INTEGER_RESULT: Final = result_dtypes(INTEGERS, "for these dtypes it is exact.")
-NUMBER_RESULT: Final = result_dtypes(FLOATS | INTEGERS, "there is no arithmetic on bool.", "convert to int32")
+NUMBER_RESULT: Final = result_dtypes(
+    FLOATS | INTEGERS, "bools do not support arithmetic.", "convert to int32"
+)
 
 
 def pointwise(compute: Callable[..., Value], operands: int = 1) -> Rule:
-    """Compute a function of the first operands, tensors and numbers, in the dtype of the result."""
+    """Returns a rule that computes a function of the first operands in the dtype of the result."""
 
     def rule(builder: Builder, node: Node) -> Node:
         first = list(bind(node).values())[:operands]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling, as the core ATen operators that the runtime has kernels for."""
+"""Pooling as core ATen operators with a kernel in the runtime."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers, for targets that raise only magnitudes to a power.
+"""Powers, for targets that only support nonnegative bases.
 
-Integer exponents in the program become products, as ATen makes them for small ones.
+Constant integer exponents become products, as in ATen for small ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from delegatec.edge.nodes import dtype_of, shape_of
 aten = torch.ops.aten
 
 _LARGEST_PRODUCT: Final = 32
-"""Beyond this exponent the roundings of the products add up to more than those of a power."""
+"""Largest exponent for which the rounding errors of products are not larger than those of a power."""
 
 
 def _product(x: Value, exponent: int) -> Value:
-    """A positive integer power, by squaring."""
+    """Computes a positive integer power by squaring."""
     assert exponent > 0
     result: Value | None = None
     while exponent:
@@ -41,12 +41,12 @@ def _product(x: Value, exponent: int) -> Value:
 
 
 def is_simple(exponent: float) -> bool:
-    """Whether a power is a root, or best computed by products."""
+    """Whether a power is computed by roots or products."""
     return abs(exponent) == 0.5 or (float(exponent).is_integer() and abs(exponent) <= _LARGEST_PRODUCT)
 
 
 def _to_number(x: Value, exponent: float) -> Value:
-    """Any power but the zeroth, of floats."""
+    """Computes a power of floats by a constant other than zero."""
     if abs(exponent) == 0.5:
         return x.sqrt() if exponent > 0 else x.rsqrt()
     if is_simple(exponent):
@@ -59,7 +59,7 @@ def _to_number(x: Value, exponent: float) -> Value:
 
 
 def _signed(x: Value, exponent: Value) -> Value:
-    """Of any base: NaN for a negative one and a fraction; the sign of the base for odd exponents."""
+    """Computes a power of any base: NaN for negative bases and fractions; odd exponents keep the sign."""
     size = x.abs() ** exponent
     is_odd = (exponent - (exponent * 0.5).floor() * 2.0).eq(1.0)
     is_fraction = exponent.ne(exponent.floor())
@@ -94,13 +94,13 @@ REWRITES: Final = (
         aten.pow.Tensor_Scalar,
         _by_number,
         (NUMBER_RESULT, Constraint("argument", "The exponent of an integer is not negative.", _exponent)),
-        note="products where the exponent is an integer of at most 32",
+        note="by products if the exponent is an integer of at most 32",
     ),
     Rewrite(aten.pow.Scalar, _of_number, (FLOAT_RESULT,), note="of the magnitude of the base"),
     Rewrite(
         aten.pow.Tensor_Tensor,
         pointwise(_signed, 2),
         (FLOAT_RESULT,),
-        note="of the magnitude of the base, whose sign is put back",
+        note="of the magnitude of the base; the sign is restored",
     ),
 )

@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class _Cell:
-    """Weights of one direction of one layer, with G gates: 4 in LSTM, 3 in GRU, 1 else.
+    """Weights of one direction of one layer with G gates: 4 in LSTM, 3 in GRU, 1 otherwise.
 
     Attributes:
         of_input: [G * H, I].

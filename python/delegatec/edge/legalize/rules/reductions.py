@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions along dimensions, for targets that only have means.
 
-A sum is a mean times a count; other reductions fold a dimension in half until one element is left: in as many
-steps as its size has binary digits, over ever fewer elements. Dimensions are counted from the front; those
-that are reduced stay with size 1 if `keepdim`.
+A sum is a mean times a count; other reductions are trees, which halve a dimension in each step until one
+element remains. Dimensions are not negative; reduced ones are kept with size 1 if `keepdim`.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ Combine = Callable[[Value, Value], Value]
 # ---- on values -------------------------------------------------------------------------------------------
 
 
-def joined_mean(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """The mean along one dimension of two, into which the dimensions are brought together."""
+def merged_mean(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
+    """Returns the mean, computed on a matrix: the reduced dimensions are merged into its columns."""
     if not x.shape:
         return x
     kept = [dim for dim in range(x.rank) if dim not in dims]
@@ -43,20 +42,20 @@ def joined_mean(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
 
 
 def folded(x: Value, dims: Sequence[int], combine: Combine, keepdim: bool = False) -> Value:
-    """The elements along dimensions, combined by an operation that is associative and commutative."""
+    """Reduces dimensions by an associative and commutative operation, as a tree."""
     if not x.shape:
         return x
     result = _reduced(x.shape, dims, keepdim)
     first, last = min(dims), max(dims) + 1
-    if len(set(dims)) == last - first:  # They lie together: one dimension, which takes fewer steps.
+    if len(set(dims)) == last - first:  # Adjacent: one dimension takes fewer steps.
         x = x.view(*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:])
         dims = [first]
     for dim in dims:
-        x = _folded(x, dim, combine)
+        x = _reduce_dim(x, dim, combine)
     return x.view(*result)
 
 
-def _folded(x: Value, dim: int, combine: Combine) -> Value:
+def _reduce_dim(x: Value, dim: int, combine: Combine) -> Value:
     odd = []
     while (size := x.shape[dim]) > 1:
         half = size // 2
@@ -73,7 +72,7 @@ def _reduced(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> list[i
 
 
 def any_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """Whether an element of a bool is true: the mean of zeros and ones is above zero then, exactly."""
+    """Whether any element of a bool is true: whether the mean of zeros and ones is positive."""
     return x.to(torch.float32).mean(dims, keepdim).gt(0.0) if dims else x
 
 
@@ -83,10 +82,10 @@ def all_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
 
 
 def sum_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """The sum, in the dtype of the operand, in which integers wrap around.
+    """Returns the sum in the dtype of the operand, in which integers wrap around.
 
-    That of floating point is taken in float32. Where the sum of float16 is beyond its range, it is infinite,
-    and not before. That of bools is whether one is true.
+    Floating point is summed in float32, so that only the result of a float16 sum may overflow. The sum of
+    bools is whether any is true.
     """
     if not x.shape:
         return x
@@ -99,14 +98,14 @@ def sum_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
 
 
 def prod_of(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """The product, in the dtype of the operand; of float16 in float32, of bools whether all are true."""
+    """Returns the product in the dtype of the operand; float16 in float32, of bools whether all are true."""
     if x.dtype == torch.bool:
         return all_of(x, dims, keepdim)
     return folded(x.widened(), dims, Value.__mul__, keepdim).to(x.dtype)
 
 
 def amin(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """The smallest element, NaN if there is one, which is looked for apart: minima may lose or keep it."""
+    """Returns the minimum; NaN if any element is NaN, checked separately: targets' minima may drop it."""
     if x.dtype == torch.bool:
         return all_of(x, dims, keepdim)
     least = folded(x, dims, Value.fmin, keepdim)
@@ -116,21 +115,21 @@ def amin(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
 
 
 def amax(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
-    """The largest element, NaN if there is one."""
+    """Returns the maximum; NaN if any element is NaN."""
     if x.dtype == torch.bool:
         return any_of(x, dims, keepdim)
     return reversed_order(amin(reversed_order(x), dims, keepdim))
 
 
 def reversed_order(x: Value) -> Value:
-    """Numbers in the opposite order: of integers -1 - x, which cannot overflow where -x does."""
+    """Returns numbers in reversed order: -1 - x for integers, which does not overflow."""
     return -x if x.dtype.is_floating_point else -1 - x
 
 
 def running_sum(x: Value, dim: int) -> Value:
-    """The sum of the elements up to each, of floating point in float32.
+    """Returns the cumulative sum, of floating point in float32, as a parallel scan.
 
-    Each step adds to every element the sum of those before it that the steps so far have added up there.
+    Each step doubles the number of preceding elements that each partial sum covers.
     """
     shape = x.shape
     total = x.widened().view(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
@@ -145,7 +144,7 @@ def running_sum(x: Value, dim: int) -> Value:
 
 
 def reduced_dims(node: Node) -> list[int]:
-    """Dimensions that a node reduces, ascending: all if none are given, which `any` takes for none."""
+    """Returns the reduced dimensions, ascending: an empty list means all, except for `any`."""
     bound = bind(node)
     rank = len(shape_of(bound["self"]))
     dims = bound.get("dim")
@@ -157,7 +156,7 @@ def reduced_dims(node: Node) -> list[int]:
 
 
 def _reduction(reduce: Reduce, dtype: torch.dtype | None = None) -> Rule:
-    """The operand, in a dtype or that of the result, reduced along its dimensions."""
+    """Returns a rule that reduces the operand in a dtype, by default that of the result."""
 
     def rule(builder: Builder, node: Node) -> Node:
         return _applied(node, reduce, value_of(builder, bind(node)["self"], dtype or dtype_of(node)))
@@ -170,14 +169,14 @@ def _applied(node: Node, reduce: Reduce, x: Value) -> Node:
 
 
 def _mean(builder: Builder, node: Node) -> Node:
-    """In float32; where that is what it is, of fewer dimensions."""
+    """Computes a mean in float32; merges the dimensions of float32 operands."""
     if dtype_of(node) == dtype_of(bind(node)["self"]) == torch.float32:
-        return _reduction(joined_mean)(builder, node)  # type: ignore[no-any-return]
+        return _reduction(merged_mean)(builder, node)  # type: ignore[no-any-return]
     return _average(Value.mean)(builder, node)  # type: ignore[no-any-return]
 
 
 def _average(reduce: Reduce) -> Rule:
-    """A mean or a sum, of floating point in float32."""
+    """Returns a rule for a mean or a sum, of floating point in float32."""
 
     def rule(builder: Builder, node: Node) -> Node:
         dtype = dtype_of(node)
@@ -188,7 +187,7 @@ def _average(reduce: Reduce) -> Rule:
 
 
 def _sum(builder: Builder, node: Node) -> Node:
-    """Integers that the program made floating point are added up as integers: exactly."""
+    """Computes a sum; integers that the program converted to floating point are summed exactly."""
     source = bind(node)["self"]
     if source.target is aten._to_copy.default and dtype_of(node).is_floating_point:
         (integers,) = source.all_input_nodes
@@ -205,12 +204,12 @@ def _cumulative_sum(builder: Builder, node: Node) -> Node:
 
 _NUMBERS: Final = result_dtypes(
     (torch.float32, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64),
-    "bools are not added.",
+    "bools do not support addition.",
 )
-_ADDED: Final = "the mean times the number of elements, in float32; of integers, halves are added"
-_MULTIPLIED: Final = "halves are multiplied, ever shorter ones; floating point in float32"
-_LEAST: Final = "the minimum of halves, ever shorter ones; NaN if there is one, which is looked for apart"
-_ANY: Final = "whether the mean of zeros and ones is above zero"
+_ADDED: Final = "the mean times the number of elements, in float32; a tree of additions for integers"
+_MULTIPLIED: Final = "a tree of products; floating point in float32"
+_LEAST: Final = "a tree of minima; NaN is checked separately"
+_ANY: Final = "whether the mean of zeros and ones is positive"
 
 REWRITES: Final = (
     *(
@@ -223,7 +222,7 @@ REWRITES: Final = (
         for target in (aten.prod.default, aten.prod.dim_int)
     ),
     *(
-        Rewrite(target, _reduction(amax), note="minus the least of the negated")
+        Rewrite(target, _reduction(amax), note="the negated minimum of negated elements")
         for target in (aten.amax.default, aten.max.default)
     ),
     *(Rewrite(target, _reduction(amin), note=_LEAST) for target in (aten.amin.default, aten.min.default)),
@@ -235,6 +234,6 @@ REWRITES: Final = (
         aten.cumsum.default,
         _cumulative_sum,
         (_NUMBERS,),
-        note="in as many steps as the size has binary digits; floating point in float32",
+        note="a parallel scan; floating point in float32",
     ),
 )

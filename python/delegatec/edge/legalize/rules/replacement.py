@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors with some elements replaced, by the replacement of slices at an index of rank 1, or of lines."""
+"""Scatters, as scatters of slices by an index of rank 1, or of elements along one dimension."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _broadcast(value: Value, shape: Sequence[int]) -> Value:
 
 
 def _aligned(value: Value, rank: int) -> Value:
-    """A value with as many dimensions, those in front of its own of size 1."""
+    """Prepends dimensions of size 1."""
     return value.view(*(1,) * (rank - value.rank), *value.shape)
 
 
@@ -57,7 +57,7 @@ def _index_put(builder: Builder, node: Node) -> Node:
     place = Indexing(data, bound["indices"])
     before, after = place.shape[: place.axis], place.shape[place.axis + 1 :]
     result = (*before, *place.index.shape, *after)
-    if place.index.rank == 1:  # The operator broadcasts by itself.
+    if place.index.rank == 1:  # The operator broadcasts.
         updates = _aligned(updates, len(result))
     else:
         updates = _broadcast(updates, result).view(*before, place.index.numel, *after)
@@ -69,13 +69,13 @@ def _index_put(builder: Builder, node: Node) -> Node:
 
 
 def _mask(indices: Sequence[Node | None]) -> Node | None:
-    """The index, if it is one, and a mask."""
+    """Returns the mask if it is the only index."""
     given = [index for index in indices if index is not None]
     return given[0] if len(given) == 1 and dtype_of(given[0]) == torch.bool else None
 
 
 def _masked(indices: Sequence[Node | None], data: Value, updates: Value) -> Value:
-    """Elements where a mask is true take the place of the mask's dimensions in the updates, as one."""
+    """Replaces the elements that a mask selects; the mask's dimensions are one dimension of the updates."""
     mask = _mask(indices)
     assert mask is not None
     axis, size, rank = list(indices).index(mask), max(len(shape_of(mask)), 1), data.rank
@@ -88,7 +88,7 @@ def _masked(indices: Sequence[Node | None], data: Value, updates: Value) -> Valu
 
 
 def _scatter(builder: Builder, node: Node) -> Node:
-    """By lines, where the index reaches all of them; else by positions in a view."""
+    """Scatters along the dimension if the index covers all others; otherwise by positions in a view."""
     bound, wanted = bind(node), shape_of(bind(node)["index"])
     data, update = value_of(builder, bound["self"]), bound["src"] if "src" in bound else bound["value"]
     shape, index = data.shape, bound["index"]
@@ -111,7 +111,7 @@ def _scatter(builder: Builder, node: Node) -> Node:
 
 
 def _scattered_lines(data: Value, dim: int, places: Value, updates: Value) -> Value:
-    """Scatter without the dimensions of size 1."""
+    """Scatters without dimensions of size 1."""
     kept = [d for d, size in enumerate(data.shape) if size > 1 or d == dim]
     lean, index, updates = (value.view(*(value.shape[d] for d in kept)) for value in (data, places, updates))
     wide = index.to(torch.int64)
@@ -119,9 +119,9 @@ def _scattered_lines(data: Value, dim: int, places: Value, updates: Value) -> Va
 
 
 def _masked_scatter(builder: Builder, node: Node) -> Node:
-    """Elements of the source, in order, go where the mask is true: each has the number of those before it.
+    """Writes the elements of the source, in order, to the selected positions, which a running sum counts.
 
-    Where the mask is an expansion along the last dimensions, whole rows go.
+    If the mask is an expansion along the last dimensions, complete rows are written.
     """
     bound = bind(node)
     x, source = value_of(builder, bound["self"]), value_of(builder, bound["source"])
@@ -156,8 +156,8 @@ def _counted_values(node: Node, _: object) -> str | None:
     if mask is None:
         return None
     if bound["accumulate"]:
-        return "it accumulates"
-    # Of the updates, the dimension that counts elements of the mask, seen from behind.
+        return "accumulate is true"
+    # The dimension of the updates that counts selected elements, from the end.
     after = len(shape_of(bound["self"])) - list(bound["indices"]).index(mask) - len(shape_of(mask))
     sizes = shape_of(bound["values"])
     several = len(sizes) > after and sizes[len(sizes) - 1 - after] > 1
@@ -169,7 +169,7 @@ REWRITES: Final = (
         aten.slice_scatter.default,
         _slice_scatter,
         (HAS_AXIS,),
-        note="what is before, the update, and what is behind, one after the other; with a step by index_put",
+        note="concatenates the slice before, the update, and the slice after; with a step by index_put",
     ),
     Rewrite(
         aten.index_put.default,
@@ -179,21 +179,21 @@ REWRITES: Final = (
             Constraint("dtype", "Indices are int32 or int64, or one is a mask.", _are_indices),
             Constraint(
                 "argument",
-                "At a mask, one value for all of its elements replaces them: which of several goes where is "
-                "not known before.",
+                "With a mask, one value replaces all selected elements: the positions of several values are "
+                "data-dependent.",
                 _counted_values,
                 "torch.where",
             ),
             SUMS,
         ),
-        note="several indices as positions in a view; a mask by a choice; accumulation by comparison of each "
-        "place with each index",
+        note="several indices as positions in a view; a mask by where; accumulation by comparison of each "
+        "position with each index",
     ),
     *(
         Rewrite(
             target,
             _scatter,
-            note="by lines if the index has the sizes of the operand, but along the dimension; else by "
+            note="along the dimension if the index has the other sizes of the operand; otherwise by "
             "positions in a view",
         )
         for target in (aten.scatter.src, aten.scatter.value)
@@ -202,6 +202,6 @@ REWRITES: Final = (
         aten.masked_scatter.default,
         _masked_scatter,
         (HAS_AXIS,),
-        note="the running sum of the mask says which element goes where",
+        note="the running sum of the mask determines the element for each position",
     ),
 )

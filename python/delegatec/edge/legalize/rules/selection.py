@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds and choices, for targets that lack some forms of them."""
+"""Clamp and masked_fill, for targets that lack some forms of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def _clamp(builder: Builder, node: Node) -> Node:
-    """The upper bound goes first where they are out of order, as in ATen."""
+    """Clamps; like ATen, returns the upper bound if the bounds are out of order."""
     bound, dtype = bind(node), dtype_of(node)
     x = value_of(builder, bound["self"], dtype)
     for name, choose in (("min", Value.maximum), ("max", Value.minimum)):
@@ -36,7 +36,9 @@ def _masked_fill(builder: Builder, node: Node) -> Node:
 
 REWRITES: Final = (
     *(
-        Rewrite(target, _clamp, (NUMBER_RESULT,), note="the larger of it and a bound, the smaller")
+        Rewrite(
+            target, _clamp, (NUMBER_RESULT,), note="the maximum with one bound, the minimum with the other"
+        )
         for target in (aten.clamp.default, aten.clamp.Tensor)
     ),
     Rewrite(aten.masked_fill.Scalar, _masked_fill),

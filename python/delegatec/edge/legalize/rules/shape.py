@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move elements, in terms of view, permute, expand, slice, squeeze, unsqueeze and cat."""
+"""Operators that only move elements, as view, permute, expand, slice, squeeze, unsqueeze and cat."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 
 def _unfold(b: Builder, node: Node) -> Node | None:
-    """Unfolds 0-d tensors, for which the kernel aborts; others are left to it."""
+    """Unfolds 0-d tensors, for which the kernel aborts; others use the kernel."""
     x = node.args[0]
     assert isinstance(x, Node)
     return None if shape(x) else b.call(aten.view.default, x, list(shape(node)), val=node.meta["val"])

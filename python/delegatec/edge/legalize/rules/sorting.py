@@ -17,7 +17,7 @@ from delegatec.edge.legalize.rules.dynamic import padded
 
 aten = torch.ops.aten
 
-# Their values fit in int64 after multiplication by a size and addition of a position.
+# Values of these dtypes fit in int64 after multiplication by a size and addition of a position.
 _SHORT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 
 

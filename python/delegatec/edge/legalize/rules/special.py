@@ -33,7 +33,7 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 # From here on the series is as accurate as float64 is.
 _ASYMPTOTIC: Final = 10
-# The product of that many factors below twice that fits in float16.
+# The product of that many factors, each below twice that number, fits in float16.
 _FACTORS: Final = 4
 
 
