@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_missing_input(workspace: Workspace) -> None:
 def test_unwritable_output(workspace: Workspace) -> None:
     result = workspace.export("good", "--program=no_such_folder/good.pt2")
     assert result.code == 1
-    assert "error DC002: no_such_folder/good.pt2" in result.text
+    assert "error DC004: --program=no_such_folder/good.pt2: its directory does not exist" in result.text
 
 
 @pytest.mark.parametrize("form", ["@{}", "--flagfile={}"])
@@ -80,16 +81,18 @@ def test_parameter_file(workspace: Workspace, form: str) -> None:
 
 
 def test_bug(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_: object) -> int:
-        Path("good.pt2").write_text("half")
+    def run(arguments: argparse.Namespace) -> int:
+        Path(arguments.program).write_text("half")
         raise KeyError("ours")
 
+    Path("good.pt2").write_text("old")
+    before = workspace.files()
     monkeypatch.setattr(export_verb, "run", run)
     result = workspace.export("good")
     assert result.code == 70
     assert "Traceback" in result.text
     assert "//pkg:good: this is a bug in delegatec" in result.text
-    assert "good.pt2" not in workspace.files()
+    assert workspace.files() == before and Path("good.pt2").read_text() == "old"
 
 
 @pytest.mark.parametrize("verb", ["export", "lower", "verify"])

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from delegatec.cli.main import main
+from delegatec.cli.main import run_verb
 
 MODELS = Path(__file__).parent / "models"
 DATA = ("pkg/checkpoint.safetensors", "pkg/damaged.pt", "pkg/missing.pt")
@@ -40,7 +41,7 @@ class Workspace:
         path, modules = list(sys.path), set(sys.modules)
         self.capture.readouterr()
         try:
-            code = main(arguments)
+            code = run_verb(arguments)
         finally:
             sys.path[:] = path
             for name in set(sys.modules) - modules:
@@ -80,12 +81,20 @@ class Workspace:
         return {path.name for path in self.root.iterdir() if path.is_file()}
 
 
-def run_process(*arguments: str) -> Result:
-    """Runs the command line in a process of its own."""
-    command = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", *arguments]
+def process_of(
+    *arguments: str, command: Sequence[str] = ("-m", "delegatec"), stdout: int | None = None
+) -> subprocess.Popen[str]:
+    """Starts the command line in a process of its own."""
     environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return Result(process.returncode, process.stdout + process.stderr)
+    line = [sys.executable, "-s", "-P", "-B", *command, *arguments]
+    return subprocess.Popen(line, env=environment, stdout=stdout, stderr=stdout and subprocess.STDOUT, text=True)
+
+
+def run_process(*arguments: str, command: Sequence[str] = ("-m", "delegatec")) -> Result:
+    """Runs the command line in a process of its own."""
+    with process_of(*arguments, command=command, stdout=subprocess.PIPE) as process:
+        text, _ = process.communicate()
+    return Result(process.returncode, text)
 
 
 def make_workspace(root: Path) -> None:

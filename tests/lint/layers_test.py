@@ -29,7 +29,7 @@ BELOW: dict[str, set[str]] = {
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},
     "lowering": _GRAPHS | {"choice", "program", "report"},
-    "cli": _GRAPHS | {"backends", "frontend", "lowering", "program", "report", "verify", "version"},
+    "cli": _GRAPHS | {"backends", "files", "frontend", "lowering", "program", "report", "verify", "version"},
     "__init__": {"delegating", "edge", "frontend", "lowering", "version"},
     "__main__": {"cli"},
 }

@@ -10,6 +10,7 @@ from typing import Final
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 
+INPUTS = ("source", "data")
 OUTPUTS = ("program", "signature")
 
 # The range of torch.manual_seed.

@@ -26,6 +26,8 @@ _ZIP: Final = b"PK\x03\x04"
 _PROGRAM: Final = b"ET12"
 _DATA_FILE: Final = b"FT01"
 
+INPUTS = ("file", "debug_map")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""

@@ -12,7 +12,7 @@ import torch
 from torch.export import export
 
 from delegatec import backends
-from delegatec.cli.main import main
+from delegatec.cli.main import run_verb
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.frontend import archive
 from delegatec.lowering import lower
@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _inspect(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(["inspect", *arguments])
+    code = run_verb(["inspect", *arguments])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 

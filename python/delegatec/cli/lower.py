@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
     from delegatec.lowering import Lowered
 
+INPUTS = ("program",)
 OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
 
 
@@ -67,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from delegatec.backends import builtin_backends
+    from delegatec.files import replacing
     from delegatec.frontend import archive
-    from delegatec.frontend.files import replacing
     from delegatec.lowering import lower
     from delegatec.program import write_program
     from delegatec.report.debug_map import debug_map_json
@@ -163,7 +164,7 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: Backend
 
 
 def _write(path: str, text: str) -> None:
-    from delegatec.frontend.files import replacing
+    from delegatec.files import replacing
 
     with replacing(path) as file:
         file.write(text.encode())

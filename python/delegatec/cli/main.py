@@ -1,47 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of `python -m delegatec`, and their exit codes.
+"""The command line of `python -m delegatec`.
 
-Exit codes: 0 success; 1 invalid input (diagnostics on stderr, no output files); 2 invalid command line; 70 a
-bug in the compiler.
+Exit codes: 0 success, with all requested outputs; 1 invalid input (diagnostics on stderr, files as they were
+before); 2 invalid command line; 70 a bug or crash of the compiler; 130 interrupted.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import importlib
-import os
 import sys
-import traceback
 import warnings
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Final, NoReturn
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from delegatec.cli.errors import CommandLineError
-from delegatec.diagnostics import DelegatecError, Diagnostic, render
+from delegatec.cli.command import Command, parse
+from delegatec.cli.failures import report_failure
+from delegatec.cli.outputs import Outputs
+from delegatec.cli.supervisor import supervised
 
-# Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
-# and OUTPUTS, the names of the arguments for output files.
-VERBS: Final = {
-    "export": "export the model that an entry function returns to a canonical .pt2",
-    "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
-    "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
-    "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
-    "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",
-}
-EXIT_USER_ERROR: Final = 1
-EXIT_COMMAND_LINE: Final = 2
-EXIT_BUG: Final = 70
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise CommandLineError(message)
+Execute = Callable[[Callable[[], int]], int]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one verb, or the worker.
+    """Runs one verb in a process of its own, or the worker.
 
     Args:
         argv: the arguments; `@FILE` and `--flagfile=FILE` are replaced with the file's lines.
@@ -53,84 +33,39 @@ def main(argv: Sequence[str]) -> int:
         from delegatec.cli import worker
 
         return worker.serve(run_verb, worker.warm_up)
-    return run_verb(argv)
+    return run_verb(argv, partial(supervised, forward_signals=True))
 
 
-def run_verb(argv: Sequence[str]) -> int:
-    """Runs one verb, and reports failures on stderr."""
+def run_verb(argv: Sequence[str], execute: Execute = lambda run: run()) -> int:
+    """Runs one verb; reports failures on stderr, and moves outputs to their places on success.
+
+    Args:
+        argv: as in `main`.
+        execute: runs a function that returns the exit code: here, or in another process.
+    """
     label = ""
-    outputs: list[str] = []
     try:
-        arguments, module = _parse(expand(argv))
-        label = getattr(arguments, "label", "")
-        outputs = [path for name in getattr(module, "OUTPUTS", ()) if (path := getattr(arguments, name))]
+        command = parse(argv)
+        if command is None:
+            return 0
+        label = command.label
+        with Outputs(command) as outputs:
+            code = execute(partial(_run, command, outputs))
+            if code == 0:
+                outputs.commit()
+        return code
+    except BaseException as error:  # noqa: BLE001 - the last resort
+        return report_failure(error, label, str)
+
+
+def _run(command: Command, outputs: Outputs) -> int:
+    try:
         with warnings.catch_warnings():
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")
-            code: int = module.run(arguments)
-        return code
-    except CommandLineError as error:
-        print(f"delegatec: error DC001: {error}\n  help: run python -m delegatec --help", file=sys.stderr)
-        return EXIT_COMMAND_LINE
-    except SystemExit as error:  # argparse, behind --help
-        return error.code if isinstance(error.code, int) else 0
-    except DelegatecError as error:
-        print(render(error.diagnostics, label), file=sys.stderr)
-    except OSError as error:
-        if error.filename is None:
-            _report_bug(label)
-            _discard(outputs)
-            return EXIT_BUG
-        reason = f"{error.filename}: {error.strerror}"
-        print(render([Diagnostic("DC002", reason, help="check the path")], label), file=sys.stderr)
-    except Exception:  # noqa: BLE001 - the last resort
-        _report_bug(label)
-        _discard(outputs)
-        return EXIT_BUG
-    _discard(outputs)
-    return EXIT_USER_ERROR
-
-
-def expand(argv: Sequence[str]) -> list[str]:
-    """Expands `@FILE` and `--flagfile=FILE` to the lines of the file."""
-    expanded: list[str] = []
-    for argument in argv:
-        path = argument[1:] if argument.startswith("@") else argument.removeprefix("--flagfile=")
-        if path == argument:
-            expanded.append(argument)
-            continue
-        try:
-            with open(path, encoding="utf-8") as file:
-                expanded += file.read().splitlines()
-        except OSError as error:
-            raise CommandLineError(f"cannot read parameter file {path}: {error.strerror}") from error
-    return expanded
-
-
-def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, ModuleType]:
-    parser = _Parser(
-        prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False
-    )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
-    wanted = next((argument for argument in argv if argument in VERBS), None)
-    module = None
-    for verb, purpose in VERBS.items():
-        subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
-        if verb == wanted:
-            module = importlib.import_module(f"delegatec.cli.{verb}")
-            module.add_arguments(subparser)
-    arguments = parser.parse_args(argv)
-    assert module is not None
-    return arguments, module
-
-
-def _discard(outputs: Sequence[str]) -> None:
-    for path in outputs:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def _report_bug(label: str) -> None:
-    traceback.print_exc()
-    prefix = f"{label}: " if label else ""
-    print(f"{prefix}this is a bug in delegatec, not in the model: please report it", file=sys.stderr)
+            code = command.run()
+            sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001 - the last resort
+        return report_failure(error, command.label, outputs.given)
+    assert code != 0 or not outputs.missing(), f"not written: {', '.join(outputs.missing())}"
+    return code

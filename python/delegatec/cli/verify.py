@@ -9,6 +9,8 @@ import sys
 
 from delegatec.cli.environment import check_environment
 
+INPUTS = ("program", "pte", "ptd")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""

@@ -7,6 +7,7 @@ import argparse
 
 from delegatec.cli.environment import check_environment
 
+INPUTS = ("program",)
 OUTPUTS = ("ptd",)
 
 
@@ -27,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the weights from the mapped archive."""
     check_environment()
+    from delegatec.files import replacing
     from delegatec.frontend import archive
-    from delegatec.frontend.files import replacing
     from delegatec.program import ProgramOptions, weights_of, write_flat_tensors
 
     alignment = ProgramOptions(segment_alignment=arguments.segment_alignment).segment_alignment

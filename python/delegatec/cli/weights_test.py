@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.export import export
 
-from delegatec.cli.main import main
+from delegatec.cli.main import run_verb
 from delegatec.frontend import archive
 from delegatec.program.reader import read_flat_tensors, read_program
 
@@ -24,17 +24,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _main(folder: Path, *arguments: str) -> int:
-    return main([argument.replace("DIR", str(folder)) for argument in arguments])
+def _run_verb(folder: Path, *arguments: str) -> int:
+    return run_verb([argument.replace("DIR", str(folder)) for argument in arguments])
 
 
 def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _main(folder, "weights", "--program=DIR/model.pt2", "--ptd=DIR/a.ptd") == 0
+    assert _run_verb(folder, "weights", "--program=DIR/model.pt2", "--ptd=DIR/a.ptd") == 0
     lower = ["lower", "--program=DIR/model.pt2", "--pte=DIR/a.pte", "--manifest=DIR/a.json"]
     lower += ["--external-weights", "--segment-alignment=4096", "--no-plan-inputs", "--report=DIR/a.html"]
-    assert _main(folder, *lower) == 0
+    assert _run_verb(folder, *lower) == 0
     verify = ["verify", "--program=DIR/model.pt2", "--pte=DIR/a.pte"]
-    assert _main(folder, *verify, "--ptd=DIR/a.ptd") == 0
+    assert _run_verb(folder, *verify, "--ptd=DIR/a.ptd") == 0
     weights = json.loads((folder / "a.json").read_text())["weights"]
     assert [(weight["names"], weight["external"]) for weight in weights] == [
         (["weight"], True),
@@ -44,23 +44,23 @@ def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     (constant,) = json.loads((folder / "a.json").read_text())["constant_methods"]
     assert constant["name"] == "get_width" and constant["outputs"][0]["name"] == "4"
     capsys.readouterr()
-    assert _main(folder, "inspect", "DIR/a.pte") == 0
+    assert _run_verb(folder, "inspect", "DIR/a.pte") == 0
     text = capsys.readouterr().out
     assert "external: 40 B in 2 tensors of a .ptd" in text and "method get_width" in text
-    assert _main(folder, "inspect", "DIR/a.ptd") == 0
+    assert _run_verb(folder, "inspect", "DIR/a.ptd") == 0
     text = capsys.readouterr().out
     assert "data file of 2 name(s)" in text and "float32[2, 4]" in text
-    assert _main(folder, "inspect", "DIR/a.ptd", "--format=json") == 0
+    assert _run_verb(folder, "inspect", "DIR/a.ptd", "--format=json") == 0
     assert [entry["key"] for entry in json.loads(capsys.readouterr().out)["entries"]] == ["weight", "bias"]
     assert read_program(folder / "a.pte").method("forward").tensor(0).allocation is None
     # without the data file there are no numbers
-    assert _main(folder, *verify) == 1
+    assert _run_verb(folder, *verify) == 1
     assert "error DC360: the data file lacks 'weight'" in capsys.readouterr().err
 
 
 def test_weights_are_aligned(folder: Path) -> None:
     arguments = ["weights", "--program=DIR/model.pt2", "--ptd=DIR/b.ptd", "--segment-alignment=16384"]
-    assert _main(folder, *arguments) == 0
+    assert _run_verb(folder, *arguments) == 0
     entries = read_flat_tensors(folder / "b.ptd").entries
     assert [entry.offset % 16384 for entry in entries.values()] == [0, 0]
 
@@ -76,7 +76,7 @@ def test_weights_are_aligned(folder: Path) -> None:
 )
 def test_wrong_alignments(folder: Path, capsys: pytest.CaptureFixture[str], verb: str, flag: str) -> None:
     output = {"lower": "--pte=DIR/c.pte", "weights": "--ptd=DIR/c.ptd"}[verb]
-    assert _main(folder, verb, "--program=DIR/model.pt2", output, flag) == 1
+    assert _run_verb(folder, verb, "--program=DIR/model.pt2", output, flag) == 1
     name, _, value = flag[2:].partition("=")
     assert f"error DC310: {name.replace('-', '_')} cannot be {value}" in capsys.readouterr().err
     assert not list(folder.glob("c.*"))

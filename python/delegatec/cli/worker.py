@@ -7,18 +7,19 @@ cannot affect the worker or the next request. Requests run one at a time (single
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import io
 import os
-import signal
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import BinaryIO
 
-from delegatec.cli.isolation import die_with, leave_network
+from delegatec.cli.isolation import leave_network
+from delegatec.cli.supervisor import supervised
 from delegatec.cli.worker_protocol import (
     ProtocolError,
     WorkRequest,
@@ -27,16 +28,16 @@ from delegatec.cli.worker_protocol import (
     write_response,
 )
 
-Run = Callable[[Sequence[str]], int]
-
-_EXIT_CRASH = 70
+# Runs a command line, and its verb with the given function.
+Run = Callable[[Sequence[str], Callable[[Callable[[], int]], int]], int]
 
 
 def serve(run: Run, warm_up: Callable[[], None]) -> int:
     """Serves requests from stdin until it ends.
 
     Args:
-        run: runs one command line; may print, and returns an exit code.
+        run: runs one command line; may print, and returns an exit code. Takes the function that runs its user
+            code: in a child process.
         warm_up: imports what every request needs; called once, before the first fork.
 
     Returns:
@@ -96,41 +97,20 @@ def warm_up() -> None:
 
 
 def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> WorkResponse:
-    with tempfile.TemporaryFile() as output:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        worker = os.getpid()
-        child = os.fork()
-        if child == 0:
-            _run_child(run, request, output, streams, worker)
-        _, status = os.waitpid(child, 0)
+    with tempfile.TemporaryFile() as output, io.TextIOWrapper(output, "utf-8", write_through=True) as text:
+
+        def prepare() -> None:
+            leave_network()
+            for stream in streams:
+                os.close(stream.fileno())
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            sys.stdout, sys.stderr = _standard
+            importlib.invalidate_caches()  # The request may bring files that did not exist at the start.
+
+        _standard = sys.stdout, sys.stderr
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            code = run(request.arguments, partial(supervised, prepare=prepare))
         output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-        text += f"delegatec: the compiler process was killed by {name}{hint}\n"
-        code = _EXIT_CRASH
-    return WorkResponse(code, text, request.request_id)
-
-
-def _run_child(
-    run: Run, request: WorkRequest, output: BinaryIO, streams: Sequence[BinaryIO], worker: int
-) -> None:
-    code = _EXIT_CRASH
-    try:
-        die_with(worker)
-        leave_network()
-        for stream in streams:
-            os.close(stream.fileno())
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-        importlib.invalidate_caches()  # The request may bring files that did not exist at the start.
-        code = run(request.arguments)
-    except BaseException:  # noqa: BLE001 - reported by the parent
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        printed = output.read().decode("utf-8", "replace")
+    return WorkResponse(code, printed, request.request_id)

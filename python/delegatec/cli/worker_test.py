@@ -17,10 +17,19 @@ import pytest
 SERVER = """
 import os, signal, sys, time
 from delegatec.cli import worker
+from delegatec.cli.failures import report_failure
+from delegatec.cli.supervisor import ChildKilledError
+from delegatec.diagnostics import DelegatecError
 
 seen = []
 
-def run(arguments):
+def run(arguments, execute):
+    try:
+        return execute(lambda: verb(arguments))
+    except (DelegatecError, ChildKilledError) as error:
+        return report_failure(error, "", str)
+
+def verb(arguments):
     seen.extend(arguments)
     print("out", *seen)
     print("err", file=sys.stderr)
@@ -30,6 +39,8 @@ def run(arguments):
             raise KeyError("lost")
         if argument == "exit":
             sys.exit(3)
+        if argument == "leave":
+            os._exit(0)
         if argument == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         if argument == "read":
@@ -142,6 +153,7 @@ def test_a_request_knows_nothing_of_those_before(worker: Worker) -> None:
         ("raise", 70, "KeyError: 'lost'"),
         ("exit", 70, "SystemExit"),
         ("crash", 70, "killed by SIGSEGV"),
+        ("leave", 1, "error DC005: the model or a plug-in ended the compiler's process, with exit code 0"),
     ],
 )
 def test_failures_are_answered_and_survived(worker: Worker, argument: str, code: int, words: str) -> None:
@@ -185,7 +197,7 @@ def test_noise_instead_of_requests(worker: Worker) -> None:
 def test_child_dies_with_the_worker(worker: Worker) -> None:
     worker.send("sleep")
     children: Sequence[int] = ()
-    while not children:
+    while not children and worker.process.poll() is None:
         children = children_of(worker.process.pid)
     worker.process.send_signal(signal.SIGKILL)
     worker.process.wait()

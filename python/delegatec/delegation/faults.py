@@ -31,7 +31,7 @@ def attribute_errors(plugin: Any, action: str) -> Iterator[None]:
         yield
     except DelegatecError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if home == _OURS:
             raise
         raise DelegatecError(

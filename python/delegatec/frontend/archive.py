@@ -38,10 +38,9 @@ from torch.export.pt2_archive import constants as layout
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
-from delegatec.files import MappedFile
+from delegatec.files import MappedFile, replacing
 from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
 from delegatec.frontend.constant_methods import decode, encode
-from delegatec.frontend.files import replacing
 from delegatec.frontend.operators import not_storable, unregistered_operators
 from delegatec.frontend.schema_json import from_json
 from delegatec.frontend.storages import Region, regions

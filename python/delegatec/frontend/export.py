@@ -13,10 +13,10 @@ from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.files import replacing
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.body_constants import lift_body_constants
-from delegatec.frontend.files import replacing
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
 from delegatec.frontend.plain_trees import plain_example, plain_spec
@@ -100,7 +100,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     for name, method in model.all_methods().items():
         try:
             program = trace(model.module, method, model.strict, workspace)
-        except Exception as error:  # noqa: BLE001 - user code ran in it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
         lift_body_constants(program)

@@ -39,7 +39,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def refusal(
-    error: Exception,
+    error: BaseException,
     module: torch.nn.Module,
     method: Method,
     where: SourceLocation | None,
@@ -110,11 +110,11 @@ def _body_error(error: BaseException, location: SourceLocation | None) -> Diagno
     )
 
 
-def _eager_error(module: torch.nn.Module, method: Method) -> Exception | None:
+def _eager_error(module: torch.nn.Module, method: Method) -> BaseException | None:
     try:
         with torch.no_grad():
             getattr(module, method.function)(*method.example_inputs, **dict(method.example_kwargs or {}))
-    except Exception as error:  # noqa: BLE001 - user code ran
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
         return error
     return None
 
@@ -128,7 +128,7 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _constraint(error: Exception) -> str:
+def _constraint(error: BaseException) -> str:
     """Returns the part of a shape error about the user's model, without its debugging advice."""
     text = " ".join(line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines())
     sentences = [part.strip() for part in re.split(r"(?<=[.!])\s+", text) if part.strip()]

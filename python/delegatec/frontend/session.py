@@ -44,10 +44,13 @@ def current() -> Session | None:
 def running(session: Session) -> Iterator[None]:
     """Makes `session` the running export within the block."""
     token = _current.set(session)
+    process = os.getpid()
     try:
         yield
     finally:
         _current.reset(token)
+        if os.getpid() != process:  # a copy of the process, forked by user code
+            os._exit(1)
 
 
 def caller() -> SourceLocation | None:

@@ -65,7 +65,7 @@ def run_delegate(
     for count in counts:
         try:
             outputs = executor([read(index) for index in arguments[:count]])
-        except Exception as error:  # noqa: BLE001 - code of a backend ran
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of a backend ran
             first = first or error
             continue
         if count + len(outputs) == len(arguments):

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing of command lines."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Final, NoReturn
+
+from delegatec.cli.errors import CommandLineError
+
+# Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code, and
+# the names of the arguments for input files, INPUTS, and for output files, OUTPUTS, if there are any.
+VERBS: Final = {
+    "export": "export the model that an entry function returns to a canonical .pt2",
+    "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
+    "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
+    "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
+    "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A parsed command line.
+
+    Attributes:
+        module: the module of the verb.
+        arguments: the verb's arguments.
+    """
+
+    module: ModuleType
+    arguments: argparse.Namespace
+
+    @property
+    def label(self) -> str:
+        """Name of the target in messages; may be empty."""
+        return getattr(self.arguments, "label", "")
+
+    def run(self) -> int:
+        """Runs the verb and returns its exit code."""
+        code: int = self.module.run(self.arguments)
+        return code
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandLineError(message)
+
+
+def parse(argv: Sequence[str]) -> Command | None:
+    """Parses a command line, including its parameter files; returns None if it prints `--help`.
+
+    Raises:
+        CommandLineError: it is invalid.
+    """
+    expanded = expand(argv)
+    if any("\0" in argument for argument in expanded):
+        raise CommandLineError("an argument contains a NUL character")
+    parser = _Parser(
+        prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+    wanted = next((argument for argument in expanded if argument in VERBS), None)
+    module = None
+    for verb, purpose in VERBS.items():
+        subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
+        if verb == wanted:
+            module = importlib.import_module(f"delegatec.cli.{verb}")
+            module.add_arguments(subparser)
+    try:
+        arguments = parser.parse_args(expanded)
+    except SystemExit:
+        return None
+    assert module is not None
+    return Command(module, arguments)
+
+
+def expand(argv: Sequence[str]) -> list[str]:
+    """Expands `@FILE` and `--flagfile=FILE` to the lines of the file."""
+    expanded: list[str] = []
+    for argument in argv:
+        path = argument[1:] if argument.startswith("@") else argument.removeprefix("--flagfile=")
+        if path == argument:
+            expanded.append(argument)
+            continue
+        try:
+            with open(path, encoding="utf-8") as file:
+                expanded += file.read().splitlines()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise CommandLineError(f"cannot read parameter file {path}: {reason}") from error
+    return expanded

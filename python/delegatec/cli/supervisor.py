@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running of code in a child process, so that no way in which user code can end it counts as success."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from types import FrameType
+from typing import Final, NoReturn
+
+from delegatec.cli.isolation import die_with
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+_EXIT_CRASH: Final = 70
+
+
+class ChildKilledError(Exception):
+    """A signal ended the child process."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.signal = number
+
+
+def supervised(
+    run: Callable[[], int], prepare: Callable[[], None] = lambda: None, *, forward_signals: bool = False
+) -> int:
+    """Runs a function in a child process.
+
+    Args:
+        run: returns an exit code.
+        prepare: called first in the child.
+        forward_signals: passes termination signals on to the child, so that the caller can clean up.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        DelegatecError: DC005, user code ended the child before the function returned.
+        ChildKilledError: a signal ended it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _run_child(run, prepare, writer, parent)
+    os.close(writer)
+    with open(reader, "rb", buffering=0) as answers:
+        with _forwarding_signals(child) if forward_signals else nullcontext():
+            _, status = os.waitpid(child, 0)
+        # A process that the child left behind may hold the other end open: do not wait for its end.
+        os.set_blocking(reader, False)
+        answer = answers.read(1)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        raise ChildKilledError(signal.Signals(-code))
+    if not answer:
+        raise DelegatecError([_ended(code)])
+    return answer[0]
+
+
+def _ended(code: int) -> Diagnostic:
+    return Diagnostic(
+        "DC005",
+        f"the model or a plug-in ended the compiler's process, with exit code {code}",
+        expected="code that returns or raises an exception",
+        help="remove calls such as os._exit and os.exec from the model or plug-in",
+    )
+
+
+def _run_child(run: Callable[[], int], prepare: Callable[[], None], writer: int, parent: int) -> NoReturn:
+    own = os.getpid()
+    code = _EXIT_CRASH
+    try:
+        die_with(parent)
+        prepare()
+        code = run()
+    except BaseException:  # noqa: BLE001 - the last resort
+        traceback.print_exc()
+    finally:
+        code = code if _flushed() else code or _EXIT_CRASH
+        if os.getpid() == own:  # not a copy of the process, forked by user code
+            with suppress(OSError):  # user code closed all files
+                os.write(writer, bytes([code & 0xFF]))
+        # Regular shutdown of torch takes up to a second.
+        os._exit(code)
+
+
+def _flushed() -> bool:
+    """Flushes the standard streams; returns whether all output was written."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+@contextmanager
+def _forwarding_signals(child: int) -> Iterator[None]:
+    """Passes termination signals on to the child, and waits for its end."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        os.kill(child, number)
+
+    # A terminal sends SIGINT to both processes.
+    wanted = {signal.SIGTERM: forward, signal.SIGHUP: forward, signal.SIGINT: signal.SIG_IGN}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in wanted.items()
+        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
