@@ -170,7 +170,6 @@ def test_a_failure_leaves_outputs_of_an_earlier_run(workspace: Workspace) -> Non
     assert {name: Path(name).read_bytes() for name in workspace.files()} == before
 
 
-
 def test_operator_of_a_library_that_is_not_there(workspace: Workspace) -> None:
     # In a process of its own: the model registers the operator where it is imported.
     command = ("export", "--entry=custom_operator:build", "--source=pkg/custom_operator.py")

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest

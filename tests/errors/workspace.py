@@ -87,7 +87,9 @@ def process_of(
     """Starts the command line in a process of its own."""
     environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")
     line = [sys.executable, "-s", "-P", "-B", *command, *arguments]
-    return subprocess.Popen(line, env=environment, stdout=stdout, stderr=stdout and subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        line, env=environment, stdout=stdout, stderr=stdout and subprocess.STDOUT, text=True
+    )
 
 
 def run_process(*arguments: str, command: Sequence[str] = ("-m", "delegatec")) -> Result:

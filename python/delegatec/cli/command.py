@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 
 from delegatec.cli.errors import CommandLineError
 
-# Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code, and
-# the names of the arguments for input files, INPUTS, and for output files, OUTPUTS, if there are any.
+# Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
+# and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any).
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
