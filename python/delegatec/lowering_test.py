@@ -21,6 +21,7 @@ from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.module import EdgeModule
+from delegatec.edge.scaled import ScaledTensor
 from delegatec.lowering import Lowered, lower
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
@@ -341,3 +342,29 @@ def test_the_public_door_knows_the_built_in_backends() -> None:
     program, report = delegatec.to_backend(to_edge(exported(Simple())), MPS.partitioner([]))
     assert len(report.delegates) == 1
     torch.testing.assert_close(EdgeModule(program)(X), Simple()(X))
+
+
+@pytest.mark.parametrize(
+    ("backend", "options"), [("portable", {}), ("mps", {"precision": "fp32"}), ("mps", {"precision": "fp16"})]
+)
+def test_batch_norm_is_folded_while_weights_are_written(
+    tmp_path: Path, backend: str, options: Mapping[str, str]
+) -> None:
+    def block() -> list[torch.nn.Module]:
+        norm = torch.nn.BatchNorm2d(4)
+        norm.running_var.uniform_(0.5, 2)
+        return [torch.nn.Conv2d(4, 4, 3, padding=1), norm, torch.nn.ReLU()]
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*block(), *block(), torch.nn.ConvTranspose2d(4, 4, 3), torch.nn.BatchNorm2d(4))
+    x, sizes = torch.rand(2, 4, 6, 5), {0: torch.export.Dim("n", min=1, max=4)}
+    program = torch.export.export(net.eval(), (x,), dynamic_shapes=(sizes,))
+    lowered = lower({"forward": program}, backend, options)
+    constants = [c for each in lowered.programs.values() for c in each.constants.values()]
+    assert sum(isinstance(c, ScaledTensor) for c in constants) == 3
+    with open(tmp_path / "p.pte", "wb") as file:
+        write_program(lowered.emitted, file)
+    method = read_program(tmp_path / "p.pte").method("forward")
+    (result,) = Interpreter(method, builtin_backends()).run([x])
+    tolerance = 5e-3 if "fp16" in options.values() else 1e-5
+    torch.testing.assert_close(result, net(x).detach(), rtol=tolerance, atol=tolerance)

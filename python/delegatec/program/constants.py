@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
+from delegatec.delegation.protocol.parts import Part, tensor_part
 from delegatec.program.content import ContentIndex
 
 
@@ -14,7 +13,7 @@ class ConstantPool:
     """Numbers constants from 1 (0 means "no constant"); equal constants have the same number."""
 
     def __init__(self) -> None:
-        self._data: list[memoryview] = []
+        self._data: list[Part] = []
         self._names: list[set[str]] = []
         self._by_address: dict[tuple[int, int], int] = {}
         self._by_content = ContentIndex()
@@ -28,9 +27,10 @@ class ConstantPool:
             tensor: dense and row-major; its bytes are not copied.
             name: its fully qualified name in the model.
         """
+        assert tensor.is_contiguous(), "the tensor is not row-major"
         # The runtime rejects a file without a constant segment, which a file with only empty constants would
         # be.
-        data = tensor_bytes(tensor) or memoryview(b"\0")
+        data = tensor_part(tensor) or memoryview(b"\0")
         address = (tensor.data_ptr(), len(data))
         index = self._by_address.get(address)
         if index is None:
@@ -44,7 +44,7 @@ class ConstantPool:
         return index
 
     @property
-    def data(self) -> list[memoryview]:
+    def data(self) -> list[Part]:
         """Bytes of constants 1, 2, ..."""
         return self._data
 
@@ -52,14 +52,3 @@ class ConstantPool:
     def names(self) -> list[tuple[str, ...]]:
         """All names of constants 1, 2, ..., sorted."""
         return [tuple(sorted(names)) for names in self._names]
-
-
-def tensor_bytes(tensor: torch.Tensor) -> memoryview:
-    """Returns the bytes of a dense, row-major tensor, not copied."""
-    flat = tensor.detach().reshape(-1)
-    assert flat.numel() == 0 or flat.data_ptr() == tensor.data_ptr(), "the tensor is not dense"
-    if flat.numel() == 0:
-        return memoryview(b"")
-    # a single element may have any stride
-    array: Any = flat.as_strided([flat.numel()], [1]).view(torch.uint8).numpy()
-    return memoryview(array)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.program.constants import ConstantPool, tensor_bytes
+from delegatec.delegation.protocol.parts import tensor_bytes
+from delegatec.program.constants import ConstantPool
 
 LARGE = torch.arange(4000.0)
 
@@ -90,8 +91,8 @@ def test_bytes_are_not_copied() -> None:
 
 
 def test_strides_are_refused() -> None:
-    with pytest.raises(AssertionError, match="not dense"):
-        tensor_bytes(torch.ones(2, 3).T)
+    with pytest.raises(AssertionError, match="not row-major"):
+        ConstantPool().add(torch.ones(2, 3).T, "a")
 
 
 def test_an_empty_constant_has_a_byte() -> None:

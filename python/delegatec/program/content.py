@@ -25,6 +25,8 @@ class ContentIndex:
 
     def __init__(self) -> None:
         self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}
+        # the first sequence of each size, whose bytes are read once there is another
+        self._firsts: dict[Hashable, tuple[Parts, int] | None] = {}
 
     def find_or_add(self, parts: Parts, index: int) -> int:
         """Returns the number of a sequence with this content.
@@ -33,6 +35,13 @@ class ContentIndex:
             parts: the bytes; kept, not copied.
             index: the number if the content is new.
         """
+        sizes = tuple(map(len, parts))
+        if sizes not in self._firsts:
+            self._firsts[sizes] = (parts, index)
+            return index
+        first, self._firsts[sizes] = self._firsts[sizes], None
+        if first is not None:
+            self._runs[tuple(map(_fingerprint, first[0]))] = [first]
         alike = self._runs.setdefault(tuple(map(_fingerprint, parts)), [])
         for other, number in alike:
             if all(map(equal_bytes, parts, other)):

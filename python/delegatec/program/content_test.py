@@ -6,6 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delegatec.delegation.testing import Counting
 from delegatec.program.content import ContentIndex
 
 
@@ -25,3 +26,11 @@ def test_one_byte_makes_a_difference_anywhere() -> None:
         changed[position] = 1
         assert index.find_or_add([bytes(changed)], number) == number
     assert index.find_or_add([memoryview(bytearray(size))], 9) == 0
+
+
+def test_bytes_are_read_once_there_are_others_of_the_same_size() -> None:
+    index = ContentIndex()
+    first, other, equal = Counting(999), Counting(999, 1), Counting(999)
+    assert [index.find_or_add([first], 0), index.find_or_add([Counting(998)], 1)] == [0, 1]
+    assert first.asked == 0
+    assert [index.find_or_add([other], 2), index.find_or_add([equal], 3)] == [2, 0]

@@ -165,9 +165,9 @@ class EmittedProgram:
     """
 
     methods: list[EmittedMethod]
-    constants: list[memoryview] = field(default_factory=list)
+    constants: list[Part] = field(default_factory=list)
     constant_names: list[tuple[str, ...]] = field(default_factory=list)
-    mutable_data: list[memoryview] = field(default_factory=list)
+    mutable_data: list[Part] = field(default_factory=list)
     external: dict[str, memoryview] = field(default_factory=dict)
     named_data: dict[str, NamedData] = field(default_factory=dict)
     options: ProgramOptions = field(default_factory=ProgramOptions)

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from delegatec.program.constants import tensor_bytes
+from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 

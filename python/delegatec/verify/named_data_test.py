@@ -23,10 +23,10 @@ from delegatec.delegation import (
     ReferenceExecutor,
     to_backend,
 )
+from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.testing import export
 from delegatec.program import emit, write_program
-from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader import read_program
 from delegatec.report.inspection import inspect_program
 from delegatec.verify.verification import verify_program

@@ -8,8 +8,8 @@ from typing import Final, NoReturn
 
 import torch
 
+from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader.model import Dynamism, Tensor, strides_of
 
 # The fill byte of new memory. As a float of any width it is NaN, so that reads of uninitialized memory show

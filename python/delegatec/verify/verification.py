@@ -14,9 +14,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
-from delegatec.program.constants import tensor_bytes
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.verify.inputs import Trial, trials
 from delegatec.verify.interpreter import Backends, Interpreter

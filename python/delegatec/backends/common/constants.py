@@ -10,8 +10,10 @@ import torch
 from torch.fx import Node
 
 from delegatec.delegation import ComputedBytes
+from delegatec.delegation.protocol.parts import TensorBytes, tensor_bytes
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.scaled import ScaledTensor
 
 FLOAT16_MAX: Final = 65504.0
 FLOAT16_LEAST: Final = 2.0**-24
@@ -24,13 +26,7 @@ _OVERFLOW: Final = 65520.0
 _STEP: Final = 1 << 18
 
 
-def tensor_bytes(tensor: torch.Tensor) -> memoryview:
-    """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
-    data: memoryview = tensor.detach().contiguous().numpy().reshape(-1).data
-    return data.cast("B")
-
-
-class Float16Bytes(ComputedBytes):
+class Float16Bytes(TensorBytes):
     """A float32 tensor as float16 in row-major order, converted when it is written.
 
     Finite numbers of a magnitude or more become the lowest and highest float16. Infinities and NaN stay.
@@ -41,19 +37,12 @@ class Float16Bytes(ComputedBytes):
     """
 
     def __init__(self, values: torch.Tensor, saturates_from: float = math.inf) -> None:
-        self._values = values
+        super().__init__(values, 2)
         self._saturates_from = saturates_from
 
-    def __len__(self) -> int:
-        return 2 * self._values.numel()
-
-    def __getitem__(self, place: slice, /) -> memoryview:
-        start, end, _ = place.indices(len(self))
-        half = self._converted(start // 2, (end + 1) // 2)
-        return tensor_bytes(half)[start % 2 : start % 2 + end - start]
-
-    def _converted(self, start: int, end: int) -> torch.Tensor:
-        values = self._values[start:end]
+    def elements(self, start: int, end: int) -> torch.Tensor:
+        """Converts a range."""
+        values = super().elements(start, end)
         half = values.to(torch.float16)
         if self._saturates_from < math.inf:
             size = values.abs()
@@ -129,10 +118,14 @@ def kept_from_zero(number: float) -> float:
 
 
 def _fits(values: torch.Tensor) -> bool:
-    """Returns whether all values are finite in float16, in one pass without allocation."""
+    """Returns whether all values are sure to be finite in float16, in one pass without allocation."""
     if values.numel() == 0:
         return True
-    low, high = (value.item() for value in values.aminmax())
+    factor = 1.0
+    if isinstance(values, ScaledTensor):
+        factor = values.scale.abs().max().item()
+        values = values.source
+    low, high = (value.item() * factor for value in values.aminmax())
     return low > -_OVERFLOW and high < _OVERFLOW  # not so for NaN
 
 

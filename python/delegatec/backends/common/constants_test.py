@@ -8,6 +8,7 @@ import torch
 
 from delegatec.backends.common.constants import FLOAT16_MAX, FLOAT32_MAX, Int4Bytes, to_float16
 from delegatec.delegation.protocol.parts import join
+from delegatec.edge.scaled import ScaledTensor
 
 
 def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
@@ -50,6 +51,18 @@ def test_float16_of_many_values_is_that_of_each() -> None:
     half, lost = halves(values)
     assert lost == "2 values beyond float16 (+-65504), the largest -800000"
     assert half[300_000].item() == FLOAT16_MAX
+
+
+@pytest.mark.parametrize("scale", [2.0, -3e5])
+def test_float16_of_scaled_weights(scale: float) -> None:
+    """Their range is that of the products, of which the second are beyond float16."""
+    source, scales = (
+        torch.tensor([[0.25, -1.0], [0.5, -0.125]]),
+        torch.tensor([scale, 1.0], dtype=torch.float64),
+    )
+    half, lost = halves(ScaledTensor(source, scales))
+    assert lost == ("" if scale == 2 else "2 values beyond float16 (+-65504), the largest 300000")
+    assert half[2:].tolist() == [0.5, -0.125] and (lost or half[:2].tolist() == [0.5, -2.0])
 
 
 def test_any_range_of_int4() -> None:

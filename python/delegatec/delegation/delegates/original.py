@@ -62,5 +62,5 @@ class Original:
         values = [node.meta["val"] for node in self.outputs]
         if all(isinstance(size, int) for value in values for size in value.shape):
             return tuple(torch.empty(value.shape, dtype=value.dtype) for value in values)
-        constants = (mode.from_tensor(tensor, static_shapes=True) for tensor in self.constants.values())
+        constants = (torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in self.constants.values())
         return tuple(Interpreter(self.program.graph_module).run(*constants, *inputs))

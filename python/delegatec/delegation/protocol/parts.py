@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import torch
+
 from delegatec.delegation.faults import attribute_errors, wrong_result
+from delegatec.edge.scaled import ScaledTensor
 
 # The chunk size of computed bytes: a chunk stays in the CPU's cache until it is written.
 _CHUNK: Final = 256 * 1024
@@ -35,6 +38,48 @@ class ComputedBytes(ABC):
 
 Part = bytes | memoryview | ComputedBytes
 """A byte sequence of a blob."""
+
+
+class TensorBytes(ComputedBytes):
+    """The elements of a tensor of one dimension, computed or converted when they are written.
+
+    Args:
+        values: the tensor.
+        size: bytes per element.
+    """
+
+    def __init__(self, values: torch.Tensor, size: int) -> None:
+        self._values = values
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size * self._values.numel()
+
+    def __getitem__(self, place: slice, /) -> memoryview:
+        start, end, _ = place.indices(len(self))
+        elements = self.elements(start // self._size, -(-end // self._size))
+        offset = start % self._size
+        return tensor_bytes(elements)[offset : offset + end - start]
+
+    def elements(self, start: int, end: int) -> torch.Tensor:
+        """Returns a range of them."""
+        return self._values[start:end]
+
+
+def tensor_bytes(tensor: torch.Tensor) -> memoryview:
+    """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
+    flat = tensor.detach().contiguous().reshape(-1)
+    if not flat.numel():
+        return memoryview(b"")
+    # a single element may have any stride
+    return memoryview(flat.as_strided(flat.shape, [1]).view(torch.uint8).numpy())  # type: ignore[arg-type]
+
+
+def tensor_part(tensor: torch.Tensor) -> memoryview | TensorBytes:
+    """Returns the bytes of a tensor in row-major order, not copied if it is row-major."""
+    if isinstance(tensor, ScaledTensor):
+        return TensorBytes(tensor.detach().reshape(-1), tensor.itemsize)
+    return tensor_bytes(tensor)
 
 
 def chunks(part: Part) -> Iterator[bytes | memoryview]:

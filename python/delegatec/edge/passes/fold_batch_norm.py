@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections import Counter
 from collections.abc import Collection
 from typing import Any, Final
 
-import numpy
 import torch
-from torch import Tensor
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.scaled import ScaledTensor
 
 aten = torch.ops.aten
 
@@ -74,32 +72,14 @@ def _fold_all(program: EdgeProgram, kept: Collection[str], uses: Counter[int]) -
         weights = [node for node in (bind(layer)["weight"], bind(layer)["bias"]) if node is not None]
         if all(map(is_own, weights)) and all(parameters[name].name in fixed for name in _PARAMETERS):
             pairs.append((layer, norm))
-    memory = _Memory(sum(bind(layer)["weight"].meta["val"].nbytes for layer, _ in pairs))
     for layer, norm in pairs:
-        _fold(program, layer, norm, made, memory)
+        _fold(program, layer, norm, made)
     folded = made.declare()
     program.erase_unused_placeholders()
     return folded
 
 
-class _Memory:
-    """One block for all new weights: the system maps it in large pages, which takes a quarter of the time.
-
-    Args:
-        size: in bytes.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._block = torch.from_numpy(numpy.empty(size, dtype=numpy.uint8))
-        self._used = 0
-
-    def like(self, tensor: Tensor) -> Tensor:
-        """Returns memory for a tensor of the same shape and dtype."""
-        start, self._used = self._used, self._used + tensor.nbytes
-        return self._block[start : self._used].view(tensor.dtype).view(tensor.shape)
-
-
-def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants, memory: _Memory) -> None:
+def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> None:
     arguments, parameters = bind(layer), bind(norm)
     gain, shift, mean, variance = (
         program.constants[parameters[name].name].detach().double() for name in _PARAMETERS
@@ -112,13 +92,12 @@ def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants, mem
         return
     weight = arguments["weight"]
     value = program.constants[weight.name].detach()
-    scaled = memory.like(value)
     if arguments.get("transposed"):
-        groups, (_, channels, *sizes) = arguments["groups"], value.shape
-        form = (groups, -1, channels, math.prod(sizes))
-        torch.mul(value.view(form), scale.view(groups, 1, channels, 1), out=scaled.view(form))
+        # a channel is an index of the second dimension in each group
+        scales = scale.view(arguments["groups"], 1, -1).expand(-1, len(value) // arguments["groups"], -1)
+        scaled = ScaledTensor(value, scales.reshape(-1))
     else:
-        torch.mul(value, scale.view(-1, *[1] * (value.dim() - 1)), out=scaled)
+        scaled = ScaledTensor(value, scale)
     place = weight if bias is None else bias
     new = {
         "weight": made.add(f"{made.names[weight.name]}.folded", scaled, weight),

@@ -15,9 +15,9 @@ import flatbuffers
 import torch
 from delegatec_schemas import flat_tensor as schema
 
+from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
-from delegatec.program.constants import tensor_bytes
 from delegatec.program.file.flatbuffer import ints, vector
 from delegatec.program.file.segments import Segments, write_file
 from delegatec.program.scalar_type import SCALAR_TYPES

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from delegatec.delegation import Part
+from delegatec.delegation import ComputedBytes, Part
 from delegatec.program.alignment import align
 from delegatec.program.content import ContentIndex
 from delegatec.program.emitted import Delegate, EmittedProgram
@@ -73,7 +73,7 @@ def _place(program: EmittedProgram, layout: Layout, known: ContentIndex, delegat
     return index
 
 
-def pack(data: Sequence[memoryview], alignment: int) -> tuple[list[int], Parts]:
+def pack(data: Sequence[Part], alignment: int) -> tuple[list[int], Parts]:
     """Concatenates byte sequences to one segment, in which views share the bytes of their base.
 
     Args:
@@ -96,14 +96,18 @@ def pack(data: Sequence[memoryview], alignment: int) -> tuple[list[int], Parts]:
     return offsets, parts
 
 
-def _contained(data: Sequence[memoryview], alignment: int) -> dict[int, tuple[int, int]]:
+def _contained(data: Sequence[Part], alignment: int) -> dict[int, tuple[int, int]]:
     """Returns, for sequences that are views of a part of another one, the latter and the offset in it."""
-    starts = [np.frombuffer(item, np.uint8).ctypes.data if len(item) else 0 for item in data]
-    order = sorted((i for i in range(len(data)) if len(data[i])), key=lambda i: (starts[i], -len(data[i])))
+    starts = {
+        index: np.frombuffer(item, np.uint8).ctypes.data
+        for index, item in enumerate(data)
+        if not isinstance(item, ComputedBytes) and len(item)
+    }
+    order = sorted(starts, key=lambda i: (starts[i], -len(data[i])))
     found: dict[int, tuple[int, int]] = {}
     owner = -1
     for index in order:
-        offset = starts[index] - starts[owner]
+        offset = starts[index] - starts.get(owner, 0)
         if owner >= 0 and offset + len(data[index]) <= len(data[owner]) and offset % alignment == 0:
             found[index] = (owner, offset)
         elif owner < 0 or offset + len(data[index]) > len(data[owner]):

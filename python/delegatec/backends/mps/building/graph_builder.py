@@ -19,7 +19,6 @@ from delegatec.backends.common.constants import (
     is_beyond_float16,
     kept_from_zero,
     name_of,
-    tensor_bytes,
     to_float16,
 )
 from delegatec.backends.mps.building.draft import Draft, Operation
@@ -27,6 +26,7 @@ from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
@@ -147,7 +147,7 @@ class GraphBuilder:
         data: Part
         lost = ""
         if dtype == tensor.dtype or tensor.dtype != torch.float32:
-            data = tensor_bytes(tensor.to(dtype))
+            data = tensor_part(tensor.to(dtype))
         else:
             if tensor.numel() == 1:
                 tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))

@@ -10,10 +10,10 @@ from delegatec_schemas import mps_graph as schema
 from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
-from delegatec.backends.common.constants import tensor_bytes
 from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.dtypes import TO_FORMAT
+from delegatec.delegation.protocol.parts import tensor_bytes
 
 
 def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | None = None) -> Expression:
