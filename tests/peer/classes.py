@@ -27,7 +27,7 @@ CLASSES: Final = {
 # What the runtime says of the peer's blob -> what is wrong with it.
 _STOPS: Final = {
     r"kernels for single operators": "it is a graph for a single Metal kernel, which no runtime has",
-    r"inputs are given, and it has": "it takes constants of the model for inputs, which nobody passes",
+    r"inputs instead of": "it takes constants of the model for inputs, which nobody passes",
     r"has \d+ bytes": "its integer constants have another size than their type",
     r"\d indices": "it has an index for each of several dimensions",
     r"index of bool": "it takes a mask for an index",
@@ -42,7 +42,7 @@ _STOPS: Final = {
     r"padding \[": "the runtime pads one to three dimensions, and crops none",
     r"squeezing dimensions": "it squeezes no dimension, which the runtime reads as the first",
     r"is declared as": "its outputs have another shape or dtype than they are declared with",
-    r"read before anything gives it": "it reads a value that nothing computes",
+    r"used before its definition": "it reads a value that nothing computes",
     r"operands of one operation have the dtypes": "operands of one operation have several dtypes",
     r"in float16": "MPSGraph has it for float32 only",
     r"depthwise convolution of": "it is depthwise with several results a channel",

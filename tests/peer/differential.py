@@ -273,5 +273,5 @@ def _open(run: Callable[[Unspecified], list[Any]]) -> str:
     try:
         run(STRICT)
     except DelegatecError as error:
-        return error.diagnostics[0].message.removeprefix("what MPSGraph does is not specified for ")
+        return error.diagnostics[0].message.removeprefix("unspecified behavior of MPSGraph: ")
     return ""

@@ -89,17 +89,17 @@ def _set(path: str, value: object) -> Callable[[schema.GraphT], None]:
     ("edit", "message"),
     [
         (_set("graphType", 7), "unknown type of the graph: 7"),
-        (_set("inputIds", [4]), "inputIds has id 4, and there are 4 values"),
-        (_set("outputIds", [-1]), "outputIds has id -1, and there are 4 values"),
-        (_set("constantIds", [0, 1]), "value 0 is an input and a constant"),
+        (_set("inputIds", [4]), "inputIds contains id 4, but there are 4 values"),
+        (_set("outputIds", [-1]), "outputIds contains id -1, but there are 4 values"),
+        (_set("constantIds", [0, 1]), "value 0 is both an input and a constant"),
         (_set("mpsValues.2.datatype", 18), "unknown type of value 2: 18"),
         (_set("mpsValues.2.datatype", schema.DataType.INVALID), "unknown type of value 2: 0"),
-        (_set("mpsValues.0.numDims", 3), "value 0 has 2 dimensions and says 3"),
-        (_set("mpsValues.3.dims", [2, -3]), r"value 3 has the shape \[2, -3\]"),
-        (_set("mpsNodes.0.mpsnodeUnion", None), "node 0 has no operation of the format"),
-        (_set("mpsNodes.1.mpsnodeUnion.input2Id", 9), "node 1 has id 9, and there are 4 values"),
-        (_set("mpsNodes.0.mpsnodeUnion.perm", [0]), "node 0 has 1 numbers in perm and says 2"),
-        (_set("mpsNodes.0.mpsnodeUnion.perm", None), "node 0 has 0 numbers in perm and says 2"),
+        (_set("mpsValues.0.numDims", 3), "value 0 has 2 dimensions, but specifies 3"),
+        (_set("mpsValues.3.dims", [2, -3]), r"invalid shape of value 3: \[2, -3\]"),
+        (_set("mpsNodes.0.mpsnodeUnion", None), "unknown operation of node 0"),
+        (_set("mpsNodes.1.mpsnodeUnion.input2Id", 9), "node 1 uses id 9, but there are 4 values"),
+        (_set("mpsNodes.0.mpsnodeUnion.perm", [0]), "node 0 has 1 numbers in perm, but specifies 2"),
+        (_set("mpsNodes.0.mpsnodeUnion.perm", None), "node 0 has 0 numbers in perm, but specifies 2"),
         (_set("mpsValues.1.dims", [2, 4]), r"constant 1 of shape \[2, 4\] has 24 bytes, not 32"),
         (_set("mpsValues.1.datatype", 1), r"constant 1 of shape \[2, 3\] has 24 bytes, not 12"),
         (_set("mpsValues.1.constantBufferSize", 0), "constant 1 .* has 0 bytes, not 24"),
@@ -172,7 +172,7 @@ def test_constants_of_blobs_from_before_the_segment() -> None:
     blob = read_blob(memoryview(data))
     found = blob.constant(blob.graph.mpsValues[1])
     assert bytes(found) == WEIGHT
-    with pytest.raises(DelegatecError, match="constant 1 lies in the FlatBuffer"):
+    with pytest.raises(DelegatecError, match="constant 1 is stored in the FlatBuffer"):
         run(data)  # as the runtime of 1.4 would look for it elsewhere
     assert np.shares_memory(np.frombuffer(found, np.uint8), np.frombuffer(data, np.uint8))
 
@@ -182,7 +182,7 @@ def test_constants_inside_of_the_flatbuffer_with_a_header() -> None:
     assert bytes(blob.constant(blob.graph.mpsValues[1])) == WEIGHT
     damaged = inline(graph())
     damaged.mpsValues[1].constantBuffer.storage = np.zeros(8, np.uint8)
-    assert message_of(packed(damaged)).endswith("constant 1 has 8 bytes beside it and says 24")
+    assert message_of(packed(damaged)).endswith("constant 1 has 8 inline bytes, but specifies 24")
 
 
 def test_nothing_is_copied() -> None:

@@ -59,9 +59,9 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
     for name in _LISTS:
         for id in getattr(graph, name):
             if not 0 <= id < count:
-                yield f"{name} has id {id}, and there are {count} values"
+                yield f"{name} contains id {id}, but there are {count} values"
     for id in sorted(set(graph.inputIds) & set(graph.constantIds)):
-        yield f"value {id} is an input and a constant"
+        yield f"value {id} is both an input and a constant"
     for id, value in enumerate(graph.mpsValues):
         yield from _of_value(id, value)
     for index, node in enumerate(graph.mpsNodes):
@@ -73,25 +73,25 @@ def _of_value(id: int, value: schema.ValueT) -> Iterator[str]:
     if value.datatype not in BITS:
         yield f"unknown type of value {id}: {value.datatype}"
     if value.numDims != len(value.dims):
-        yield f"value {id} has {len(value.dims)} dimensions and says {value.numDims}"
+        yield f"value {id} has {len(value.dims)} dimensions, but specifies {value.numDims}"
     if any(size < 0 for size in value.dims):
-        yield f"value {id} has the shape {value.dims}"
+        yield f"invalid shape of value {id}: {value.dims}"
 
 
 def _of_node(index: int, node: schema.NodeT, count: int) -> Iterator[str]:
     operation: Any = node.mpsnodeUnion
     if operation is None:
-        yield f"node {index} has no operation of the format (type {node.mpsnodeUnionType})"
+        yield f"unknown operation of node {index}: type {node.mpsnodeUnionType}"
         return
     for id in value_ids(operation):
         if not -1 <= id < count:
-            yield f"node {index} has id {id}, and there are {count} values"
+            yield f"node {index} uses id {id}, but there are {count} values"
     fields = vars(operation)
     if "numDims" in fields:
         name = next(name for name in _COUNTED if name in fields)
         length = 0 if fields[name] is None else len(fields[name])
         if fields["numDims"] != length:
-            yield f"node {index} has {length} numbers in {name} and says {fields['numDims']}"
+            yield f"node {index} has {length} numbers in {name}, but specifies {fields['numDims']}"
 
 
 def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _of_constants(graph: schema.GraphT, segment: int) -> Iterator[str]:
         inline = inline_bytes(value)
         if inline is not None:
             if len(inline) != size:
-                yield f"constant {id} has {len(inline)} bytes beside it and says {size}"
+                yield f"constant {id} has {len(inline)} inline bytes, but specifies {size}"
             continue
         begin, end = int(value.segmentOffset), int(value.segmentOffset) + size
         if size == 0 or end > segment:

@@ -14,21 +14,21 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 
 
 class Precision(Enum):
-    """What a delegate computes float32 values in."""
+    """The dtype in which a delegate computes float32 values."""
 
     FP32 = "fp32"
     FP16 = "fp16"
 
 
 class Int4(Enum):
-    """How weights of four bits are stored."""
+    """The storage of 4-bit weights."""
 
     INT8 = "int8"
     PACKED = "packed"
 
 
 class Overflow(Enum):
-    """What becomes of numbers that float16 cannot hold."""
+    """The treatment of numbers beyond float16."""
 
     ERROR = "error"
     SATURATE = "saturate"
@@ -36,12 +36,12 @@ class Overflow(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user chose.
+    """A user's settings.
 
     Attributes:
-        precision: what float32 values are computed in.
-        int4: how weights of four bits are stored.
-        overflow: what becomes of constants beyond float16, with `fp16`.
+        precision: the dtype in which float32 values are computed.
+        int4: the storage of 4-bit weights.
+        overflow: the treatment of constants beyond float16, with `fp16`.
     """
 
     precision: Precision = Precision.FP32
@@ -69,9 +69,9 @@ OPTIONS: Final[Mapping[str, OptionSpec]] = {
     ),
 }
 
-# Key and one-byte value are what upstream's compiler stores; the runtime reads the graph, not the setting.
+# Key and one-byte value are those of upstream's compiler; the runtime reads the graph, not the setting.
 _USE_FP16: Final = "use_fp16"
-# Ours. They are there only where they are not the default, so that other programs stay as they are.
+# Ours. Defaults are not stored.
 _INT4: Final = "int4"
 _OVERFLOW: Final = "fp16_overflow"
 # Key of a compile spec -> the field of the settings, and what its values mean.
@@ -83,7 +83,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Mapping[bytes, Enum]]]] = {
 
 
 def specs_for(options: Mapping[str, str]) -> list[CompileSpec]:
-    """The compile specs for resolved options."""
+    """Returns the compile specs for resolved options."""
     specs = [CompileSpec(_USE_FP16, bytes([options["precision"] == Precision.FP16.value]))]
     for key in (_INT4, _OVERFLOW):
         if options[key] != OPTIONS[key].default:
@@ -92,10 +92,10 @@ def specs_for(options: Mapping[str, str]) -> list[CompileSpec]:
 
 
 def settings_of(compile_specs: Sequence[CompileSpec]) -> Settings:
-    """The settings that compile specs ask for; the defaults where they do not say.
+    """Returns the settings of compile specs, defaults if they are absent.
 
     Raises:
-        DelegatecError: DC402, for every setting that there is not, and every value that it does not take.
+        DelegatecError: DC402 for every unknown setting and every invalid value.
     """
     found: dict[str, Any] = {}
     problems = []
@@ -104,10 +104,10 @@ def settings_of(compile_specs: Sequence[CompileSpec]) -> Settings:
         if not field:
             expected = ", ".join(_FIELDS)
             problems.append(
-                Diagnostic("DC402", f"MPSBackend has no compile spec {spec.key!r}", expected=expected)
+                Diagnostic("DC402", f"unknown compile spec of MPSBackend: {spec.key!r}", expected=expected)
             )
         elif bytes(spec.value) not in values:
-            message = f"compile spec {spec.key!r} of MPSBackend is {bytes(spec.value)!r}"
+            message = f"invalid value of compile spec {spec.key!r} of MPSBackend: {bytes(spec.value)!r}"
             problems.append(Diagnostic("DC402", message, expected=" or ".join(map(repr, values))))
         else:
             found[field] = values[bytes(spec.value)]

@@ -17,13 +17,13 @@ TO_FORMAT: Final[dict[torch.dtype, int]] = {
     torch.int64: DataType.INT64,
     torch.bool: DataType.BOOL,
 }
-"""The types that the runtime's `getMPSDataType` takes as they are (float64 it would silently narrow)."""
+"""The types that the runtime's `getMPSDataType` supports unchanged (it silently narrows float64)."""
 
 FROM_FORMAT: Final[dict[int, torch.dtype]] = {
     **{value: dtype for dtype, value in TO_FORMAT.items()},
     DataType.FLOAT64: torch.float32,
 }
-"""What the runtime makes of each type it takes."""
+"""The runtime's dtype for each supported type of the format."""
 
 FLOATS: Final = frozenset({torch.float16, torch.float32})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})

@@ -74,7 +74,7 @@ _NEUTRAL: Final[dict[str, str]] = {
     "keep_dims": "False",
 }
 _IMPLIED: Final = frozenset({"numDims", "shape", "normalizedShape", "valuesShape", "momentum"})
-_UNREAD: Final = frozenset(
+_NOT_READ: Final = frozenset(
     {("MaxPool2DWithIndices", "countIncludePad"), ("MaxPool2DWithIndices", "divisorOverride")}
 )
 _PADDED: Final = "padding"
@@ -168,7 +168,7 @@ def _attributes(operation: str, fields: Mapping[str, Any], node: NodeT) -> dict[
     texts: dict[str, str] = {}
     joined = {field: name for name, several in _JOINED.items() for field in several}
     for field, content in fields.items():
-        if field.endswith(("Id", "Ids")) or field in _IMPLIED or (operation, field) in _UNREAD:
+        if field.endswith(("Id", "Ids")) or field in _IMPLIED or (operation, field) in _NOT_READ:
             continue
         if field in joined:
             name = joined[field]

@@ -184,7 +184,9 @@ def test_numbers_beyond_float16_saturate_where_the_user_says_so() -> None:
 def test_compile_specs_are_checked() -> None:
     program = to_edge(torch.export.export(nn.ReLU(), (torch.rand(2),)))
     wrong = [CompileSpec("use_fp16", b""), CompileSpec("fp16", b"\1"), CompileSpec("int4", b"packed")]
-    with pytest.raises(DelegatecError, match=r"(?s)use_fp16.*b''.*no compile spec 'fp16'") as error:
+    with pytest.raises(
+        DelegatecError, match=r"(?s)use_fp16.*b''.*unknown compile spec of MPSBackend: 'fp16'"
+    ) as error:
         to_backend("MPSBackend", program, wrong, registry=builtin_backends())
     assert len(error.value.diagnostics) == 2
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of tests: a module lowered for the MPS delegate, and run through its reference executor."""
+"""Helpers for tests: lower a module for the MPS delegate, and run it in the reference executor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from delegatec.edge.legalize.rules import REWRITES
 
 
 def compile_program(program: EdgeProgram, precision: str = "fp32", **options: str) -> Compiled:
-    """Lowers what the delegate takes of a program, in place; `options` are the backend's others."""
+    """Lowers a program for the delegate, in place; `options` are the backend's other options."""
     return testing.compile_program("mps", program, precision=precision, **options)
 
 
@@ -52,11 +52,11 @@ def compile_module(
     preserve: Collection[OpOverload] = (),
     **options: str,
 ) -> Compiled:
-    """Exports a module for example inputs and lowers what the delegate takes."""
+    """Exports a module for example inputs and lowers it for the delegate."""
     return testing.compile_module("mps", module, args, preserve, precision=precision, **options)
 
 
 def operations(blob: Blob | bytes) -> list[str]:
-    """Names of a blob's operations, in order."""
+    """Returns the names of a blob's operations, in order."""
     graph = (blob if isinstance(blob, Blob) else read_blob(memoryview(blob))).graph
     return [OPERATION_NAMES[node.mpsnodeUnionType] for node in graph.mpsNodes]

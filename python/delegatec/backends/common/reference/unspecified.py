@@ -16,14 +16,14 @@ import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
-_REFUSE: Final = "refuse"
+_RAISE: Final = "raise"
 
 
 @dataclass(frozen=True)
 class UnspecifiedBehavior:
     """A choice for each behavior. The subclass of a backend has a field per behavior, a `Literal` of choices.
 
-    The default is documented for similar operations, or was measured. "refuse" stops a run where the behavior
+    The default is documented for similar operations, or was measured. "raise" stops a run where the behavior
     occurs.
 
     Attributes:
@@ -32,48 +32,48 @@ class UnspecifiedBehavior:
 
     runtime: ClassVar[str]
 
-    def settle(self, behavior: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
+    def choice_for(self, behavior: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
         """Returns the choice for a behavior that may occur in an operation.
 
         Args:
             behavior: name of a field.
-            occurs: returns whether it occurs, or where; called only if the choice is to refuse.
+            occurs: returns whether it occurs, or where; called only if the choice is to raise.
             what: describes the case, for the message.
 
         Raises:
             DelegatecError: DC440 if it occurs and the choice is to refuse.
         """
         choice: str = getattr(self, behavior)
-        if choice == _REFUSE:
+        if choice == _RAISE:
             found = occurs()
             if bool(found.any()) if isinstance(found, torch.Tensor) else found:
-                message = f"what {self.runtime} does is not specified for {what}"
+                message = f"unspecified behavior of {self.runtime}: {what}"
                 raise DelegatecError([Diagnostic(code="DC440", message=message)])
         return choice
 
-    def having(self, behavior: str, choice: str) -> Self:
+    def with_choice(self, behavior: str, choice: str) -> Self:
         """Returns the same choices except for one behavior."""
         change: dict[str, Any] = {behavior: choice}
         return replace(self, **change)
 
     @classmethod
-    def choices_of(cls, behavior: str) -> tuple[str, ...]:
-        """Returns the choices for a behavior without "refuse", in the order of the field."""
-        return tuple(choice for choice in get_args(get_type_hints(cls)[behavior]) if choice != _REFUSE)
+    def choices_for(cls, behavior: str) -> tuple[str, ...]:
+        """Returns the choices for a behavior without "raise", in the order of the field."""
+        return tuple(choice for choice in get_args(get_type_hints(cls)[behavior]) if choice != _RAISE)
 
     @classmethod
     def strict(cls) -> Self:
-        """Returns choices that refuse every behavior."""
-        refusals: dict[str, Any] = {field.name: _REFUSE for field in fields(cls)}
+        """Returns choices that raise for every behavior."""
+        refusals: dict[str, Any] = {field.name: _RAISE for field in fields(cls)}
         return cls(**refusals)
 
     @classmethod
     def variants(cls) -> dict[str, Self]:
         """Returns the runs with one choice that is not the default, under names like "ties=last"."""
         return {
-            f"{field.name}={choice}": cls().having(field.name, choice)
+            f"{field.name}={choice}": cls().with_choice(field.name, choice)
             for field in fields(cls)
-            for choice in cls.choices_of(field.name)
+            for choice in cls.choices_for(field.name)
             if choice != field.default
         }
 
@@ -89,22 +89,24 @@ def depends_on(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], base: _Behav
 
     Args:
         run: runs a blob on some inputs, with these choices.
-        base: the choices for all behaviors but the one that is varied; refuses none.
+        base: the choices for all behaviors but the one that is varied, without "raise".
     """
-    if not _is_refused(run, base.strict()):
+    if not _raises(run, base.strict()):
         return []
     found = []
     for field in fields(base):
-        if not _is_refused(run, base.having(field.name, _REFUSE)):
+        if not _raises(run, base.with_choice(field.name, _RAISE)):
             continue
-        first, *others = [run(base.having(field.name, choice)) for choice in base.choices_of(field.name)]
+        first, *others = [
+            run(base.with_choice(field.name, choice)) for choice in base.choices_for(field.name)
+        ]
         # A behavior with one choice cannot be shown to make no difference.
         if not others or not all(_equal(first, other) for other in others):
             found.append(field.name)
     return found
 
 
-def _is_refused(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], choices: _BehaviorT) -> bool:
+def _raises(run: Callable[[_BehaviorT], Sequence[torch.Tensor]], choices: _BehaviorT) -> bool:
     try:
         run(choices)
     except DelegatecError as error:

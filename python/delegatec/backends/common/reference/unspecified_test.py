@@ -17,18 +17,18 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 class Imagined(UnspecifiedBehavior):
     runtime: ClassVar = "the imagined runtime"
 
-    halves: Literal["even", "up", "refuse"] = "even"
-    reads: Literal["refuse", "first", "last"] = "refuse"
-    copies: Literal["copy", "refuse"] = "copy"
+    rounding: Literal["even", "up", "raise"] = "even"
+    reads: Literal["raise", "first", "last"] = "raise"
+    copies: Literal["copy", "raise"] = "copy"
 
 
 def rounded_at(values: list[float], index: int, choices: Imagined) -> list[torch.Tensor]:
     """The values, rounded, and one of them, unless it is a zero."""
     x = torch.tensor(values)
-    way = choices.settle("halves", lambda: x.frac() == 0.5, "Round of halves")
+    way = choices.choice_for("rounding", lambda: x.frac() == 0.5, "Round of halves")
     x = x.round() if way == "even" else (x + 0.5).floor()
     outside = index >= len(values)
-    way = choices.settle("reads", lambda: outside, f"the index {index}")
+    way = choices.choice_for("reads", lambda: outside, f"the index {index}")
     one = x[(0 if way == "first" else -1) if outside else index]
     return [x, torch.where(one == 0, torch.nan, one)]
 
@@ -37,11 +37,11 @@ def rounded_at(values: list[float], index: int, choices: Imagined) -> list[torch
     ("values", "index", "found"),
     [
         ([1.25, 2.0], 0, []),
-        ([1.25, 2.5], 0, ["halves"]),
+        ([1.25, 2.5], 0, ["rounding"]),
         ([1.5, 3.5], 0, []),  # even or up: the same
         ([1.25, 2.0], 2, ["reads"]),
         ([1.0, 1.0], 2, []),
-        ([2.5, 1.0], 2, ["halves", "reads"]),
+        ([2.5, 1.0], 2, ["rounding", "reads"]),
     ],
 )
 def test_what_results_depend_on(values: list[float], index: int, found: list[str]) -> None:
@@ -50,14 +50,14 @@ def test_what_results_depend_on(values: list[float], index: int, found: list[str
 
 def test_a_single_choice_that_may_show_counts() -> None:
     def run(choices: Imagined) -> list[torch.Tensor]:
-        choices.settle("copies", lambda: True, "an output that is an input")
+        choices.choice_for("copies", lambda: True, "an output that is an input")
         return [torch.tensor([torch.nan, 1.0])]
 
     assert depends_on(run, Imagined(reads="first")) == ["copies"]
 
 
 def test_refusals_say_whose_behavior_it_is() -> None:
-    with pytest.raises(DelegatecError, match="what the imagined runtime does is not specified for Round"):
+    with pytest.raises(DelegatecError, match="unspecified behavior of the imagined runtime: Round"):
         rounded_at([0.5], 0, Imagined.strict())
     with pytest.raises(DelegatecError, match="the index 1") as error:
         rounded_at([0.5], 1, Imagined())
@@ -74,8 +74,8 @@ def test_other_errors_are_not_refusals() -> None:
 
 def test_variants() -> None:
     assert Imagined.variants() == {
-        "halves=up": Imagined(halves="up"),
+        "rounding=up": Imagined(rounding="up"),
         "reads=first": Imagined(reads="first"),
         "reads=last": Imagined(reads="last"),
     }
-    assert Imagined.strict() == Imagined("refuse", "refuse", "refuse")
+    assert Imagined.strict() == Imagined("raise", "raise", "raise")

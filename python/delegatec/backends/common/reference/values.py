@@ -14,7 +14,7 @@ class Values:
 
     Args:
         count: number of ids.
-        refuse: raises an error with a message, where the runtime would stop.
+        reject: raises an error with a message if the runtime would abort.
         read: ids that an operation or output reads; all by default.
 
     Attributes:
@@ -22,11 +22,11 @@ class Values:
     """
 
     def __init__(
-        self, count: int, refuse: Callable[[str], NoReturn], read: Collection[int] | None = None
+        self, count: int, reject: Callable[[str], NoReturn], read: Collection[int] | None = None
     ) -> None:
         self.types: list[tuple[torch.dtype, list[int]] | None] = [None] * count
         self._values: list[torch.Tensor | None] = [None] * count
-        self._refuse = refuse
+        self._reject = reject
         self._read = read
 
     def __contains__(self, id: int) -> bool:
@@ -35,7 +35,7 @@ class Values:
     def __getitem__(self, id: int) -> torch.Tensor:
         value = self._values[id] if self.is_id(id) else None
         if value is None:
-            self._refuse(f"value {id} is read before anything gives it one")
+            self._reject(f"value {id} is used before its definition")
         return value
 
     def __setitem__(self, id: int, value: torch.Tensor) -> None:
@@ -64,4 +64,4 @@ class Values:
 
     def _check_id(self, id: int) -> None:
         if not self.is_id(id):
-            self._refuse(f"a result has the id {id}, and there are {len(self._values)} values")
+            self._reject(f"a result has the id {id}, but there are {len(self._values)} values")

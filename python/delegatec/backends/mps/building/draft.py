@@ -62,7 +62,7 @@ class Draft:
         self.constants[id] = data
         return id
 
-    def is_given(self, id: int) -> bool:
+    def is_input_or_constant(self, id: int) -> bool:
         """Whether a value is an input or a constant."""
         return id in self.inputs or id in self.constants
 

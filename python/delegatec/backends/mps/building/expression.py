@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowerings that are composed of several operations, written as one writes them on tensors."""
+"""Values of a blob's graph with the interface of tensors, for lowerings of several operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REDUCED_RANK: Final = 4
 
 @dataclass(frozen=True)
 class Expression:
-    """A value of the graph in the making; each method appends the operation that gives another one.
+    """A value of the graph under construction; each method emits an operation.
 
     The runtime gives a value of rank 0 the shape [1].
 
@@ -36,7 +36,7 @@ class Expression:
 
     @property
     def dtype(self) -> torch.dtype:
-        """dtype as in the program."""
+        """dtype of the value."""
         return self.builder.type_of(self.id)[0]
 
     @property
@@ -45,38 +45,38 @@ class Expression:
         return self.builder.type_of(self.id)[1]
 
     def bind(self, node: Node, index: int | None = None) -> None:
-        """Makes this what a node computes.
+        """Makes this the result of a node.
 
         Args:
             node: the node.
-            index: which of its values, where it has several.
+            index: the index of the result, if it has several.
         """
         nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
         for target in nodes:
             self.builder.alias(target, self.id)
 
-    # ---- element by element ------------------------------------------------------------------------------
+    # ---- elementwise -------------------------------------------------------------------------------------
 
     def unary(self, operation: int, dtype: torch.dtype | None = None) -> Expression:
-        """An operation of `schema.Operation` on this; the result has its dtype if none is given."""
+        """Emits an operation of `schema.Operation`; by default the result has the same dtype."""
         out = self.builder.temporary(self.shape, dtype or self.dtype)
         self.builder.emit(operation, schema.UnaryT(input1Id=self.id, outputId=out))
         return Expression(self.builder, out)
 
     def abs(self) -> Expression:
-        """The magnitude, of floating point."""
+        """Returns the magnitude of floating point."""
         return self.unary(Operation.Abs)
 
     def exp(self) -> Expression:
-        """The exponential."""
+        """Returns the exponential."""
         return self.unary(Operation.Exp)
 
     def log(self) -> Expression:
-        """The natural logarithm."""
+        """Returns the natural logarithm."""
         return self.unary(Operation.Log)
 
     def rounded(self) -> Expression:
-        """A nearest integer, either one of two."""
+        """Rounds to the nearest integer, ties to either side."""
         return self.unary(Operation.Round)
 
     def eq(self, other: Expression | Number) -> Expression:
@@ -108,7 +108,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def minimum(self, other: Expression | Number) -> Expression:
-        """The smaller of each two."""
+        """Returns the elementwise minimum."""
         return self._binary(Operation.Minimum, schema.BinaryT, other)
 
     def __and__(self, other: Expression | Number) -> Expression:
@@ -121,11 +121,11 @@ class Expression:
         return self._binary(Operation.BitwiseXor, schema.BinaryT, other)
 
     def compare(self, operation: int, other: Expression | Number) -> Expression:
-        """One of Eq, Ne, Ge, Gt, Le and Lt: bool."""
+        """Emits Eq, Ne, Ge, Gt, Le or Lt: bool."""
         return self._binary(operation, schema.BinaryT, other, dtype=torch.bool)
 
     def where(self, then: Expression, otherwise: Expression) -> Expression:
-        """`then` where this, a bool, is true; both have one dtype."""
+        """Returns `then` where this bool is true, else `otherwise`; both have the same dtype."""
         assert then.dtype == otherwise.dtype
         shape = broadcast(self.shape, then.shape, otherwise.shape)
         out = self.builder.temporary(shape, then.dtype)
@@ -133,7 +133,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def clamp(self, low: Number | None = None, high: Number | None = None) -> Expression:
-        """No less than `low` and no more than `high`, of which at least one is given."""
+        """Limits elements to `low` and `high`, at least one of which is not None."""
         assert low is not None or high is not None
         bounds = schema.BoundsT(
             -_NO_BOUND if low is None else self.builder.number(low, self.dtype),
@@ -144,23 +144,23 @@ class Expression:
         return Expression(self.builder, out)
 
     def to(self, dtype: torch.dtype) -> Expression:
-        """In another dtype; to bool by comparison with zero."""
+        """Converts to another dtype; to bool by comparison with zero."""
         return Expression(self.builder, self.builder.converted(self.id, dtype))
 
     # ---- shape -------------------------------------------------------------------------------------------
 
     def view(self, *shape: int) -> Expression:
-        """The same elements in another shape; all sizes are given."""
+        """Returns the elements in another shape without -1."""
         assert math.prod(shape) == math.prod(self.shape)
         return self if shape == self.shape else self._reshaped(Operation.View, shape)
 
     def expand(self, *shape: int) -> Expression:
-        """Broadcast to a shape of the same rank."""
+        """Broadcasts to a shape of the same rank."""
         assert len(shape) == len(self.shape)
         return self if shape == self.shape else self._reshaped(Operation.Expand, shape)
 
     def permute(self, *dims: int) -> Expression:
-        """Dimensions in another order."""
+        """Permutes the dimensions."""
         if list(dims) == list(range(len(dims))):
             return self
         out = self.builder.temporary([self.shape[dim] for dim in dims], self.dtype)
@@ -169,7 +169,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Expression:
-        """Elements start, start + step, ... before end of a dimension; none of them is negative."""
+        """Returns the elements start, start + step, ... before end of a dimension; none is negative."""
         if (start, end, step) == (0, self.shape[dim], 1):
             return self
         out = self.builder.temporary(self._resized(dim, len(range(start, end, step))), self.dtype)
@@ -178,7 +178,7 @@ class Expression:
         return Expression(self.builder, out)
 
     def pad(self, pads: Sequence[int], value: Number = 0) -> Expression:
-        """Padded by a number; before and after the last dimension, then the one before it, three at most."""
+        """Pads up to three dimensions with a number: before and after the last, then the others."""
         assert len(pads) in (2, 4, 6)
         shape = list(self.shape)
         for position, pad in enumerate(pads):
@@ -191,14 +191,14 @@ class Expression:
         return Expression(self.builder, out)
 
     def index_select(self, dim: int, index: Expression) -> Expression:
-        """Elements of a dimension, whose place the dimensions of the index take: int32, not checked."""
+        """Gathers elements of a dimension, which the dimensions of the int32 index replace; not checked."""
         out = self.builder.temporary((*self.shape[:dim], *index.shape, *self.shape[dim + 1 :]), self.dtype)
         table = schema.IndexSelectT(input1Id=self.id, outputId=out, dim=dim, indexId=index.id)
         self.builder.emit(Operation.IndexSelect, table)
         return Expression(self.builder, out)
 
     def pixel_shuffle(self, factor: int) -> Expression:
-        """[N, C * factor^2, H, W] as [N, C, H * factor, W * factor]."""
+        """Shuffles [N, C * factor^2, H, W] to [N, C, H * factor, W * factor]."""
         batch, channels, height, width = self.shape
         shape = (batch, channels // factor**2, height * factor, width * factor)
         out = self.builder.temporary(shape, self.dtype)
@@ -209,7 +209,7 @@ class Expression:
     # ---- along dimensions --------------------------------------------------------------------------------
 
     def sum(self, dim: int) -> Expression:
-        """The sum along a dimension, which stays with size 1: the mean times its size, of float32."""
+        """Returns the sum of float32 along a dimension, kept with size 1: the mean times its size."""
         assert self.dtype == torch.float32 and len(self.shape) <= _REDUCED_RANK
         out = self.builder.temporary(self._resized(dim, 1), self.dtype)
         self.builder.emit(Operation.Mean, schema.MeanT(self.id, out, numDims=1, dims=[dim], keepDims=True))

@@ -64,8 +64,8 @@ class GraphBuilder:
 
     # ---- values ------------------------------------------------------------------------------------------
 
-    def halves(self, dtype: torch.dtype) -> bool:
-        """Whether values of a dtype may be float32 in the model, and float16 here."""
+    def is_halved(self, dtype: torch.dtype) -> bool:
+        """Whether values of a dtype may be float32 in the model and float16 here."""
         return dtype == torch.float16 and self.settings.precision is Precision.FP16
 
     def input(self, node: Node) -> None:
@@ -79,7 +79,7 @@ class GraphBuilder:
         """Makes the value of a node an output of the delegate."""
         id = self._ids[node]
         dtype, shape = self._types[id]
-        if self._draft.is_given(id) or id in self._draft.outputs:
+        if self._draft.is_input_or_constant(id) or id in self._draft.outputs:
             out = self._value(dtype, shape)
             view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
             self.emit(schema.Operation.View, view)
@@ -97,7 +97,7 @@ class GraphBuilder:
             tensor = self._view.constants[node]
             dtype = node.meta["val"].dtype
             storage = ("weight", tensor.data_ptr(), dtype, tensor.shape, tensor.stride())
-            self._ids[node] = self.once(storage, lambda: self._weight(node, tensor, dtype))
+            self._ids[node] = self.shared(storage, lambda: self._weight(node, tensor, dtype))
         return self._ids[node]
 
     def _weight(self, node: Node, tensor: torch.Tensor, dtype: torch.dtype) -> int:
@@ -108,7 +108,7 @@ class GraphBuilder:
     def constant_value(self, node: Node) -> torch.Tensor | None:
         """Returns the tensor of a node if it is a constant; do not write to it.
 
-        It is float32 where it was so in the model, though the node is float16 here.
+        It is float32 if it is float32 in the model, although the node is float16 here.
         """
         return self._view.constants.get(node)
 
@@ -117,7 +117,7 @@ class GraphBuilder:
 
         Args:
             node: the node.
-            index: the index of its result, if it has several; the `getitem` nodes of that one get the id.
+            index: the index of its result, if it has several; the `getitem` nodes of that result get the id.
         """
         value = node.meta["val"] if index is None else node.meta["val"][index]
         id = self.temporary(tuple(value.shape), value.dtype)
@@ -166,47 +166,47 @@ class GraphBuilder:
             self._names[id] = node.name
             return id
 
-        return self.once(("int4", node), make)
+        return self.shared(("int4", node), make)
 
     def _constant(self, datatype: int, tensor: torch.Tensor, data: Part, dtype: torch.dtype) -> int:
         self._types.append((dtype, tuple(tensor.shape)))
         return self._draft.constant(datatype, tensor.shape, data)
 
     def scalar(self, number: Number, dtype: torch.dtype) -> int:
-        """Adds a deduplicated scalar constant. Beyond an integer dtype it wraps, as in ATen.
+        """Adds a deduplicated scalar constant. Integers wrap around, as in ATen.
 
         Its shape is [1], the runtime's form of rank 0; an operation on it and another value has the shape of
         the other.
         """
-        held = torch.float32 if self.halves(dtype) else dtype
-        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(held)
+        stored = torch.float32 if self.is_halved(dtype) else dtype
+        tensor = torch.tensor([number], dtype=torch.float64 if isinstance(number, float) else None).to(stored)
 
         def make() -> int:
             id = self.constant(tensor, lambda: f"the number {number}", dtype)
             self._types[id] = (dtype, ())
             return id
 
-        return self.once(("scalar", dtype, repr(tensor.item())), make)
+        return self.shared(("scalar", dtype, repr(tensor.item())), make)
 
     def in_float32(self, node: Node) -> int:
-        """A floating-point operand in float32; of a weight every digit is kept."""
+        """Returns a floating-point operand in float32; weights keep their precision."""
         tensor = self._view.constants.get(node)
         if tensor is None or node in self._ids or tensor.dtype == node.meta["val"].dtype:
             return self.converted(self.of(node), torch.float32)
-        return self.once(("float32", node), lambda: self._weight(node, tensor, torch.float32))
+        return self.shared(("float32", node), lambda: self._weight(node, tensor, torch.float32))
 
     def _report(self, message: str, constant: int | None = None) -> None:
         self._problems.append((constant, beyond_float16(message, self.current)))
 
-    def once(self, key: Hashable, make: Callable[[], int]) -> int:
-        """Returns a value shared by lowerings, such as a table of positions; made in the first call."""
+    def shared(self, key: Hashable, make: Callable[[], int]) -> int:
+        """Returns a value shared by lowerings, such as a table of positions; the first call makes it."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def number(self, number: Number, dtype: torch.dtype) -> float:
         """Checks the range of a number for a float32 field of an operation on a dtype."""
-        if not self.halves(dtype):
+        if not self.is_halved(dtype):
             return float(number)
         if is_beyond_float16(number):
             if abs(number) != FLOAT32_MAX and not self._saturates:
@@ -230,7 +230,7 @@ class GraphBuilder:
         have, shape = self._types[id]
         if have == dtype:
             return id
-        # A value that was widened is narrowed by taking it from before.
+        # The operand of a widening cast.
         if id in self._widened and self._types[self._widened[id]][0] == dtype:
             return self._widened[id]
 
@@ -246,7 +246,7 @@ class GraphBuilder:
                     self._widened[out] = id
             return out
 
-        return self.once(("cast", id, dtype), make)
+        return self.shared(("cast", id, dtype), make)
 
     # ---- operations --------------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class GraphBuilder:
 
 
 def _widens(narrow: torch.dtype, wide: torch.dtype) -> bool:
-    """Whether a dtype has all values of another one, bools not being numbers."""
+    """Whether a dtype represents all values of another one, except bools."""
     both_float = narrow.is_floating_point and wide.is_floating_point
     both_integer = not (narrow.is_floating_point or wide.is_floating_point or torch.bool in (narrow, wide))
     return (both_float or both_integer) and narrow.itemsize < wide.itemsize

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions that are not results of others: operands, constants, ranges; and those of several others."""
+"""Expressions from operands, constants and numbers, and concatenation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delegatec.delegation.protocol.parts import tensor_bytes
 
 
 def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | None = None) -> Expression:
-    """The expression of an operand: a node, cast to a dtype if one is given, or a number in that dtype."""
+    """Returns the expression of an operand: a node, optionally cast to a dtype, or a number in that dtype."""
     if dtype is None:
         assert isinstance(node, Node)
         return Expression(builder, builder.of(node))
@@ -27,21 +27,21 @@ def operand(builder: GraphBuilder, node: Node | Number, dtype: torch.dtype | Non
 def constant(
     builder: GraphBuilder, tensor: torch.Tensor, name: str, dtype: torch.dtype | None = None
 ) -> Expression:
-    """A constant that a lowering makes, in a dtype; `name` says what it is if it cannot be converted."""
+    """Adds a constant of a lowering in a dtype; `name` is for the error if it cannot be converted."""
     return Expression(builder, builder.constant(tensor, lambda: name, dtype))
 
 
 def table(builder: GraphBuilder, values: torch.Tensor) -> Expression:
-    """A small constant that a lowering makes, once a graph; integers become int32, as look-ups want them."""
+    """Adds a small, deduplicated constant of a lowering; integers become int32, the dtype of indices."""
     values = values if values.is_floating_point() else values.to(torch.int32)
     key = ("table", values.dtype, values.shape, bytes(tensor_bytes(values)))
     return Expression(
-        builder, builder.once(key, lambda: builder.constant(values, lambda: "a constant of the lowering"))
+        builder, builder.shared(key, lambda: builder.constant(values, lambda: "a constant of the lowering"))
     )
 
 
 def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> Expression:
-    """A number in a whole shape."""
+    """Returns a tensor filled with a number."""
     out = builder.temporary(shape, dtype)
     table = schema.FullT(
         input1Id=-1,
@@ -55,7 +55,7 @@ def full(builder: GraphBuilder, shape: Sequence[int], number: Number, dtype: tor
 
 
 def cat(values: Sequence[Expression], dim: int) -> Expression:
-    """Values of one dtype, one after the other along a dimension, which is not negative."""
+    """Concatenates values of one dtype along a dimension, which is not negative."""
     first = values[0]
     if len(values) == 1:
         return first

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that the MPS delegate takes: tables of rows, one file for each family."""
+"""The operators of the MPS delegate: tables of rows, one file per family."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what lowerings do in these tests with the record, or writes it: `pytest FOLDER --record`."""
+"""Compares the operations emitted in these tests with the record, or writes it, with `--record`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.backends.common.record import Record
 from delegatec.backends.mps.operators.docs import RECORD
 from delegatec.backends.mps.testing import recorded_lowerings
 
-_HELP = "if that is right: bazel run //python/delegatec/backends/mps:record"
+_HELP = "if this is correct: bazel run //python/delegatec/backends/mps:record"
 _RECORDED = Record.read(RECORD)
 _PARTIAL = pytest.StashKey[bool]()
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Finds out whether all tests of the folder run."""
+    """Determines whether all tests of the directory run."""
     folder = Path(__file__).parent
     whole = {path.relative_to(folder) for path in folder.rglob("*_test.py")}
     files = {item.path.relative_to(folder) for item in session.items if item.path.is_relative_to(folder)}
@@ -37,24 +37,24 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def lowerings(request: pytest.FixtureRequest) -> Iterator[Record]:
-    """What all tests do; it is what the record says if all of them run."""
+    """Collects the operations of all tests, which must equal the record if all of them run."""
     with recorded_lowerings() as lowerings:
         yield lowerings
     session = request.session
     if session.stash[_PARTIAL] or session.testsfailed:
-        assert not session.config.getoption("record"), "the record is of all tests, and all succeed"
+        assert not session.config.getoption("record"), "--record requires that all tests run and pass"
     elif session.config.getoption("record"):
         RECORD.resolve().write_text(lowerings.text(), encoding="utf-8")
     else:
         stale = _RECORDED.beyond(lowerings)
-        assert not stale, f"the record has what no test reaches: {stale}; {_HELP}"
+        assert not stale, f"no test emits these recorded operations: {stale}; {_HELP}"
 
 
 @pytest.fixture(autouse=True)
 def _recorded(lowerings: Record, request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test does what the record does not have."""
+    """Checks that the test emits only recorded operations."""
     before = {*lowerings.beyond(_RECORDED)}
     yield
     if not request.config.getoption("record"):
         new = {*lowerings.beyond(_RECORDED)} - before
-        assert not new, f"the record lacks: {sorted(new)}; {_HELP}"
+        assert not new, f"operations missing in the record: {sorted(new)}; {_HELP}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator table as a page of the docs."""
+"""The documentation page of the operator table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from delegatec.backends.mps.operators.table import TABLE
 from delegatec.edge.legalize.rules import REWRITES
 
 RECORD: Final = Path(__file__).with_name("recorded.json")
-"""What rows emit and rewrites make; the tests of this folder write it."""
+"""Operations emitted by rows and rewrites; written by the tests of this directory."""
 
 
 def render_markdown() -> str:
-    """The page of the MPS delegate."""
+    """Returns the page of the MPS delegate."""
     folder = "python/delegatec/backends/mps/operators"
     return operators_page(TABLE, REWRITES, Record.read(RECORD), "MPS", folder)

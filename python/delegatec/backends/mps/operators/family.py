@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for whole families of operators that lower alike."""
+"""Rows for families of operators with the same lowering."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Lower = Callable[[GraphBuilder, Node], None]
 def family(
     members: Mapping[str, str], lower: Callable[[int], Lower], *constraints: Constraint, note: str = ""
 ) -> list[OperatorRow]:
-    """One row for each member.
+    """Returns one row per member.
 
     Args:
-        members: name of an overload -> name of the operation that it becomes.
+        members: name of an overload -> name of the emitted operation.
         lower: the family's lowering, for a type of operation.
         *constraints: of each row.
         note: of each row.
@@ -33,12 +33,12 @@ def family(
 
 
 def movement(name: str, lower: Lower, *constraints: Constraint, note: str = "") -> OperatorRow:
-    """A row of an overload that computes nothing.
+    """Returns a row for an overload that only moves elements.
 
     Args:
         name: the overload.
         lower: its lowering.
-        *constraints: what a node must satisfy.
-        note: what a reader of the table should know.
+        *constraints: constraints of a node.
+        note: a remark for readers of the table.
     """
     return OperatorRow(overload(name), lower, constraints, computes=False, note=note)

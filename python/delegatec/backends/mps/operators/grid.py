@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of operator rows share: a function lowered to a blob, and run from it, against eager."""
+"""Helpers for tests of operator rows: lower a function to a blob, run it, and compare with eager mode."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from delegatec.delegation.delegates.call_delegate import call_delegate
 aten = torch.ops.aten
 
 PRECISIONS: Final = ("fp32", "fp16")
-# Rows say it in a note where they take NaN, or the index of equal elements, for what MPSGraph makes of them.
+# Rows with MPSGraph's result for NaN, or its index of equal elements, have a note.
 _AT_AWKWARD_VALUES: Final = frozenset({"nan", "ties"})
-# Out-of-range indices are not refused, because a graph may drop what they read or write.
+# Out-of-range indices do not raise: a graph may mask the elements that they read or write.
 _BASE: Final = replace(DEFAULT, reads="zero", writes="skip")
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (4e-3, 1e-3)}
 
@@ -49,24 +49,24 @@ def run_case(
     reference: Function | None = None,
     unspecified: Collection[str] = (),
 ) -> Compiled:
-    """Checks that a function becomes one delegate that gives what eager gives.
+    """Checks that a function becomes one delegate with the results of eager mode.
 
-    With fp16, eager computes in float16 as well: what both round does not count as a difference.
+    With fp16, eager mode computes in float16 as well, so that common rounding is not a difference.
 
     Args:
-        function: of tensors, gives a tensor or several.
-        args: example inputs, which it is run on.
-        expected: names of the blob's operations, in order; not checked if empty. With fp16 the casts of
-            inputs and outputs are among them.
+        function: of tensors; returns a tensor or several.
+        args: example inputs, also for the run.
+        expected: names of the blob's operations, in order; not checked if empty. With fp16 they include the
+            casts of inputs and outputs.
         precision: "fp32" or "fp16".
-        rtol: relative tolerance, that of the precision if not given.
-        atol: absolute tolerance, likewise.
-        preserve: composites that reach the partitioner whole.
-        reference: gives the expected results in place of the function, on the same inputs.
+        rtol: relative tolerance; by default that of the precision.
+        atol: absolute tolerance; by default that of the precision.
+        preserve: composites that are not decomposed before the partitioner.
+        reference: computes the expected results instead of the function.
         unspecified: behaviors of MPSGraph that the result may depend on, by their names in `Unspecified`.
 
     Returns:
-        What was compiled, for further checks.
+        The compiled program, for further checks.
     """
     module = Call(function)
     compiled = compile_module(module, args, precision, preserve)
@@ -93,20 +93,20 @@ def _halved(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 def rejected(
     function: Function, args: tuple[torch.Tensor, ...], precision: str = "fp32"
 ) -> list[tuple[str, str, str]]:
-    """Operator, rule and message of each node that is left outside of a delegate."""
+    """Returns operator, rule and message of each node that is not delegated."""
     return compile_module(Call(function), args, precision).left
 
 
 def run_node(
     build: Build, expected: str = "", precision: str = "fp32", tolerance: float | None = None
 ) -> None:
-    """Checks nodes that the edge program's own passes would fold or rewrite before a delegate sees them.
+    """Checks nodes that passes over the edge program would fold or rewrite before delegation.
 
-    They get a float32 of shape [2, 3, 4]; the mean of their result is what is compared.
+    Their operand is a float32 of shape [2, 3, 4]; the mean of their result is compared.
 
     Args:
         build: appends them.
-        expected: operations that the blob has to have, in any order.
+        expected: operations that the blob must contain, in any order.
         precision: "fp32" or "fp16".
         tolerance: relative and absolute.
     """
@@ -114,13 +114,13 @@ def run_node(
     compiled = compile_program(program, precision)
     assert (len(compiled.delegates), compiled.report.rejections) == (1, [])
     for operation in expected.split():
-        assert operation in operations(compiled.blobs()[0]), f"the blob has no {operation}"
+        assert operation in operations(compiled.blobs()[0]), f"the blob does not contain {operation}"
     allowed = tolerance or {"fp32": 1e-6, "fp16": 2e-2}[precision]
     torch.testing.assert_close(compiled(X)[0], wanted, rtol=allowed, atol=allowed, equal_nan=True)
 
 
 def _awkward(tensor: torch.Tensor) -> torch.Tensor:
-    """Other values in place of a float32's: halves, zeros of both signs, equal elements."""
+    """Replaces the values of a float32: halves, zeros of both signs, equal elements."""
     if tensor.dtype != torch.float32:
         return tensor
     values = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 1.0, 0.0, -0.0])
@@ -130,12 +130,12 @@ def _awkward(tensor: torch.Tensor) -> torch.Tensor:
 def check_specified(
     compiled: Compiled, args: tuple[torch.Tensor, ...], allowed: Collection[str] = ()
 ) -> None:
-    """Checks that what a single delegate gives does not depend on what MPSGraph leaves unspecified.
+    """Checks that the results of a single delegate do not depend on unspecified behavior of MPSGraph.
 
     Args:
         compiled: from `run_case`.
         args: inputs of the program.
-        allowed: behaviors that it does depend on.
+        allowed: behaviors that it may depend on.
     """
     (call,) = (node for node in compiled.program.graph.nodes if node.target is call_delegate)
     users = [node for node in compiled.program.placeholders() if node.name not in compiled.program.constants]

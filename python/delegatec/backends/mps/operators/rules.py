@@ -22,23 +22,23 @@ from delegatec.edge.legalize.constraints import (
 from delegatec.edge.nodes import tensors
 
 EXACT_FLOAT32: Final = 2**24
-"""Integers beyond it have no float32, the type in which the format holds numbers."""
+"""The largest integer up to which float32, the format's type of numbers, is exact."""
 
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
     static_shapes("the runtime compiles the graph for the shapes in the blob."),
     known_dtypes(
         ALL,
-        "Tensors are float32, float16, int8, int16, int32, int64 or bool: the runtime stops at other types, "
+        "Tensors are float32, float16, int8, int16, int32, int64 or bool: the runtime aborts on others, "
         "and reads a float64 buffer as float32.",
         "convert to float32 or int64",
     ),
-    no_empty_tensors("MPSGraph has none."),
+    no_empty_tensors("MPSGraph does not support them."),
     rank_at_most(16, "the limit of MPSGraph."),
 )
 
 
 def exact_number(name: str) -> Constraint:
-    """An integer argument that a float32 field holds exactly, for an integer result."""
+    """Requires an integer argument of an integer result to be exact in float32."""
 
     def broken(node: Node, _: object) -> str | None:
         value = bind(node)[name]
@@ -48,7 +48,7 @@ def exact_number(name: str) -> Constraint:
         return f"{name} is {value}"
 
     return Constraint(
-        "argument", f"An integer {name} is 2^24 at most: the format holds it in a float32.", broken
+        "argument", f"An integer {name} is at most 2^24: the format stores it as float32.", broken
     )
 
 
@@ -56,4 +56,4 @@ FLOAT_OPERANDS: Final = operand_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
 SAME_DTYPES: Final = same_dtypes("MPSGraph does not promote here.")
-CONTIGUOUS: Final = contiguous("the format has no strides.")
+CONTIGUOUS: Final = contiguous("the format does not have strides.")

@@ -48,7 +48,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Replacement": lookup.REPLACEMENTS,
     "Shape": (*shape.ROWS, *rearrangement.ROWS),
     "Creation and conversion": creation.ROWS,
-    "Quantised weights": quantized.ROWS,
+    "Quantized weights": quantized.ROWS,
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

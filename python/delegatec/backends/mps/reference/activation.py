@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.mps.reference.run import Run, Semantics, axis, floats, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, axis, floats, reject, wide
 
 
 def _hard_tanh(run: Run, op: Any, _: NodeT) -> None:
@@ -24,7 +24,7 @@ def _gelu(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     dtype = floats("Gelu", x)
     if op.approximate is None:
-        refuse("Gelu without a name of the approximation")
+        reject("Gelu without a name of the approximation")
     if op.approximate == b"tanh":
         run[op.outputId] = wide(x).tanh().to(dtype) * x
         return
@@ -41,7 +41,7 @@ def _leaky_relu(run: Run, op: Any, _: NodeT) -> None:
 def _softmax(logarithm: bool) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         if op.halfToFloat:
-            refuse("softmax from float16 to float32")
+            reject("softmax from float16 to float32")
         x = run[op.input1Id]
         dtype = floats("Softmax", x)
         result = wide(x).softmax(axis(op.dim, x.dim(), "Softmax")).to(dtype)

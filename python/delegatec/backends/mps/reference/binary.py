@@ -13,7 +13,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.reference.run import Run, Semantics, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, reject, wide
 from delegatec.backends.mps.reference.unary import pick
 from delegatec.edge.nodes import short_name
 
@@ -26,14 +26,14 @@ def _common(run: Run, op: Any, name: str) -> tuple[Tensor, Tensor]:
     run.broadcast(name, first, second)
     dtype = torch.promote_types(first.dtype, second.dtype)
     if first.dtype != second.dtype and dtype not in FLOATS:
-        refuse(f"it does not promote {short_name(first.dtype)} and {short_name(second.dtype)}")
+        reject(f"it does not promote {short_name(first.dtype)} and {short_name(second.dtype)}")
     return first.to(dtype), second.to(dtype)
 
 
 def _arithmetic(run: Run, function: Function, first: Tensor, second: Tensor, name: str) -> Tensor:
     """Computes in the common dtype of the operands."""
     if first.dtype == torch.bool:
-        choice = run.unspecified.settle("booleans", lambda: True, f"{name} of bool")
+        choice = run.unspecified.choice_for("booleans", lambda: True, f"{name} of bool")
         result = function(first.to(torch.int8), second.to(torch.int8))
         return result != 0 if choice == "logical" else (result & 1) != 0
     return function(wide(first), wide(second)).to(first.dtype)
@@ -76,7 +76,7 @@ def _bitwise(name: str, function: Function) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         first, second = _common(run, op, name)
         if first.dtype in FLOATS:
-            refuse(f"{name} of {short_name(first.dtype)}")
+            reject(f"{name} of {short_name(first.dtype)}")
         run[op.outputId] = function(first, second)
 
     return apply
@@ -84,7 +84,7 @@ def _bitwise(name: str, function: Function) -> Semantics:
 
 def _integer_quotient(run: Run, first: Tensor, second: Tensor) -> Tensor:
     by_zero = second == 0
-    choice = run.unspecified.settle("quotient", lambda: by_zero, "an integer divided by zero")
+    choice = run.unspecified.choice_for("quotient", lambda: by_zero, "an integer divided by zero")
     quotient = torch.div(first, torch.where(by_zero, 1, second), rounding_mode="trunc")
     return torch.where(by_zero, 0 if choice == "zero" else -1, quotient)
 
@@ -98,7 +98,7 @@ def _division(name: str, default: str | None) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         mode = default if op.roundingMode is None else op.roundingMode.decode(errors="replace")
         if mode == "trunc" and run[op.input1Id].dtype == torch.float16:
-            refuse("it does not truncate in float16")
+            reject("it does not truncate in float16")
         first, second = _common(run, op, name)
         if first.dtype not in FLOATS and mode in ("trunc", "floor"):
             first, second = first.float(), second.float()
@@ -110,7 +110,7 @@ def _division(name: str, default: str | None) -> Semantics:
         result = (wide(first) / wide(second)).to(dtype)
         if mode is not None:
             if mode not in ("trunc", "floor"):
-                refuse(f"{name} with the rounding mode {mode!r}")
+                reject(f"{name} with the rounding mode {mode!r}")
             result = result.trunc() if mode == "trunc" else result.floor()
             if (name, mode) in (("Fmod", "trunc"), ("Remainder", "floor")):
                 result = first - result * second

@@ -14,7 +14,7 @@ import torch
 
 from delegatec.backends.mps.blob import Blob
 from delegatec.backends.mps.checks import inline_bytes
-from delegatec.backends.mps.reference.run import format_dtype, mps_shape, refuse
+from delegatec.backends.mps.reference.run import format_dtype, mps_shape, reject
 
 
 def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
@@ -39,10 +39,10 @@ def _bytes(blob: Blob, id: int, bits: int) -> tuple[list[int], memoryview]:
     value = blob.graph.mpsValues[id]
     shape = mps_shape(value.dims)
     if inline_bytes(value) is not None:
-        refuse(f"constant {id} lies in the FlatBuffer, and it looks in the constant segment")
+        reject(f"constant {id} is stored in the FlatBuffer instead of the constant segment")
     data = blob.constant(value)
     if min(shape) < 1 or 8 * len(data) != math.prod(shape) * bits:
-        refuse(f"constant {id} of shape {shape} and {bits} bits an element has {len(data)} bytes")
+        reject(f"constant {id} of shape {shape} and {bits} bits per element has {len(data)} bytes")
     return shape, data
 
 

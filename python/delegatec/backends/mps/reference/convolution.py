@@ -12,7 +12,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 from torch.nn import functional
 
-from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, reject, wide
 
 Tensor = torch.Tensor
 
@@ -20,7 +20,7 @@ Tensor = torch.Tensor
 def _padding(op: Any, what: str) -> tuple[int, int, int, int]:
     padding = (op.paddingLeft, op.paddingRight, op.paddingTop, op.paddingBottom)
     if min(padding) < 0:
-        refuse(f"{what} with padding {list(padding)}")
+        reject(f"{what} with padding {list(padding)}")
     return padding
 
 
@@ -30,13 +30,13 @@ def check_window(
     """Checks the parameters of a convolution or pooling; returns its padding: left, right, top, bottom."""
     padding = _padding(op, "a window")
     if min(*kernel, *stride, *dilation) < 1:
-        refuse(f"a window of {list(kernel)} with stride {list(stride)} and dilation {list(dilation)}")
+        reject(f"a window of {list(kernel)} with stride {list(stride)} and dilation {list(dilation)}")
     height = x.shape[2] + padding[2] + padding[3]
     width = x.shape[3] + padding[0] + padding[1]
     run.check_size([x.shape[0], x.shape[1], height, width], "a padded operand")
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
     if reach[0] > height or reach[1] > width:
-        refuse(f"a window of {reach} over {[height, width]} elements")
+        reject(f"a window of {reach} over {[height, width]} elements")
     return padding
 
 
@@ -54,10 +54,10 @@ def _convolve(run: Run, op: Any, x: Tensor, weight: Tensor, groups: int) -> Tens
     bias = run[op.input3Id]
     one_dtype(result, bias)
     if bias.dim() != 1:
-        refuse(f"a bias of shape {list(bias.shape)}")
+        reject(f"a bias of shape {list(bias.shape)}")
     bias = bias.reshape(1, -1, 1, 1)
     if run.broadcast("a sum with a bias", result, bias) != result.shape:
-        refuse(f"a bias of {bias.numel()} elements for {result.shape[1]} channels")
+        reject(f"a bias of {bias.numel()} elements for {result.shape[1]} channels")
     return result + bias
 
 
@@ -69,10 +69,10 @@ def _convolution(run: Run, op: Any, _: NodeT) -> None:
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
     shapes = f"a convolution of shape {list(x.shape)} with a weight of shape {list(weight.shape)}"
     if x.dim() != 4 or weight.dim() != 4:
-        refuse(shapes)
+        reject(shapes)
     groups = op.groups
     if groups < 1 or weight.shape[0] % groups or x.shape[1] != weight.shape[1] * groups:
-        refuse(f"{shapes} in {groups} groups")
+        reject(f"{shapes} in {groups} groups")
     result = _convolve(run, op, x, weight, groups)
     run[op.outputId] = result.squeeze(2) if flat else result
 
@@ -81,10 +81,10 @@ def _depthwise(run: Run, op: Any, _: NodeT) -> None:
     """Computes MPSGraph's 3-d convolution, with the channels as depth. Ignores `groups`."""
     x, weight = run[op.input1Id], run[op.input2Id]
     if weight.dim() != 4 or x.dim() != 4:
-        refuse(f"a depthwise convolution of rank {x.dim()} with a weight of rank {weight.dim()}")
+        reject(f"a depthwise convolution of rank {x.dim()} with a weight of rank {weight.dim()}")
     channels = x.shape[1]
     if weight.shape[0] != channels or weight.shape[1] != 1:
-        refuse(f"a depthwise convolution of {channels} channels with a weight of shape {list(weight.shape)}")
+        reject(f"a depthwise convolution of {channels} channels with a weight of shape {list(weight.shape)}")
     run[op.outputId] = _convolve(run, op, x, weight, channels)
 
 

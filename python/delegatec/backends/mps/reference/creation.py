@@ -17,7 +17,7 @@ from delegatec.backends.mps.reference.run import (
     floats,
     format_dtype,
     present,
-    refuse,
+    reject,
 )
 
 
@@ -47,11 +47,11 @@ def _arange(run: Run, op: Any, _: NodeT) -> None:
     with np.errstate(all="ignore"):
         count = np.ceil(np.float64(np.float32(op.end) - np.float32(op.start)) / np.float64(op.step))
     if not 1 <= count <= MAX_ELEMENTS:
-        refuse(f"Arange of {count} elements")
+        reject(f"Arange of {count} elements")
     run.check_size([int(count)], "Arange")
     places = run.cast(torch.arange(int(count), dtype=torch.int32), dtype, "Arange")
     if dtype == torch.bool:
-        refuse("Arange of bool")
+        reject("Arange of bool")
     run[op.outputId] = places * run.number(op.step, dtype) + run.number(op.start, dtype)
 
 
@@ -64,9 +64,9 @@ def _dequantize(run: Run, op: Any, _: NodeT) -> None:
     x, scales = run.int4(op.input1Id), run[op.scalesId]
     floats("scales", scales)
     if x.dim() != scales.dim() or any(a % b for a, b in zip(x.shape, scales.shape, strict=True)):
-        refuse(f"scales of shape {list(scales.shape)} for a weight of shape {list(x.shape)}")
+        reject(f"scales of shape {list(scales.shape)} for a weight of shape {list(x.shape)}")
     other = scales.dtype != torch.float16
-    run.unspecified.settle("scales", lambda: other, "scales that are not float16")
+    run.unspecified.choice_for("scales", lambda: other, "scales that are not float16")
     for dim, (size, count) in enumerate(zip(x.shape, scales.shape, strict=True)):
         if 1 < count < size:
             scales = scales.repeat_interleave(size // count, dim)

@@ -35,7 +35,7 @@ from delegatec.backends.mps.reference.run import (
     format_dtype,
     ints,
     mps_shape,
-    refuse,
+    reject,
 )
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.edge.nodes import short_name
@@ -95,7 +95,7 @@ class MpsReferenceExecutor:
         graph = self._blob.graph
         self._check_graph()
         if len(inputs) != len(graph.inputIds):
-            refuse(f"{len(inputs)} inputs are given, and it has {len(graph.inputIds)}")
+            reject(f"{len(inputs)} inputs instead of {len(graph.inputIds)}")
         run = Run(len(graph.mpsValues), self._unspecified, self._max_elements, self._read)
         for id, tensor in zip(graph.inputIds, inputs, strict=True):
             value = graph.mpsValues[id]
@@ -123,18 +123,18 @@ class MpsReferenceExecutor:
     def _check_graph(self) -> None:
         graph = self._blob.graph
         if graph.graphType != GraphType.MPS_GRAPH:
-            refuse("kernels for single operators are not implemented in it")
+            reject("kernels for single operators are not implemented")
         if graph.inputIds != list(range(len(graph.inputIds))):
-            refuse(f"its inputs have the ids {graph.inputIds}, but are found by position")
+            reject(f"its inputs have the ids {graph.inputIds}, but are identified by position")
         given = {*graph.inputIds, *graph.constantIds}
         made_twice = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
-        self._unspecified.settle(
+        self._unspecified.choice_for(
             "outputs", lambda: bool(made_twice), "an output that is an input, a constant or another output"
         )
 
     @cached_property
     def _read(self) -> frozenset[int]:
-        """Ids that are in several operations, or are outputs: that of a result is in one at least."""
+        """Returns ids of outputs, and ids that occur in several operations: a result's id occurs in one."""
         uses = Counter(id for node in self._blob.graph.mpsNodes for id in value_ids(node.mpsnodeUnion))
         return frozenset(id for id, count in uses.items() if count > 1) | {*self._blob.graph.outputIds}
 
@@ -148,12 +148,12 @@ class MpsReferenceExecutor:
         for node, last in zip(graph.mpsNodes, self._last_uses, strict=True):
             name = OPERATION_NAMES[node.mpsnodeUnionType]
             if name not in SEMANTICS:
-                refuse(f"it has no operation {name}")
+                reject(f"it has no operation {name}")
             try:
                 SEMANTICS[name](run, node.mpsnodeUnion, node)
             except RuntimeError as error:
                 # Operands that the checks missed, and torch rejects.
-                refuse(f"{name}: {str(error).splitlines()[0]}")
+                reject(f"{name}: {str(error).splitlines()[0]}")
             run.forget(last)
 
     @cached_property
@@ -165,7 +165,7 @@ class MpsReferenceExecutor:
 def _as_declared(tensor: torch.Tensor, value: ValueT, what: str) -> torch.Tensor:
     declared, dtype = ints(value.dims), format_dtype(value.datatype)
     if tensor.dtype != dtype or tensor.numel() != math.prod(declared):
-        refuse(
+        reject(
             f"{what} is declared as {short_name(dtype)}{declared}, and is "
             f"{short_name(tensor.dtype)}{list(tensor.shape)}"
         )

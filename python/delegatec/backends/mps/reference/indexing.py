@@ -16,7 +16,7 @@ from delegatec.backends.mps.reference.run import (
     ints,
     one_dtype,
     present,
-    refuse,
+    reject,
     unsigned_axis,
 )
 from delegatec.edge.nodes import short_name
@@ -30,7 +30,7 @@ def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
     shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
     run.check_size(shape, what)
     outside = (index < 0) | (index >= size)
-    choice = run.unspecified.settle("reads", lambda: outside, f"{what} out of range")
+    choice = run.unspecified.choice_for("reads", lambda: outside, f"{what} out of range")
     inside = index % size if choice == "wrap" else index.clamp(0, size - 1)
     result = x.index_select(dim, inside.reshape(-1)).reshape(shape)
     if choice == "zero":
@@ -53,13 +53,13 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
     """Gathers rows, zeros for the index `padding_idx` unless that is -1."""
     weight, indices = run[op.input1Id], run[op.input2Id]
     if weight.dim() < 1:
-        refuse("Embedding of a weight of no dimensions")
+        reject("Embedding of a weight of no dimensions")
     rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
         padding = run.number(op.paddingIdx, indices.dtype)
         # The condition has one dimension more than the indices, whatever the rows have.
         if weight.dim() != 2:
-            refuse(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
+            reject(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
         rows = torch.where((indices != padding).unsqueeze(-1), rows, torch.zeros_like(rows))
     run[op.outputId] = rows
 
@@ -68,13 +68,13 @@ def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
     """Returns the axis and the only index, which MPSGraph receives without a cast."""
     given = [(place, id) for place, id in enumerate(present(op.indicesId, "indices")) if id != -1]
     if len(given) != 1:
-        refuse(f"{what} with {len(given)} indices")
+        reject(f"{what} with {len(given)} indices")
     place, id = given[0]
     index = run[id]
     if index.dtype not in INTEGERS:
-        refuse(f"{what} with an index of {short_name(index.dtype)}")
+        reject(f"{what} with an index of {short_name(index.dtype)}")
     other = index.dtype != torch.int32
-    run.unspecified.settle("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
+    run.unspecified.choice_for("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
     return axis(place, rank, what), index.long()
 
 
@@ -86,7 +86,7 @@ def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
     """Returns positions to write to; `size` means none."""
     outside = (index < 0) | (index >= size)
-    choice = run.unspecified.settle("writes", lambda: outside, f"{what} out of range")
+    choice = run.unspecified.choice_for("writes", lambda: outside, f"{what} out of range")
     if choice == "wrap":
         return index % size
     return index.clamp(0, size - 1) if choice == "nearest" else torch.where(outside, size, index)
@@ -97,7 +97,7 @@ def _update(run: Run, data: Tensor, dim: int, index: Tensor, source: Tensor, wha
     targets = _targets(run, index, data.shape[dim], what)
     ordered = targets.sort(dim).values
     repeated = (ordered.diff(dim=dim) == 0) & (ordered.narrow(dim, 1, index.shape[dim] - 1) < data.shape[dim])
-    choice = run.unspecified.settle("duplicates", lambda: repeated, f"{what} twice to one element")
+    choice = run.unspecified.choice_for("duplicates", lambda: repeated, f"{what} twice to one element")
     if choice == "first":
         targets, source = targets.flip(dim), source.flip(dim)
     room = torch.cat([data, data.narrow(dim, 0, 1)], dim)
@@ -115,9 +115,9 @@ def _index_put(run: Run, op: Any, _: NodeT) -> None:
     if shape:
         sizes = [1] * (len(shape) - update.dim()) + list(update.shape)
         if len(sizes) != len(shape) or any(a not in (1, b) for a, b in zip(sizes, shape, strict=True)):
-            refuse(f"values of shape {list(update.shape)} for {shape}")
+            reject(f"values of shape {list(update.shape)} for {shape}")
     if (shape or list(update.shape)) != wanted:
-        refuse(f"IndexPut of values of shape {shape or list(update.shape)}, where {wanted} is written")
+        reject(f"IndexPut of values of shape {shape or list(update.shape)}, where {wanted} is written")
     flat = [*data.shape[:dim], index.numel(), *data.shape[dim + 1 :]]
     source = update.expand(wanted).reshape(flat)
     places = index.reshape(-1, *(1,) * (data.dim() - dim - 1)).expand(flat)
@@ -129,12 +129,12 @@ def _scatter(run: Run, op: Any, _: NodeT) -> None:
     data, source, index = run[op.input1Id], run[op.srcId], run[op.idxId]
     one_dtype(data, source)
     if index.dtype not in (torch.int32, torch.int64):
-        refuse(f"Scatter with an index of {short_name(index.dtype)}")
+        reject(f"Scatter with an index of {short_name(index.dtype)}")
     dim = axis(op.dim, data.dim(), "Scatter")
     wanted = [*data.shape[:dim], *index.shape[dim : dim + 1], *data.shape[dim + 1 :]]
     if list(index.shape) != wanted or source.shape != index.shape:
         shapes = f"{list(source.shape)} at {list(index.shape)}"
-        refuse(f"Scatter into shape {list(data.shape)} along {dim} of shapes {shapes}")
+        reject(f"Scatter into shape {list(data.shape)} along {dim} of shapes {shapes}")
     run[op.outputId] = _update(run, data, dim, index.long(), source, "Scatter")
 
 

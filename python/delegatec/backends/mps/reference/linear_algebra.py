@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.mps_graph import NodeT
 
-from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, reject, wide
 
 Tensor = torch.Tensor
 
@@ -20,7 +20,7 @@ def _product(run: Run, first: Tensor, second: Tensor, name: str) -> Tensor:
     dtype = floats(name, first, second)
     shapes = f"shapes {list(first.shape)} and {list(second.shape)}"
     if min(first.dim(), second.dim()) < 2 or first.shape[-1] != second.shape[-2]:
-        refuse(f"{name} of {shapes}")
+        reject(f"{name} of {shapes}")
     batches = run.broadcast(f"{name}'s batches", first[..., 0, 0], second[..., 0, 0])
     run.check_size([*batches, first.shape[-2], second.shape[-1]], name)
     return (wide(first) @ wide(second)).to(dtype)

@@ -19,7 +19,7 @@ from delegatec.backends.mps.reference.run import (
     floats,
     ints,
     present,
-    refuse,
+    reject,
     wide,
 )
 
@@ -38,7 +38,7 @@ def _normalize(
 ) -> Tensor:
     dtype = floats(name, x, mean, variance, gamma, beta)
     if run.broadcast(name, x, mean, variance, gamma, beta) != x.shape:
-        refuse(f"{name} of shape {list(x.shape)} with a weight of shape {list(gamma.shape)}")
+        reject(f"{name} of shape {list(x.shape)} with a weight of shape {list(gamma.shape)}")
     scale = (wide(variance) + epsilon).rsqrt() * wide(gamma)
     return ((wide(x) - wide(mean)) * scale + wide(beta)).to(dtype)
 
@@ -49,7 +49,7 @@ def _batch_norm(run: Run, op: Any, _: NodeT) -> None:
     operands = [run[id] for id in (op.meanId, op.varId, op.weightId, op.biasId)]
     if x.dim() < 2 or any(operand.numel() != x.shape[1] for operand in operands):
         shapes = ", ".join(str(list(operand.shape)) for operand in operands)
-        refuse(f"BatchNorm of shape {list(x.shape)} with operands of shapes {shapes}")
+        reject(f"BatchNorm of shape {list(x.shape)} with operands of shapes {shapes}")
     shape = (1, x.shape[1], *(1,) * (x.dim() - 2))
     mean, variance, gamma, beta = (operand.reshape(shape) for operand in operands)
     run[op.output1Id] = _normalize(run, "BatchNorm", x, mean, variance, gamma, beta, op.epsilon)
@@ -62,7 +62,7 @@ def _layer_norm(run: Run, op: Any, _: NodeT) -> None:
     floats("LayerNorm", x)
     count = len(present(op.normalizedShape, "normalized shape"))
     if not 0 < count <= x.dim():
-        refuse(f"LayerNorm over {count} of {x.dim()} dimensions")
+        reject(f"LayerNorm over {count} of {x.dim()} dimensions")
     axes = tuple(range(x.dim() - count, x.dim()))
     mean = wide(x).mean(axes, keepdim=True).to(x.dtype)
     variance = ((wide(x) - wide(mean)) ** 2).mean(axes, keepdim=True).to(x.dtype)
@@ -78,7 +78,7 @@ def _mean(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     axes = sorted({axis(dim, x.dim(), "Mean") for dim in ints(op.dims)})
     if x.dtype == torch.bool:
-        refuse("Mean of bool")
+        reject("Mean of bool")
     if not axes:
         run[op.outputId] = x
     elif x.dtype in FLOATS:

@@ -15,7 +15,7 @@ from delegatec_schemas.mps_graph import NodeT
 from torch.nn import functional
 
 from delegatec.backends.mps.reference.convolution import check_window
-from delegatec.backends.mps.reference.run import Run, Semantics, floats, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, reject, wide
 
 Tensor = torch.Tensor
 Pair = tuple[int, int]
@@ -32,7 +32,7 @@ class _Windows:
 
     def __init__(self, run: Run, x: Tensor, op: Any, up: bool) -> None:
         if x.dim() != 4:
-            refuse(f"pooling of rank {x.dim()}")
+            reject(f"pooling of rank {x.dim()}")
         self.kernel: Pair = (op.kernelHeight, op.kernelWidth)
         self.stride: Pair = (op.strideHeight, op.strideWidth)
         self.dilation: Pair = (op.dilationHeight, op.dilationWidth)
@@ -82,16 +82,19 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
     windows = _Windows(run, x, op, up=op.ceilMode)
     value = wide(x)
     missing = value.isnan()
-    if run.unspecified.settle("nan", lambda: missing, "max pooling of NaN") == "other":
+    if run.unspecified.choice_for("nan", lambda: missing, "max pooling of NaN") == "other":
         value = torch.where(missing, -math.inf, value)
     padded = functional.pad(value, windows.pad, value=-math.inf)
     values, places = _first(windows, padded)
     if run.is_read(op.output2Id):
         last = _last(windows, padded)
-        if run.unspecified.settle("ties", lambda: last != places, "the index of equal elements") == "last":
+        if (
+            run.unspecified.choice_for("ties", lambda: last != places, "the index of equal elements")
+            == "last"
+        ):
             places = last
     empty = _inside(windows, x, 0.0) == 0
-    if run.unspecified.settle("windows", lambda: empty, "max pooling of padding alone") == "zero":
+    if run.unspecified.choice_for("windows", lambda: empty, "max pooling of padding alone") == "zero":
         values = torch.where(empty, 0.0, values)
     width = padded.shape[3]
     row, column = places // width - windows.pad[2], places % width - windows.pad[0]
@@ -106,11 +109,11 @@ def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
     windows = _Windows(run, x, op, up=False)
     border = 1.0 if op.divisorOverride or op.countIncludePad else 0.0
     counts = _inside(windows, x, border)
-    run.unspecified.settle("windows", lambda: counts == 0, "average pooling of padding alone")
+    run.unspecified.choice_for("windows", lambda: counts == 0, "average pooling of padding alone")
     result = (_sums(windows, functional.pad(wide(x), windows.pad)) / counts).to(dtype)
     if op.divisorOverride:
         if dtype != torch.float32:
-            refuse("average pooling in float16 with a divisor")
+            reject("average pooling in float16 with a divisor")
         result = result * run.number(windows.kernel[0] * windows.kernel[1] / op.divisorOverride, dtype)
     run[op.output1Id] = result
 

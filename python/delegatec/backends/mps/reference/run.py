@@ -22,7 +22,7 @@ MAX_ELEMENTS: Final = 2**31 - 1
 """MPSNDArray asserts at more elements, or a longer dimension."""
 
 
-def refuse(message: str) -> NoReturn:
+def reject(message: str) -> NoReturn:
     """Rejects a blob that the runtime or MPSGraph would reject.
 
     Raises:
@@ -50,14 +50,14 @@ class Run(Values):
         max_elements: int = MAX_ELEMENTS,
         read: Collection[int] | None = None,
     ) -> None:
-        super().__init__(values, refuse, read)
+        super().__init__(values, reject, read)
         self._nibbles: dict[int, torch.Tensor] = {}
         self._max_elements = max_elements
         self.unspecified = unspecified
 
     def __getitem__(self, id: int) -> torch.Tensor:
         if id in self._nibbles:
-            refuse(f"value {id} is of type int4, which only DequantizePerChannelGroup reads")
+            reject(f"value {id} is of type int4, which only DequantizePerChannelGroup reads")
         return super().__getitem__(id)
 
     def __setitem__(self, id: int, value: torch.Tensor) -> None:
@@ -69,11 +69,11 @@ class Run(Values):
     def check_size(self, shape: Sequence[int], what: str) -> None:
         """Rejects shapes that MPSGraph does not support."""
         if len(shape) > MAX_RANK:
-            refuse(f"{what} has {len(shape)} dimensions; MPSGraph supports {MAX_RANK}")
+            reject(f"{what} has {len(shape)} dimensions; MPSGraph supports {MAX_RANK}")
         if any(size < 1 for size in shape):
-            refuse(f"{what} is of shape {list(shape)}; MPSGraph does not support empty tensors")
+            reject(f"{what} is of shape {list(shape)}; MPSGraph does not support empty tensors")
         if math.prod(shape) > self._max_elements:
-            refuse(f"{what} is of shape {list(shape)}, more than {self._max_elements} elements")
+            reject(f"{what} is of shape {list(shape)}, more than {self._max_elements} elements")
 
     def broadcast(self, what: str, *tensors: torch.Tensor) -> torch.Size:
         """Returns the broadcast shape; MPSGraph broadcasts trailing dimensions as ATen does."""
@@ -83,7 +83,7 @@ class Run(Values):
             for place, size in enumerate(tensor.shape, rank - tensor.dim()):
                 if size != 1 and result[place] not in (1, size):
                     shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
-                    refuse(f"{what} of shapes {shapes}, which do not broadcast")
+                    reject(f"{what} of shapes {shapes}, which do not broadcast")
                 result[place] = max(result[place], size)
         self.check_size(result, what)
         return torch.Size(result)
@@ -102,7 +102,7 @@ class Run(Values):
     def int4(self, id: int) -> torch.Tensor:
         """Returns an int4 value as int8."""
         if id not in self._nibbles:
-            refuse(f"value {id} is not of type int4")
+            reject(f"value {id} is not of type int4")
         return self._nibbles[id]
 
     def scalar(self, value: float, dtype: torch.dtype) -> float:
@@ -121,7 +121,7 @@ class Run(Values):
         if dtype == torch.bool:
             if x.dtype in FLOATS:
                 partial = (x != 0) & (x.trunc() == 0)
-                if self.unspecified.settle("truth", lambda: partial, f"{what} of fractions") != "nonzero":
+                if self.unspecified.choice_for("truth", lambda: partial, f"{what} of fractions") != "nonzero":
                     return x.trunc() != 0
             return x != 0
         if dtype in FLOATS or x.dtype == torch.bool:
@@ -130,7 +130,7 @@ class Run(Values):
         if x.dtype in FLOATS:
             return self._integer_of_float(x, dtype, what)
         outside = (x < limits.min) | (x > limits.max) if torch.iinfo(x.dtype).bits > limits.bits else False
-        choice = self.unspecified.settle(
+        choice = self.unspecified.choice_for(
             "integer_casts", lambda: outside, f"{what} that does not fit {short_name(dtype)}"
         )
         if choice == "saturate" and outside is not False:
@@ -143,7 +143,7 @@ class Run(Values):
         low, high = float(limits.min), float(limits.max + 1)
         whole = x.double().trunc()
         fits = (whole >= low) & (whole < high)
-        choice = self.unspecified.settle(
+        choice = self.unspecified.choice_for(
             "float_casts", lambda: ~fits, f"{what} that does not fit {short_name(dtype)}"
         )
         inside = torch.where(fits, whole, 0.0).to(torch.int64)
@@ -166,7 +166,7 @@ def ints(values: Iterable[int] | None) -> list[int]:
 def present(values: Iterable[int] | None, what: str) -> list[int]:
     """Returns a list that the runtime requires."""
     if values is None:
-        refuse(f"it has no {what}")
+        reject(f"it has no {what}")
     return ints(values)
 
 
@@ -178,7 +178,7 @@ def mps_shape(values: Iterable[int] | None) -> list[int]:
 def format_dtype(datatype: int) -> torch.dtype:
     """Returns the runtime's dtype for a type of the format."""
     if datatype not in FROM_FORMAT:
-        refuse(f"unsupported type {datatype}")
+        reject(f"unsupported type {datatype}")
     return FROM_FORMAT[datatype]
 
 
@@ -186,7 +186,7 @@ def one_dtype(*tensors: torch.Tensor) -> torch.dtype:
     """Returns the common dtype of tensors; MPSGraph aborts if they differ."""
     dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) > 1:
-        refuse(f"operands of one operation have the dtypes {', '.join(sorted(map(short_name, dtypes)))}")
+        reject(f"operands of one operation have the dtypes {', '.join(sorted(map(short_name, dtypes)))}")
     return tensors[0].dtype
 
 
@@ -194,20 +194,20 @@ def floats(what: str, *tensors: torch.Tensor) -> torch.dtype:
     """Returns the common dtype of tensors, which must be floating point."""
     dtype = one_dtype(*tensors)
     if dtype not in FLOATS:
-        refuse(f"{what} of {short_name(dtype)}; MPSGraph supports it for floats only")
+        reject(f"{what} of {short_name(dtype)}; MPSGraph supports it for floats only")
     return dtype
 
 
 def axis(dim: int, rank: int, what: str) -> int:
     """Returns an axis, which may be negative, counted from the start."""
     if not -rank <= dim < rank:
-        refuse(f"{what} along dimension {dim} of a tensor of {rank} dimensions")
+        reject(f"{what} along dimension {dim} of a tensor of {rank} dimensions")
     return dim % rank
 
 
 def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
     """Returns an axis that MPSGraph declares as unsigned."""
-    run.unspecified.settle("axes", lambda: dim < 0, f"{what} along dimension {dim}")
+    run.unspecified.choice_for("axes", lambda: dim < 0, f"{what} along dimension {dim}")
     return axis(dim, rank, what)
 
 

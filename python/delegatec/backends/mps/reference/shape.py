@@ -18,7 +18,7 @@ from delegatec.backends.mps.reference.run import (
     mps_shape,
     one_dtype,
     present,
-    refuse,
+    reject,
     unsigned_axis,
 )
 
@@ -26,7 +26,7 @@ from delegatec.backends.mps.reference.run import (
 def _permute(run: Run, op: Any, _: NodeT) -> None:
     x, perm = run[op.input1Id], ints(op.perm)
     if sorted(perm) != list(range(x.dim())):
-        refuse(f"a permutation {perm} of rank {x.dim()}")
+        reject(f"a permutation {perm} of rank {x.dim()}")
     run[op.outputId] = x.permute(perm)
 
 
@@ -37,7 +37,7 @@ def _view(run: Run, op: Any, _: NodeT) -> None:
     open_sizes = shape.count(-1)
     fits = x.numel() == known if not open_sizes else known > 0 and x.numel() % known == 0
     if min(shape) < -1 or open_sizes > 1 or not fits:
-        refuse(f"a view of shape {list(x.shape)} as {shape}")
+        reject(f"a view of shape {list(x.shape)} as {shape}")
     run[op.outputId] = x.reshape(shape)
 
 
@@ -46,7 +46,7 @@ def _expand(run: Run, op: Any, _: NodeT) -> None:
     x, shape = run[op.input1Id], present(op.shape, "shape")
     pairs = list(zip(x.shape, shape, strict=False))
     if len(pairs) < x.dim() or any(size not in (1, wanted) and wanted != -1 for size, wanted in pairs):
-        refuse(f"an expansion of shape {list(x.shape)} to {shape}")
+        reject(f"an expansion of shape {list(x.shape)} to {shape}")
     sizes = [size if wanted == -1 else wanted for size, wanted in pairs]
     run.check_size(sizes, "an expansion")
     run[op.outputId] = x.expand(sizes)
@@ -57,11 +57,11 @@ def _cat(run: Run, op: Any, _: NodeT) -> None:
     ids = present(op.inputIds, "operands")
     tensors = [run[id] for id in ids if id in run or not run.is_id(id)]
     if not tensors:
-        refuse("a concatenation of nothing")
+        reject("a concatenation of nothing")
     one_dtype(*tensors)
     rank = tensors[0].dim()
     if any(tensor.dim() != rank for tensor in tensors):
-        refuse(f"a concatenation of ranks {[tensor.dim() for tensor in tensors]}")
+        reject(f"a concatenation of ranks {[tensor.dim() for tensor in tensors]}")
     dim = axis(op.dim, rank, "a concatenation")
     shape = list(run.broadcast("a concatenation", *(tensor.narrow(dim, 0, 1) for tensor in tensors)))
     wholes = [tensor.expand(*shape[:dim], tensor.shape[dim], *shape[dim + 1 :]) for tensor in tensors]
@@ -75,7 +75,7 @@ def _squeeze(run: Run, op: Any, _: NodeT) -> None:
     x, dims = run[op.input1Id], mps_shape(present(op.dims, "dimensions"))
     places = {axis(dim, x.dim(), "Squeeze") for dim in dims}
     if any(x.shape[place] != 1 for place in places):
-        refuse(f"squeezing dimensions {dims} of shape {list(x.shape)}")
+        reject(f"squeezing dimensions {dims} of shape {list(x.shape)}")
     run[op.outputId] = x.squeeze(tuple(places))
 
 
@@ -94,12 +94,12 @@ def _slice(run: Run, op: Any, _: NodeT) -> None:
     """Counts negative positions from the end; positions beyond the end are clamped."""
     x = run[op.input1Id]
     if not 0 <= op.dim < x.dim():
-        refuse(f"Slice along dimension {op.dim} of {x.dim()}")
+        reject(f"Slice along dimension {op.dim} of {x.dim()}")
     if op.step == 0:
-        refuse("Slice with a step of 0")
+        reject("Slice with a step of 0")
     places = range(*slice(op.start, op.end, op.step).indices(x.shape[op.dim]))
     if not places:
-        refuse(f"Slice of shape {list(x.shape)} along {op.dim} from {op.start} to {op.end}: it is empty")
+        reject(f"Slice of shape {list(x.shape)} along {op.dim} from {op.start} to {op.end}: it is empty")
     if places.step > 0:
         at: list[slice] = [slice(None)] * x.dim()
         at[op.dim] = slice(places.start, places.stop, places.step)
@@ -113,7 +113,7 @@ def _split(run: Run, op: Any, _: NodeT) -> None:
     x, sizes, ids = run[op.input1Id], mps_shape(present(op.splitSizes, "sizes")), ints(op.outputIds)
     dim = axis(op.dim, x.dim(), "Split")
     if min(sizes) < 1 or sum(sizes) != x.shape[dim] or len(ids) > len(sizes):
-        refuse(f"a split of shape {list(x.shape)} along {op.dim} into {sizes}, for {len(ids)} results")
+        reject(f"a split of shape {list(x.shape)} along {op.dim} into {sizes}, for {len(ids)} results")
     for id, part in zip(ids, x.split_with_sizes(sizes, dim), strict=False):
         run[id] = part
 
@@ -121,16 +121,16 @@ def _split(run: Run, op: Any, _: NodeT) -> None:
 def _pixel_shuffle(run: Run, op: Any, _: NodeT) -> None:
     x, factor = run[op.input1Id], op.upscaleFactor
     if x.dim() < 3 or factor < 1 or x.shape[-3] % (factor * factor):
-        refuse(f"PixelShuffle of shape {list(x.shape)} by {factor}")
+        reject(f"PixelShuffle of shape {list(x.shape)} by {factor}")
     run[op.outputId] = functional.pixel_shuffle(x, factor)
 
 
 def _pad(run: Run, op: Any, _: NodeT) -> None:
     x, pad = run[op.input1Id], present(op.pad, "padding")
     if len(pad) not in (2, 4, 6) or len(pad) // 2 > x.dim() or min(pad) < 0:
-        refuse(f"padding {pad} of rank {x.dim()}")
+        reject(f"padding {pad} of rank {x.dim()}")
     if x.dtype == torch.bool:
-        refuse("padding of bool")
+        reject("padding of bool")
     shape = list(x.shape)
     for place in range(len(pad) // 2):
         shape[-1 - place] += pad[2 * place] + pad[2 * place + 1]

@@ -15,7 +15,7 @@ import torch
 from delegatec_schemas.mps_graph import NodeT
 
 from delegatec.backends.mps.dtypes import FLOATS
-from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, refuse, wide
+from delegatec.backends.mps.reference.run import Run, Semantics, floats, one_dtype, reject, wide
 from delegatec.edge.nodes import short_name
 
 Tensor = torch.Tensor
@@ -35,7 +35,7 @@ def _of_numbers(name: str, function: Callable[[Tensor], Tensor]) -> Semantics:
     def apply(run: Run, op: Any, _: NodeT) -> None:
         x = run[op.input1Id]
         if x.dtype == torch.bool:
-            refuse(f"{name} of bool")
+            reject(f"{name} of bool")
         run[op.outputId] = function(x)
 
     return apply
@@ -46,7 +46,7 @@ def _round(run: Run, op: Any, _: NodeT) -> None:
     dtype = floats("Round", x)
     value = wide(x)
     half = (value - value.trunc()).abs() == 0.5
-    if run.unspecified.settle("halves", lambda: half, "Round of x.5") == "even":
+    if run.unspecified.choice_for("rounding", lambda: half, "Round of x.5") == "even":
         run[op.outputId] = value.round().to(dtype)
         return
     rounded = torch.where(half, value.abs().ceil().copysign(value), value.round())
@@ -62,7 +62,7 @@ def _logical_not(run: Run, op: Any, _: NodeT) -> None:
 def _bitwise_not(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     if x.dtype in FLOATS:
-        refuse(f"BitwiseNot of {short_name(x.dtype)}")
+        reject(f"BitwiseNot of {short_name(x.dtype)}")
     run[op.outputId] = ~x
 
 
@@ -72,7 +72,7 @@ def pick(run: Run, x: Tensor, other: Tensor, largest: bool, what: str) -> Tensor
     if x.dtype not in FLOATS:
         return choose(x, other)
     missing = x.isnan() | other.isnan()
-    if run.unspecified.settle("nan", lambda: missing, f"{what} of NaN") == "nan":
+    if run.unspecified.choice_for("nan", lambda: missing, f"{what} of NaN") == "nan":
         return choose(x, other)
     return (torch.fmax if largest else torch.fmin)(x, other)
 
@@ -80,7 +80,7 @@ def pick(run: Run, x: Tensor, other: Tensor, largest: bool, what: str) -> Tensor
 def _relu(run: Run, op: Any, _: NodeT) -> None:
     x = run[op.input1Id]
     if x.dtype == torch.bool:
-        refuse("Relu of bool")
+        reject("Relu of bool")
     run[op.outputId] = pick(run, x, torch.zeros((), dtype=x.dtype), True, "Relu")
 
 
@@ -91,7 +91,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
     if (low, high) == (-math.inf, math.inf):
         return  # The result has no value: uses of it are rejected.
     if x.dtype == torch.bool:
-        refuse("Clamp of bool")
+        reject("Clamp of bool")
     lowest, highest = (run.number(value, x.dtype) for value in (low, high))
     if low == -math.inf:
         run[op.outputId] = pick(run, x, highest, False, "Clamp")
@@ -99,7 +99,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
         run[op.outputId] = pick(run, x, lowest, True, "Clamp")
     else:
         empty = not low <= high
-        order = run.unspecified.settle("bounds", lambda: empty, f"Clamp to between {low} and {high}")
+        order = run.unspecified.choice_for("bounds", lambda: empty, f"Clamp to between {low} and {high}")
         if empty and order == "low":
             run[op.outputId] = pick(run, pick(run, x, highest, False, "Clamp"), lowest, True, "Clamp")
         else:

@@ -14,8 +14,8 @@ class Unspecified(UnspecifiedBehavior):
     """Choices for MPSGraph.
 
     Attributes:
-        halves: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides; away
-            from zero is what others measured on macOS 27.
+        rounding: how Round rounds x.5. MPSGraph has `rint`, which is documented to round to even, besides;
+            away from zero is what others measured on macOS 27.
         nan: the result of Minimum, Clamp, Relu and max pooling for a NaN: the other operand, or the NaN.
             MPSGraph also has operations that are documented to propagate it. PyTorch's users saw the other
             operand (pytorch/pytorch#143976, #122710, #183571).
@@ -38,23 +38,23 @@ class Unspecified(UnspecifiedBehavior):
 
     runtime: ClassVar = "MPSGraph"
 
-    halves: Literal["away", "even", "refuse"] = "away"
-    nan: Literal["other", "nan", "refuse"] = "other"
-    ties: Literal["first", "last", "refuse"] = "first"
-    reads: Literal["refuse", "zero", "nearest", "wrap"] = "refuse"
-    writes: Literal["refuse", "skip", "nearest", "wrap"] = "refuse"
-    duplicates: Literal["last", "first", "refuse"] = "last"
-    float_casts: Literal["saturate", "wrap", "refuse"] = "saturate"
-    integer_casts: Literal["wrap", "saturate", "refuse"] = "wrap"
-    truth: Literal["nonzero", "truncated", "refuse"] = "nonzero"
-    quotient: Literal["zero", "ones", "refuse"] = "zero"
-    booleans: Literal["logical", "modular", "refuse"] = "logical"
-    bounds: Literal["high", "low", "refuse"] = "high"
-    windows: Literal["infinite", "zero", "refuse"] = "infinite"
-    indices: Literal["convert", "refuse"] = "convert"
-    axes: Literal["wrap", "refuse"] = "wrap"
-    scales: Literal["convert", "refuse"] = "convert"
-    outputs: Literal["copy", "refuse"] = "copy"
+    rounding: Literal["away", "even", "raise"] = "away"
+    nan: Literal["other", "nan", "raise"] = "other"
+    ties: Literal["first", "last", "raise"] = "first"
+    reads: Literal["raise", "zero", "nearest", "wrap"] = "raise"
+    writes: Literal["raise", "skip", "nearest", "wrap"] = "raise"
+    duplicates: Literal["last", "first", "raise"] = "last"
+    float_casts: Literal["saturate", "wrap", "raise"] = "saturate"
+    integer_casts: Literal["wrap", "saturate", "raise"] = "wrap"
+    truth: Literal["nonzero", "truncated", "raise"] = "nonzero"
+    quotient: Literal["zero", "ones", "raise"] = "zero"
+    booleans: Literal["logical", "modular", "raise"] = "logical"
+    bounds: Literal["high", "low", "raise"] = "high"
+    windows: Literal["infinite", "zero", "raise"] = "infinite"
+    indices: Literal["convert", "raise"] = "convert"
+    axes: Literal["wrap", "raise"] = "wrap"
+    scales: Literal["convert", "raise"] = "convert"
+    outputs: Literal["copy", "raise"] = "copy"
 
 
 DEFAULT: Final = Unspecified()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions with parameters of their own."""
+"""Activation functions with parameters."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
 _REDUCED_RANK: Final = 4
-"""exp of its negative is the smallest float32 that is not subnormal, about."""
+"""Minus the logarithm of the smallest normal float32, approximately."""
 
 
 def _relu(b: GraphBuilder, node: Node) -> None:
-    # The format gives Relu a second operand, which the runtime does not read.
+    # Relu has a second operand in the format, which the runtime does not read.
     b.emit(Operation.Relu, BinaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
 
 
@@ -54,7 +54,7 @@ def _softmax(b: GraphBuilder, node: Node) -> None:
 
 
 def softmax(x: Expression, dim: int, operation: int = Operation.Softmax) -> Expression:
-    """The runtime's softmax along a dimension, or its logarithm."""
+    """Emits the runtime's softmax or log-softmax along a dimension."""
     shape = x.shape
     x, dim = _of_low_rank(x, dim)
     out = x.builder.temporary(x.shape, x.dtype)
@@ -63,7 +63,7 @@ def softmax(x: Expression, dim: int, operation: int = Operation.Softmax) -> Expr
 
 
 def _of_low_rank(x: Expression, dim: int) -> tuple[Expression, int]:
-    """A value and a dimension of rank 1 to 4: MPSGraph reduces the last four dimensions only."""
+    """Reshapes to rank 1 to 4: MPSGraph reduces the last four dimensions only."""
     shape = x.shape
     dim = positive(dim, len(shape) or 1)
     if not shape:
@@ -75,11 +75,10 @@ def _of_low_rank(x: Expression, dim: int) -> tuple[Expression, int]:
 
 
 def _log_softmax(b: GraphBuilder, node: Node) -> None:
-    """(x - m) - log(sum(exp(x - m))), in float32, where m is the mean of x as the softmax weighs it.
+    """Computes (x - m) - log(sum(exp(x - m))), in float32, where m is the mean of x weighted by the softmax.
 
-    The runtime takes the logarithm of the softmax, which is minus infinity where that underflows. m is less
-    than the largest x by no more than the logarithm of their number, so that nothing overflows; the entropy
-    of the softmax is what it lacks.
+    The runtime computes the logarithm of the softmax, which is minus infinity if that underflows. m is less
+    than the maximum of x by at most the logarithm of the size, so that nothing overflows.
     """
     bound, shape = bind(node), shape_of(node)
     x, dim = operand(b, bound["self"]), bound["dim"]
@@ -88,7 +87,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
         return
     x, dim = _of_low_rank(x.to(torch.float32), dim)
     weight = softmax(x, dim)
-    # Beside a weight of zero, x may be minus infinity.
+    # If the weight is zero, x may be minus infinity.
     weighed = weight.eq(0.0).where(weight, weight * x)
     shifted = x - weighed.sum(dim)
     total = shifted.exp().sum(dim)
@@ -96,7 +95,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
 
 
 def _never_underflows(b: GraphBuilder, node: Node) -> bool:
-    """Whether no element of the softmax, in float32, is too small to have a precise logarithm."""
+    """Whether all elements of the softmax, in float32, are large enough for a precise logarithm."""
     source, shape = bind(node)["self"], shape_of(node)
     if dtype_of(source) != torch.float32:
         return False
@@ -106,7 +105,7 @@ def _never_underflows(b: GraphBuilder, node: Node) -> bool:
 
 _SOFTMAX_RULES: Final = (
     FLOAT_OPERANDS,
-    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime stops at it."),
+    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime aborts on it."),
 )
 
 ROWS: Final = (
@@ -114,7 +113,7 @@ ROWS: Final = (
         overload("relu"),
         _relu,
         (FLOAT_OPERANDS,),
-        note="NaN becomes zero, where ATen keeps it: to keep it would take four operations for one",
+        note="NaN becomes zero, ATen keeps it: that would take four operations instead of one",
     ),
     OperatorRow(
         overload("gelu"),
@@ -124,7 +123,7 @@ ROWS: Final = (
             argument(
                 "approximate",
                 lambda value: value == "none",
-                'approximate is "none": the runtime would give x tanh(x).',
+                'approximate is "none": the runtime would compute x tanh(x).',
             ),
         ),
     ),
@@ -145,6 +144,6 @@ ROWS: Final = (
         overload("_log_softmax"),
         _log_softmax,
         _SOFTMAX_RULES,
-        note="LogSoftmax where the operand is bounded such that no softmax underflows, else composed",
+        note="LogSoftmax if the range of the operand excludes underflow, otherwise decomposed",
     ),
 )

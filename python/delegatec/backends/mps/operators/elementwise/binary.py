@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic on two tensors, or a tensor and a number.
 
-The runtime promotes float16 to float32 and stops at every other promotion, so all of it is done here, by
-casts. On bools, for which MPSGraph has no arithmetic, a sum is "or" and a product "and".
+The runtime promotes float16 to float32 and aborts on every other promotion, so lowerings emit casts. MPSGraph
+does not have arithmetic on bools: a sum of bools is "or", a product "and".
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from delegatec.edge.nodes import dtype_of
 
 
 def operands_of(node: Node) -> tuple[Operand, Operand]:
-    """The first two arguments."""
+    """Returns the first two arguments."""
     first, second, *_ = bind(node).values()
     return first, second
 
 
 def arithmetic(operation: int) -> Lower:
-    """output = self op other, in the dtype of the result."""
+    """Returns the lowering of `self op other`, in the dtype of the result."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         first, second = (b.operand(o, dtype_of(node)) for o in operands_of(node))
@@ -42,7 +42,7 @@ def arithmetic(operation: int) -> Lower:
 
 
 def _or_bitwise(operation: int, on_bools: int) -> Lower:
-    """An operation on numbers, and what it is on bools."""
+    """Returns the lowering to one operation for numbers and another for bools."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)
@@ -51,7 +51,7 @@ def _or_bitwise(operation: int, on_bools: int) -> Lower:
 
 
 def _scaled(operation: int) -> Lower:
-    """output = self op alpha * other."""
+    """Returns the lowering of `self op alpha * other`."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         _scaled_pair(b, node, operation, *operands_of(node))
@@ -89,7 +89,7 @@ def _scaled_bools(node: Node, _: object) -> str | None:
 
 
 _SCALED: Final = (Constraint("argument", "The alpha of bools is 1.", _scaled_bools),)
-_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum loses NaN, and has no order on bool.")
+_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum may drop NaN, and does not support bools.")
 
 ROWS: Final = (
     *(
@@ -105,6 +105,6 @@ ROWS: Final = (
         OperatorRow(overload(name), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    # There is no row of maximum and atan2: the runtime lacks Max and Atan2, though the format has them.
+    # Without maximum and atan2: the runtime does not implement Max and Atan2 of the format.
     *family({"minimum": "Minimum"}, arithmetic, _INTEGERS),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors out of nothing, and conversions between dtypes."""
+"""Creation of tensors, and conversions between dtypes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _full(argument: str | None) -> Lower:
 
 
 def filled(b: GraphBuilder, shape: Sequence[int], value: Number, dtype: torch.dtype) -> Expression:
-    """A number in a whole shape.
+    """Returns a tensor filled with a number.
 
-    Of rank 0 it is a constant. Full takes it from a float32, and MPSGraph makes a bool of a number that is
-    not 0 or 1 (github.com/pytorch/pytorch/pull/78319): those are made of a constant that has their bytes.
+    Rank 0 is a constant. Full stores the number as float32, and MPSGraph converts numbers other than 0 and 1
+    to bool (github.com/pytorch/pytorch/pull/78319): bools and large integers are expanded constants.
     """
     if not shape or dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
         single = Expression(b, b.scalar(value, dtype))
@@ -45,7 +45,7 @@ def filled(b: GraphBuilder, shape: Sequence[int], value: Number, dtype: torch.dt
 
 
 def _full_like(b: GraphBuilder, node: Node) -> None:
-    """FullLike takes the shape of an operand of the graph, which may be [1] for rank 0."""
+    """Emits FullLike, whose shape is that of an operand of the graph: [1] for rank 0."""
     bound, dtype = bind(node), dtype_of(node)
     value = bound["fill_value"]
     if dtype == torch.bool or (not dtype.is_floating_point and abs(value) > EXACT_FLOAT32):
@@ -69,7 +69,7 @@ def _arange(b: GraphBuilder, node: Node) -> None:
 
 def _to_copy(b: GraphBuilder, node: Node) -> None:
     x, dtype = operand(b, bind(node)["self"]), dtype_of(node)
-    # What states its interval says that it is in the range of the dtype.
+    # A value with a stated interval is in the range of the dtype.
     is_narrower = x.dtype in INTEGERS and dtype in INTEGERS and dtype.itemsize < x.dtype.itemsize
     if is_narrower and STATED not in node.meta:
         x = _wrapped(x, dtype)
@@ -77,18 +77,18 @@ def _to_copy(b: GraphBuilder, node: Node) -> None:
 
 
 def _wrapped(x: Expression, dtype: torch.dtype) -> Expression:
-    """Integers modulo the range of a smaller dtype: what MPSGraph's cast does beyond it is not documented."""
+    """Wraps integers to a narrower dtype: MPSGraph's cast of others is unspecified."""
     sign = 1 << dtype.itemsize * 8 - 1
     return ((x & (2 * sign - 1)) ^ sign) - sign
 
 
 def float32(number: Number) -> float:
-    """What a float32 field holds of a number."""
+    """Rounds a number to float32."""
     return torch.tensor(number, dtype=torch.float64).to(torch.float32).item()
 
 
 def _count(start: float, end: float, step: float) -> int:
-    """How many elements the runtime makes: a difference of float32, divided as float64."""
+    """Returns the runtime's number of elements: a difference of float32, divided as float64."""
     return math.ceil(float32(end - start) / step)
 
 
@@ -97,10 +97,10 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
     last = max(abs(bound["start"]), abs(bound["end"]))
     count = _count(*(float32(bound[name]) for name in ("start", "end", "step")))
     if count != shape_of(node)[0]:
-        return f"it would have {count} elements, and has {shape_of(node)[0]}"
+        return f"the runtime would return {count} elements instead of {shape_of(node)[0]}"
     half = settings.precision is Precision.FP16 and dtype_of(node) == torch.float32
     limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
-    return f"it reaches {last}" if last > limit else None
+    return f"its largest number is {last}" if last > limit else None
 
 
 ROWS: Final = (
@@ -113,8 +113,8 @@ ROWS: Final = (
         _arange,
         Constraint(
             "argument",
-            "Its numbers are at most 2^24, in float16 2^11: beyond, the runtime's steps are not exact. They "
-            "are as many as float32 makes of start, end and step.",
+            "Its numbers are at most 2^24, 2^11 in float16: beyond that the runtime's steps are not exact. "
+            "Its size equals the runtime's, which follows from start, end and step in float32.",
             _inexact_range,
         ),
     ),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Division.
 
-The runtime rounds the quotient of two floats, and then to an integer: it floors 1 / 0.1 to 10. Only by powers
-of two is that exact.
+The runtime rounds the quotient of two floats first to float32, then to an integer: it floors 1 / 0.1 to 10.
+That is exact for powers of two only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from delegatec.edge.nodes import dtype_of
 
 
 def _true(b: GraphBuilder, node: Node) -> None:
-    """Integers are divided in float32, whatever the result is."""
+    """Divides integers in float32, for any dtype of the result."""
     first, second, *_ = bind(node).values()
     are_floats = any(isinstance(o, Node) and dtype_of(o) in FLOATS for o in (first, second))
     dtype = dtype_of(node) if are_floats else torch.float32
@@ -45,7 +45,7 @@ def _rounded(operation: int) -> Lower:
 
 
 def _mode(node: Node) -> Any:
-    """How the quotient is rounded, of which the operation gives the quotient or the rest."""
+    """Returns the rounding mode."""
     is_fmod = node.target in (torch.ops.aten.fmod.Scalar, torch.ops.aten.fmod.Tensor)
     return bind(node).get("rounding_mode", "trunc" if is_fmod else "floor")
 
@@ -54,10 +54,10 @@ def _inexact(node: Node, _: object) -> str | None:
     _, divisor, *_ = bind(node).values()
     dtype = dtype_of(node)
     if "rounding_mode" in bind(node) and _mode(node) == "trunc":
-        return None if dtype == torch.float32 or dtype in INTEGERS else "a quotient of float16 is truncated"
+        return None if dtype == torch.float32 or dtype in INTEGERS else "the quotient of float16 is truncated"
     if dtype != torch.float32:
-        return "it is not of float32"
-    return None if _is_power_of_two(divisor) else "the divisor is no power of two"
+        return "its dtype is not float32"
+    return None if _is_power_of_two(divisor) else "the divisor is not a power of two"
 
 
 def _is_power_of_two(number: Any) -> bool:
@@ -68,11 +68,10 @@ def _is_power_of_two(number: Any) -> bool:
 
 _EXACT: Final = Constraint(
     "argument",
-    "The divisor is a number that is a power of two, by which a division in float32 rounds nothing; or the "
-    "quotient is truncated.",
+    "The divisor is a power of two, by which a division in float32 is exact; or the quotient is truncated.",
     _inexact,
 )
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
+_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32")
 _ROUNDED: Final = {
     **variants({"div": "Div"}, "Tensor_mode", "Scalar_mode"),
     **variants({"floor_divide": "Div"}, "default"),

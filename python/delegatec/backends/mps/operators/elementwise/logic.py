@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logic, and operations on bits."""
+"""Comparisons, logical and bitwise operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delegatec.edge.nodes import promoted
 
 
 def comparison(operation: int) -> Lower:
-    """output = self op other, compared in the dtype that torch promotes to; bools as int32."""
+    """Returns the lowering of a comparison in torch's promoted dtype; bools as int32."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         operands = operands_of(node)
@@ -35,7 +35,7 @@ def comparison(operation: int) -> Lower:
 
 
 def logical(operation: int) -> Lower:
-    """output = self op other, on whether they are not zero."""
+    """Returns the lowering of a logical operator, on comparisons with zero."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         first, second = (b.operand(o, torch.bool) for o in operands_of(node))

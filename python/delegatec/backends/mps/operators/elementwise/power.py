@@ -29,15 +29,15 @@ def _simple_exponent(node: Node, _: object) -> str | None:
     return None if isinstance(exponent, Node) or not is_simple(exponent) else f"the exponent is {exponent}"
 
 
-_FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph raises to a power in floating point only.")
+_FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph computes powers in floating point only.")
 _MAGNITUDE: Final = Constraint(
     "argument",
-    "The base is an absolute value, or a positive number but 2: Metal's `pow` of a negative one is NaN in "
-    "its fast form, and nothing says which form MPSGraph takes.",
+    "The base is an absolute value, or a positive number other than 2: Metal's fast `pow` of a negative base "
+    "is NaN, and it is not documented which `pow` MPSGraph uses.",
     _signed_base,
 )
 _EXPONENT: Final = Constraint(
-    "argument", "The exponent has no simpler form: a root, or at most 32 products.", _simple_exponent
+    "argument", "The exponent does not have a simpler form: a root, or at most 32 products.", _simple_exponent
 )
 
 ROWS: Final = family(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clamping and choosing.
+"""Clamp and where.
 
-Floats are clamped by HardTanh, which compares and chooses, so that NaN stays: the runtime's Clamp makes it a
-bound (github.com/pytorch/pytorch/pull/121381), and is for integers.
+Floats are clamped by HardTanh, which compares and selects, so that NaN is kept: the runtime's Clamp replaces
+it by a bound (github.com/pytorch/pytorch/pull/121381), and is used for integers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _clamp(b: GraphBuilder, node: Node) -> None:
         _bounded(x, low, high).bind(node)
         return
     if low is not None and high is not None:
-        low = min(low, high)  # ATen's upper bound goes first.
+        low = min(low, high)  # In ATen the upper bound has precedence.
     x.clamp(low, high).bind(node)
 
 
@@ -54,8 +54,8 @@ def _bounded(x: Expression, low: float | None, high: float | None) -> Expression
 
 
 def _in_range(x: Expression, limit: float) -> float:
-    """A bound, which float16 makes neither infinite nor zero."""
-    if not x.builder.halves(x.dtype) or math.isinf(limit):
+    """Returns a bound that is neither infinite nor zero in float16."""
+    if not x.builder.is_halved(x.dtype) or math.isinf(limit):
         return limit
     return kept_from_zero(max(-FLOAT16_MAX, min(limit, FLOAT16_MAX)))
 
@@ -68,14 +68,14 @@ def _where(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Where, table)
 
 
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no order on bool.", "convert to int32")
+_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not order bools.", "convert to int32")
 
 ROWS: Final = (
     OperatorRow(
         overload("clamp"),
         _clamp,
         (_NUMBERS, exact_number("min"), exact_number("max")),
-        note="of floats HardTanh, which keeps NaN",
+        note="HardTanh for floats, which keeps NaN",
     ),
     OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS,)),
     OperatorRow(overload("where.self"), _where),

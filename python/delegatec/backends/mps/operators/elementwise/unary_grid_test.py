@@ -158,7 +158,7 @@ def test_what_needs_a_number_or_a_float_says_so() -> None:
         (
             "aten.logit.default",
             "argument",
-            "eps is 0.7. eps is 0.5 at most, so that the bounds are in order.",
+            "eps is 0.7. eps is at most 0.5, so that the bounds are in order.",
         )
     ]
 

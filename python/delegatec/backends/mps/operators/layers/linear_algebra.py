@@ -2,7 +2,7 @@
 """Matrix products, and distances between rows.
 
 MPSGraph computes products wrongly with rows or columns beyond 2^15 before macOS 14.4 (pytorch#117549), and on
-M1 and M2 with sums of 32,767 products and more where the result has 16 rows and columns (pytorch#195163).
+M1 and M2 with sums of 32,767 or more products if the result has 16 or more rows and columns (pytorch#195163).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _matmul(b: GraphBuilder, node: Node) -> None:
 
 
 def _with_vector(b: GraphBuilder, node: Node) -> None:
-    """A matrix or a row, times a column."""
+    """Multiplies a matrix or a row by a column."""
     first, second = (operand(b, each) for each in bind(node).values())
     rows = first if len(first.shape) == 2 else first.view(1, *first.shape)
     (rows @ second.view(*second.shape, 1)).view(*shape_of(node)).bind(node)
@@ -43,7 +43,7 @@ def _with_vector(b: GraphBuilder, node: Node) -> None:
 def _addmm(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
     first, second = operand(b, bound["mat1"]), operand(b, bound["mat2"])
-    if bound["alpha"] == 0:  # ATen does not read the matrices then.
+    if bound["alpha"] == 0:  # ATen ignores the matrices then.
         if bound["beta"] == 0:
             full(b, shape_of(node), 0, dtype).bind(node)
             return
@@ -69,7 +69,7 @@ def _biased(
 
 
 def _linear(b: GraphBuilder, node: Node) -> None:
-    """input @ weight.T + bias, with all but the last dimension of the input as one."""
+    """Computes input @ weight.T + bias; merges all but the last dimension of the input."""
     bound = bind(node)
     x, weight = operand(b, bound["input"]), operand(b, bound["weight"]).permute(1, 0)
     flat = x.view(math.prod(x.shape[:-1]), x.shape[-1])
@@ -95,17 +95,19 @@ _RULES: Final = (
         "At most 32,766 products are summed, or the result has fewer than 16 rows or columns: beyond that "
         "MPSGraph reads past the ends of both matrices on M1 and M2.",
         _long_sums,
-        "split the matrices, and add the products of their parts",
+        "split the matrices, and add their products",
     ),
 )
-_WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4 MPSGraph is wrong beyond 32,768 rows or columns"
+_WIDE_RESULT: Final = (
+    "before macOS 14.4 and iOS 17.4, MPSGraph's results beyond 32,768 rows or columns are wrong"
+)
 
 ROWS: Final = (
     OperatorRow(
         overload("linear"),
         _linear,
-        (*_RULES, rank_of("weight", (2,), "a single output has no dimension of its own.")),
-        note=f"reads the weight as it lies; {_WIDE_RESULT}",
+        (*_RULES, rank_of("weight", (2,), "a single output does not have a dimension.")),
+        note=f"the weight is not transposed in memory; {_WIDE_RESULT}",
         preserved=True,
     ),
     OperatorRow(overload("mm"), _matmul, _RULES, note=_WIDE_RESULT),

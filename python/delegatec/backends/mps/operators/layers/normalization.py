@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation.
+"""Normalization.
 
-Where statistics are taken, that is done in float32, as by ATen: a variance is beyond float16 where the
-deviation is beyond 256, and an epsilon such as 1e-12 is nothing in it. The runtime wants every operand, so
-that an absent weight or bias becomes a one or a zero.
+Like in ATen, statistics are computed in float32: a variance overflows float16 if the deviation is beyond 256,
+and an epsilon such as 1e-12 underflows. The runtime requires every operand, so an absent weight or bias
+becomes a one or a zero.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MOST_RANK: Final = 4
 
 
 def _number(b: GraphBuilder, number: float, shape: Sequence[int], dtype: torch.dtype) -> int:
-    """What stands in the place of an absent parameter."""
+    """Returns a constant for an absent parameter."""
 
     def make() -> int:
         return b.constant(torch.full(tuple(shape), number, dtype=dtype), lambda: f"the number {number}")
 
-    return b.once(("number", number, tuple(shape), dtype), make)
+    return b.shared(("number", number, tuple(shape), dtype), make)
 
 
 def _finish(results: dict[int, Expression], node: Node) -> None:
@@ -115,16 +115,16 @@ ROWS: Final = (
             SAME_DTYPES,
             rank_of("input", range(2, 17), "channels are its dimension 1."),
             only_first_result(
-                "the runtime gives the running mean for the second, and nothing for the third."
+                "the runtime returns the running mean as the second, and does not have a third."
             ),
         ),
-        note="the dimensions after the channels are one if there are more than two",
+        note="merges the dimensions after the channels if there are more than two",
     ),
     OperatorRow(
         overload("native_layer_norm"),
         _layer_norm,
         (FLOAT_OPERANDS,),
-        note="in float32, of rank 4 at most; of the third result the runtime gives the variance, and the "
+        note="in float32, of rank 4 at most; the runtime's third result is the variance, from which the "
         "reciprocal deviation is computed",
     ),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of pictures at places that are computed.
+"""Grid sampling of images.
 
-Rows of channels are looked up, in one table with a row of zeros behind it for what is outside of the picture.
-Coordinates and weights are float32 whatever the precision: float16 cannot tell pixels apart.
+Rows of channels are gathered from one table that ends with a row of zeros, for positions outside of the
+image. Coordinates and weights are always float32: float16 does not resolve pixels.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from delegatec.edge.legalize.constraints import operand_dtypes
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _CUBIC: Final = -0.75
-"""The free coefficient of the cubic kernel (R. Keys, 1981) that ATen has."""
+"""ATen's free coefficient of the cubic kernel (R. Keys, 1981)."""
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One dimension of a picture, as a grid addresses it.
+    """One dimension of a sampled image.
 
     Attributes:
         size: of the dimension.
-        padding: what is outside: 0 zeros, 1 its border, 2 its mirror image.
-        align_corners: whether -1 and 1 are the centres of the first and last pixel, or their outer edges.
+        padding: of elements outside: 0 zeros, 1 the border, 2 the mirror image.
+        align_corners: whether -1 and 1 are the centers of the first and last pixel, or their outer edges.
     """
 
     size: int
@@ -44,13 +44,13 @@ class _Axis:
     align_corners: bool
 
     def place(self, coordinate: Expression) -> Expression:
-        """From [-1, 1] to positions of pixels."""
+        """Maps coordinates in [-1, 1] to positions of pixels."""
         if self.align_corners:
             return (coordinate + 1) * ((self.size - 1) / 2)
         return ((coordinate + 1) * self.size - 1) * 0.5
 
     def inside(self, place: Expression) -> Expression:
-        """Places on the picture, by the padding; zeros leave them where they are."""
+        """Maps positions into the image, according to the padding; zeros does not change them."""
         if self.padding == _REFLECTION:
             place = self._reflected(place)
         return place if self.padding == _ZEROS else place.clamp(0, self.size - 1)
@@ -66,7 +66,7 @@ class _Axis:
         return back.where(span - rest, rest) + low
 
     def taps(self, coordinate: Expression, mode: int) -> list[tuple[Expression, Expression | None]]:
-        """Whole positions to look up, and what each counts; alone it counts as it is."""
+        """Returns the integer positions to gather, and their weights; None for a single position."""
         place = self.place(coordinate)
         if mode == _BICUBIC:
             first = place.unary(Operation.Floor)
@@ -82,17 +82,17 @@ class _Axis:
 
 
 def _near(x: Expression) -> Expression:
-    """The cubic kernel at a distance of up to 1."""
+    """Returns the cubic kernel at distances up to 1."""
     return (x * (_CUBIC + 2) - (_CUBIC + 3)) * x * x + 1
 
 
 def _far(x: Expression) -> Expression:
-    """The cubic kernel at a distance of 1 to 2."""
+    """Returns the cubic kernel at distances from 1 to 2."""
     return ((x * _CUBIC - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
 
 
 def _to_even(x: Expression) -> Expression:
-    """Rounded to the nearest whole number, halves to the even one: how Round does it is not documented."""
+    """Rounds to the nearest integer, ties to even: Round's ties are not documented."""
     low = x.unary(Operation.Floor)
     part = x - low
     odd = (low - (low * 0.5).unary(Operation.Floor) * 2).compare(Operation.Gt, 0.5)
@@ -138,7 +138,7 @@ ROWS: Final = (
     OperatorRow(
         overload("grid_sampler_2d"),
         _grid_sample,
-        (operand_dtypes(FLOATS, "coordinates are no whole numbers."),),
-        note="rows of channels, looked up and weighted",
+        (operand_dtypes(FLOATS, "coordinates are fractions."),),
+        note="a weighted sum of gathered rows of channels",
     ),
 )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that read and write at positions."""
+"""Gathers and scatters."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups and replacements that the format has, at places of one index.
+"""The format's gathers and scatters, by one index.
 
-MPSGraph takes indices as int32, does not count negative ones from the end, gives a look-up by one of rank 0 a
-dimension less, and moves integers through float32: those beyond 2^24 come out rounded
-(github.com/pytorch/pytorch/pull/123024), and bools not at all (github.com/pytorch/pytorch/pull/82685).
+MPSGraph converts indices to int32, does not count negative ones from the end, removes a dimension for an
+index of rank 0, and moves integers as float32: it rounds those beyond 2^24
+(github.com/pytorch/pytorch/pull/123024), and does not support bools (github.com/pytorch/pytorch/pull/82685).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ByFacts = constraint.Constraint[Facts]
 
 def _embedding(b: GraphBuilder, node: Node) -> None:
     weight, index = (b.of(bind(node)[name]) for name in ("weight", "indices"))
-    # padding_idx matters to gradients only, but the runtime would put zeros in the place of that row.
+    # padding_idx is for gradients only, but the runtime would replace that row by zeros.
     b.emit(Operation.Embedding, EmbeddingT(weight, index, b.result(node), paddingIdx=-1))
 
 
@@ -46,7 +46,7 @@ def _select(b: GraphBuilder, node: Node, dim: int, index: int) -> None:
 
 
 def _index(b: GraphBuilder, node: Node) -> None:
-    """By IndexSelect at int32 places, which rewrites compute."""
+    """Emits IndexSelect for int32 positions, which rewrites compute."""
     dim, index = _place(node)
     if index.meta["val"].dtype == torch.int32:
         _select(b, node, dim, b.of(index))
@@ -76,7 +76,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
 
 
 def _place(node: Node) -> tuple[int, Node]:
-    """The dimension that is indexed, and the index."""
+    """Returns the indexed dimension and the index."""
     (found,) = ((dim, each) for dim, each in enumerate(bind(node)["indices"]) if each is not None)
     return found
 
@@ -97,16 +97,16 @@ def _rank_0(node: Node, _: object) -> str | None:
 
 
 def _indexed_slices(node: Node, _: object) -> str | None:
-    """What keeps a call of index_put from one replacement of slices."""
+    """Returns why a call of index_put is not one write of slices."""
     bound = bind(node)
     ranks = [len(shape_of(each)) for each in (_place(node)[1], bound["self"], bound["values"])]
     if ranks[0] != 1 or ranks[1] != ranks[2]:
         return f"index, operand and values of rank {ranks}"
-    return "it accumulates" if bound["accumulate"] else None
+    return "accumulate is true" if bound["accumulate"] else None
 
 
 def _scattered_lines(node: Node, _: object) -> str | None:
-    """What keeps a call of scatter from one replacement of lines."""
+    """Returns why a call of scatter is not one Scatter."""
     bound, index = bind(node), bind(node)["index"]
     shape, places, values = (shape_of(bound[name]) for name in ("self", "index", "src"))
     dim = positive(bound["dim"], len(shape))
@@ -127,11 +127,11 @@ def _negative(node: Node, facts: Facts) -> str | None:
     return f"an index may be {int(low)}" if low < 0 else None
 
 
-_ONE: Final = argument("indices", _single, "One index: the format has no dimensions for others.")
-_EXACT: Final = ByFacts("exact", "No element is an integer beyond 2^24 or a bool.", _inexact)
-_IN_RANGE: Final = ByFacts("index", "No index is negative.", _negative)
+_ONE: Final = argument("indices", _single, "One index: the format does not support several.")
+_EXACT: Final = ByFacts("exact", "Elements are not bools, or integers beyond 2^24.", _inexact)
+_IN_RANGE: Final = ByFacts("index", "Indices are not negative.", _negative)
 _ANY_RANK: Final = range(1, 17)
-_RANK: Final = "MPSGraph gives a look-up by one of rank 0 a dimension less."
+_RANK: Final = "MPSGraph removes a dimension for an index of rank 0."
 
 ROWS: Final = (
     OperatorRow(
@@ -139,7 +139,7 @@ ROWS: Final = (
         _embedding,
         (rank_of("indices", _ANY_RANK, _RANK),),
         known=(_EXACT,),
-        note="without padding_idx, which matters to gradients only",
+        note="ignores padding_idx, which is for gradients only",
     ),
     OperatorRow(
         overload("index_select"),
@@ -152,7 +152,7 @@ ROWS: Final = (
         _index,
         (HAS_AXIS, INDICES, _ONE, Constraint("rank", f"The index has a dimension: {_RANK}", _rank_0)),
         known=(_IN_RANGE, _EXACT),
-        note="at places in int32, which rewrites compute, by IndexSelect",
+        note="by IndexSelect for int32 positions, which rewrites compute",
     ),
 )
 
@@ -166,7 +166,7 @@ REPLACEMENTS: Final = (
             _ONE,
             Constraint(
                 "argument",
-                "It replaces slices by values of the rank and dtype of the operand, at places of rank 1.",
+                "It writes slices with the rank and dtype of the operand, at positions of rank 1.",
                 _indexed_slices,
             ),
         ),
@@ -179,8 +179,8 @@ REPLACEMENTS: Final = (
             # github.com/pytorch/pytorch/issues/121557: MPSGraph miscounts dimensions of size 1.
             Constraint(
                 "argument",
-                "Index and source have one shape: that of the operand, in which no size is 1, but along the "
-                "dimension. The index is no expansion: rows are replaced by index_put.",
+                "Index and source have the shape of the operand, without sizes of 1, except along the "
+                "dimension. The index is not an expansion: rows are written by index_put.",
                 _scattered_lines,
             ),
         ),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements, or only say what shape they have."""
+"""Operators that move elements, or only change the shape."""

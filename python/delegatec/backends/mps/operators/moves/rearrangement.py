@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movements that take several operations of the format."""
+"""Operators that move elements by several operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delegatec.edge.nodes import positive, shape_of
 
 
 def _diagonal(b: GraphBuilder, node: Node) -> None:
-    """In row-major order, each element of a diagonal is one row and one column behind the one before it."""
+    """Slices in row-major order: elements of a diagonal have a distance of one row and one column."""
     bound = bind(node)
     x, offset = operand(b, bound["self"]), bound["offset"]
     rank = len(x.shape)
@@ -41,7 +41,7 @@ def _lower_triangle(b: GraphBuilder, node: Node) -> None:
 
 
 def _roll(b: GraphBuilder, node: Node) -> None:
-    """Without dimensions, in row-major order."""
+    """Rolls dimensions, or all elements in row-major order."""
     bound = bind(node)
     x = operand(b, bound["self"])
     shape = x.shape
@@ -63,7 +63,7 @@ def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final = (
-    movement("diagonal", _diagonal, note="a Slice of rows and columns as one dimension"),
+    movement("diagonal", _diagonal, note="a Slice of merged rows and columns"),
     movement("diagonal_copy", _diagonal),
     movement("tril", _lower_triangle),
     movement("roll", _roll, HAS_AXIS),

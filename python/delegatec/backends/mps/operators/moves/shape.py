@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements, or only say what shape they have.
+"""Operators that move elements, or only change the shape.
 
-The runtime gives a value of rank 0 the shape [1], so those that would count its dimensions become a View.
+In the runtime a value of rank 0 has the shape [1], so operations that depend on the rank become a View.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ ROWS: Final = (
     movement("expand", _expand, note="a View first if the rank grows"),
     movement("repeat", _repeat),
     movement("permute", _permute),
-    movement("squeeze.dims", _squeeze, note="none if no dimension of size 1 is among them"),
+    movement("squeeze.dims", _squeeze, note="no operation if none of the dimensions has size 1"),
     movement("unsqueeze", _unsqueeze),
     movement("select.int", _select),
     movement("slice.Tensor", _slice),

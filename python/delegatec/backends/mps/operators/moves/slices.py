@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of slices, as ATen reads them."""
+"""Bounds of slices, with ATen's semantics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def slice_bounds(bound: Mapping[str, Any], size: int) -> tuple[int, int, int]:
-    """Start, end and step of a slice: in range, counted from the front.
+    """Returns start, end and step of a slice: in range, not negative.
 
     Args:
         bound: arguments `start`, `end` and `step`; the first two may be None, negative or out of range.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of eight and four bits."""
+"""8-bit and 4-bit weights."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of quantisation share: layers with quantised weights, and a check of one delegate."""
+"""Helpers for tests of quantization: layers with quantized weights, and a check of one delegate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT8: Final = (-128, 127, torch.int8)
 
 
 def levels(rows: int, columns: int, low: int = -8, high: int = 7) -> Tensor:
-    """int8 of a range, in any order."""
+    """Returns random int8 in a range."""
     generator = torch.Generator().manual_seed(rows * columns)
     return torch.randint(low, high + 1, (rows, columns), generator=generator).to(torch.int8)
 
@@ -30,13 +30,13 @@ def scales(*shape: int) -> Tensor:
 
 
 class Weight(nn.Module):
-    """A linear layer whose weight is quantised in groups of columns.
+    """A linear layer whose weight is quantized in groups of columns.
 
     Args:
         weight: levels.
         scale: of groups.
         zeros: of groups.
-        group: columns of a group.
+        group: columns per group.
         result: dtype.
     """
 
@@ -65,12 +65,12 @@ class Weight(nn.Module):
 
 
 def one_delegate(module: nn.Module, x: Tensor, tolerance: float, **options: str) -> Compiled:
-    """Checks that a module becomes one delegate, which computes what eager does.
+    """Checks that a module becomes one delegate with the results of eager mode.
 
     Args:
         module: of one input and one output.
         x: the input.
-        tolerance: of the largest of all results.
+        tolerance: relative to the largest result.
         **options: of the backend.
     """
     compiled = compile_module(module, (x,), preserve=WHOLE, **options)

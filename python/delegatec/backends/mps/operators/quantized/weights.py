@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that are quantised by channel, or by groups of columns.
+"""Weights quantized per channel, or per group of columns.
 
-All other quantisation reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`): int8 constants
+All other quantization reaches the delegate as arithmetic (`edge/legalize/rules/quantized.py`): int8 constants
 that are converted, shifted and scaled in the graph, and activations that are scaled, rounded and clamped.
 """
 
@@ -25,21 +25,21 @@ from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.arguments import bind
 from delegatec.edge.nodes import dtype_of, positive, shape_of, short_name
 
-# The peer packs no other sizes, so that no runtime has been seen with them.
+# The peer does not pack other sizes, so no runtime was tested with them.
 _ROWS: Final = 8
 _COLUMNS: Final = 32
-# The smallest number with all digits of float16.
+# The smallest normal float16.
 _LEAST_NORMAL: Final = 2.0**-14
 
 
 def _dequantize(b: GraphBuilder, node: Node) -> None:
     scales = _scales_of_packed(b, node) if b.settings.int4 is Int4.PACKED else None
-    result = _of_bytes(b, node) if scales is None else _of_halves(b, node, scales)
+    result = _of_bytes(b, node) if scales is None else _packed(b, node, scales)
     result.bind(node)
 
 
 def _groups(node: Node) -> tuple[int, int, int]:
-    """Rows, groups in a row, columns of a group."""
+    """Returns the numbers of rows, groups per row, and columns per group."""
     bound = bind(node)
     rows, columns = shape_of(bound["input"])
     group = bound["group_size"]
@@ -62,19 +62,19 @@ def _dequantize_per_channel(b: GraphBuilder, node: Node) -> None:
 
 
 def _scaled(b: GraphBuilder, node: Node, shape: tuple[int, ...], along: tuple[int, ...]) -> Expression:
-    """(weight - zero point) * scale.
+    """Computes (weight - zero point) * scale.
 
     Args:
         b: the graph.
-        node: says which.
-        shape: of the weight, for this.
-        along: shape of the others, which broadcasts to that of the weight.
+        node: the call.
+        shape: in which the weight is computed.
+        along: shape of scale and zero point, which broadcasts to that of the weight.
     """
     bound = bind(node)
     dtype = dtype_of(bound["scales"])
     value = b.constant_value(bound["scales"])
-    # The product of a weight and a small scale can have all digits again.
-    small = value is not None and b.halves(dtype) and not _has_all_digits(value)
+    # The product of a weight and a subnormal scale may be normal.
+    small = value is not None and b.is_halved(dtype) and not _are_normal(value)
     dtype = torch.float32 if small else dtype
     levels = operand(b, bound["input"], dtype).view(*shape)
     if bound["zero_points"] is not None and not _is_zero(b, bound["zero_points"]):
@@ -86,17 +86,16 @@ def _scaled(b: GraphBuilder, node: Node, shape: tuple[int, ...], along: tuple[in
     return (levels * scales.view(*along)).to(dtype_of(node))
 
 
-def _of_halves(b: GraphBuilder, node: Node, scales: torch.Tensor) -> Expression:
-    """The runtime's own operation, on weights with two numbers in a byte, the first in the low half.
+def _packed(b: GraphBuilder, node: Node, scales: torch.Tensor) -> Expression:
+    """Emits the runtime's operation, on weights with two numbers per byte, the first in the low half.
 
-    These are the bytes that ExecuTorch 1.4.1's compiler has packed on a Mac: it puts the first number into
-    the high half, and `torch._convert_weight_to_int4pack` on that device changes the halves of each byte over
-    and leaves the bytes where they are (`weight_to_int4pack` in PyTorch's
-    aten/src/ATen/native/mps/kernels/Quantized.metal).
+    These are the bytes that ExecuTorch 1.4.1's compiler packs on a Mac: it stores the first number in the
+    high half, and `torch._convert_weight_to_int4pack` on that device swaps the halves of each byte
+    (`weight_to_int4pack` in PyTorch's aten/src/ATen/native/mps/kernels/Quantized.metal).
     """
     bound, shape, dtype = bind(node), shape_of(node), dtype_of(node)
     scales_name = b.name_of(bound["scales"])
-    out = b.temporary(shape, dtype if b.halves(dtype) else torch.float16)
+    out = b.temporary(shape, dtype if b.is_halved(dtype) else torch.float16)
     table = DequantizePerChannelGroupT(
         input1Id=b.packed(bound["input"]),
         outputId=out,
@@ -113,7 +112,7 @@ def _of_halves(b: GraphBuilder, node: Node, scales: torch.Tensor) -> Expression:
 
 
 def _scales_of_packed(b: GraphBuilder, node: Node) -> torch.Tensor | None:
-    """float16 scales of a weight that the runtime's operation gives right; None if it does not."""
+    """Returns the float16 scales of a weight if the runtime's operation is exact for it, else None."""
     bound = bind(node)
     weight, scales = (b.constant_value(bound[name]) for name in ("input", "scales"))
     rows, groups, columns = _groups(node)
@@ -124,15 +123,15 @@ def _scales_of_packed(b: GraphBuilder, node: Node) -> torch.Tensor | None:
     if bound["zero_points"] is not None and not _is_zero(b, bound["zero_points"]):
         return None
     least, most = (value.item() for value in weight.aminmax())
-    if least < -8 or most > 7 or not _has_all_digits(scales):
+    if least < -8 or most > 7 or not _are_normal(scales):
         return None
     if not scales.detach().abs().max().item() * max(-least, most, 1) <= FLOAT16_MAX:
         return None
     return scales.detach().reshape(rows, groups).to(torch.float16)
 
 
-def _has_all_digits(scales: torch.Tensor) -> bool:
-    """Whether no number but zero is so small that float16 has fewer digits of it."""
+def _are_normal(scales: torch.Tensor) -> bool:
+    """Whether all numbers are normal in float16, or zero."""
     size = scales.detach().abs()
     return bool(((size == 0) | (size >= _LEAST_NORMAL)).all())
 
@@ -155,7 +154,7 @@ _RULES: Final = (
         "dtype",
         "The weight is int8, int16, int32 or int64, and the scales float32 or float16.",
         _dtypes,
-        "quantise to int8",
+        "quantize to int8",
     ),
 )
 
@@ -164,7 +163,7 @@ ROWS: Final = (
         torch.ops.quantized_decomposed.dequantize_per_channel.default,
         _dequantize_per_channel,
         _RULES,
-        note="in float32 where float16 has fewer digits of a scale",
+        note="in float32 if a scale is subnormal in float16",
         preserved=True,
     ),
     OperatorRow(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that fold, order and search along dimensions."""
+"""Reductions along dimensions."""

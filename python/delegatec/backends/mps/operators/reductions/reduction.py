@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions that the format has: the mean. Others are made of it, or of halves."""
+"""The format's reduction, the mean, and the minimum of rewrites."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _fmin(b: GraphBuilder, node: Node) -> None:
 
 
 _FLOAT32: Final = (torch.float32,)
-_WHY: Final = "how MPSGraph adds up float16 is not documented."
+_WHY: Final = "MPSGraph's precision of float16 sums is not documented."
 
 ROWS: Final = (
     *(
@@ -42,7 +42,7 @@ ROWS: Final = (
             (
                 operand_dtypes(_FLOAT32, _WHY),
                 result_dtypes(_FLOAT32, _WHY),
-                # github.com/pytorch/pytorch/issues/136134: others end the process.
+                # github.com/pytorch/pytorch/issues/136134: others abort the process.
                 rank_of("self", (1, 2, 3, 4), "MPSGraph reduces the last four dimensions only."),
             ),
         )
@@ -51,6 +51,6 @@ ROWS: Final = (
     OperatorRow(
         overload("fmin"),
         _fmin,
-        note="of rewrites, which look for NaN apart: MPSGraph may keep or lose it",
+        note="emitted by rewrites, which check for NaN separately: MPSGraph may keep or drop it",
     ),
 )
