@@ -144,7 +144,7 @@ def test_reasons_name_rule_value_line_and_help(workspace: Workspace) -> None:
     result = workspace.lower("partly_delegated", "--backend=mps", "--reasons=reasons.txt")
     assert result.code == 0, result.text
     reasons = Path("reasons.txt").read_text()
-    assert "aten.rand.default, rejected by MPSBackend [operator]: the delegate has no lowering" in reasons
+    assert "aten.rand.default, rejected by MPSBackend [operator]: the delegate does not support" in reasons
     assert "    at pkg/partly_delegated.py:11 in forward: " in reasons
 
 

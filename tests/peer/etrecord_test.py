@@ -49,7 +49,7 @@ class Inner(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """A parameter, a buffer that is written to, a constant, and an operator that MPS has no lowering for."""
+    """A parameter, a buffer that is written to, a constant, and an operator that MPS does not support."""
 
     total: torch.Tensor
 

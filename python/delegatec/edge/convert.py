@@ -61,9 +61,8 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 
-# Composite operators whose kernels are better than their decompositions: `linear` reads a weight as it is
-# stored, where a matrix product would transpose it in each run; the others would write the tensor once per
-# operator.
+# Composite operators whose kernels are better than their decompositions: a matrix product would transpose the
+# weight of `linear` in each run; the others would write the tensor once per operator.
 KERNEL_COMPOSITES = frozenset(
     {
         torch.ops.aten._native_batch_norm_legit.no_stats,

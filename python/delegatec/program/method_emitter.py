@@ -239,7 +239,7 @@ class MethodEmitter:
 
     def _kernel_call(self, node: Node) -> KernelCall:
         out = out_variant(node.target)
-        assert out is not None, "check_kernels has let it through"
+        assert out is not None, "check_kernels missed it"
         bound = bind(node)
         results = [self._index((node, position)) for position in range(len(results_of(node)))]
         outs = dict(zip(out_arguments(out), results, strict=True))

@@ -33,15 +33,17 @@ def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]
                 other = merged.setdefault(key, item)
                 merged[key] = replace(other, alignment=max(other.alignment, item.alignment))
                 if key in external:
-                    problems[key] = _clash(key, "is also a weight of the .ptd", delegate.backend_id)
+                    problems[key] = _conflict(key, "is also a weight of the .ptd", delegate.backend_id)
                 elif not equal_bytes(other.data, item.data):
-                    problems[key] = _clash(key, "is used for different data elsewhere", delegate.backend_id)
+                    problems[key] = _conflict(
+                        key, "is used for different data elsewhere", delegate.backend_id
+                    )
     if problems:
         raise DelegatecError(problems.values())
     return merged
 
 
-def _clash(key: str, message: str, backend_id: str) -> Diagnostic:
+def _conflict(key: str, message: str, backend_id: str) -> Diagnostic:
     return Diagnostic(
         "DC361",
         f"key {key!r} of named data for backend {backend_id} {message}",

@@ -31,7 +31,7 @@ class ProgramOptions:
         plan_inputs: whether input tensors are copied into planned memory. If not, the program reads the
             caller's memory, which must stay valid while it runs. Inputs that the program writes to are never
             copied.
-        plan_outputs: whether outputs lie in planned memory. If not, the caller provides memory for each.
+        plan_outputs: whether outputs are in planned memory. If not, the caller provides memory for each.
 
     Raises:
         DelegatecError: DC310, one diagnostic for each invalid option.

@@ -30,7 +30,7 @@ PRIMITIVES: Final[dict[Any, tuple[str, str]]] = {
     operator.lt: ("executorch_prim::lt", "Scalar"),
     operator.mod: ("executorch_prim::mod", "Scalar"),
     operator.mul: ("executorch_prim::mul", "Scalar"),
-    operator.ne: EQUAL,  # and NOT of that
+    operator.ne: EQUAL,  # the negation of EQUAL
     operator.neg: ("executorch_prim::neg", "Scalar"),
     operator.sub: ("executorch_prim::sub", "Scalar"),
     operator.truediv: ("executorch_prim::truediv", "Scalar"),
@@ -65,7 +65,6 @@ def check_bounds(program: EdgeProgram) -> list[Diagnostic]:
     Returns:
         DC203 for each symbol without an upper bound, at the first node that has it; DC210 for each input that
         is a dynamic number: the runtime (1.4.1, method.cpp) accepts only the number in the program.
-        is a number and changes: the runtime (1.4.1, method.cpp) takes only the one that is in the program.
     """
     found: dict[str, Node] = {}
     known: set[Any] = set()

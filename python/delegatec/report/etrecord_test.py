@@ -20,7 +20,7 @@ from delegatec.report.etrecord import graph_record, write_etrecord
 
 
 class Model(torch.nn.Module):
-    """A parameter, a buffer outside of checkpoints, and an operator that MPS has no lowering for."""
+    """A parameter, a buffer outside of checkpoints, and an operator that MPS does not support."""
 
     ramp: torch.Tensor
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps sums and means of a float16 program in float32, and what is computed for them and from them.
+"""Keeps sums and means of a float16 program in float32, with the powers before and the roots after them.
 
-Norms take the mean of squares: that of 256 is beyond float16. The variance of small activations is among the
-numbers of which float16 has few digits, that of large ones is beyond it, and the root of both is not.
+Norms compute the mean of squares: 256^2 overflows float16. The variance of small activations is subnormal in
+float16, that of large ones overflows, but neither does its root.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _SHIFTED: Final = (aten.add.Scalar, aten.add.Tensor)
 _SCALED: Final = (aten.mul.Scalar, aten.mul.Tensor, aten.div.Scalar, aten.div.Tensor)
 _ROOTS: Final = (aten.sqrt.default, aten.rsqrt.default)
 
-# A smaller epsilon alone has a reciprocal root that float16 does not.
+# The reciprocal root of a smaller epsilon overflows float16.
 _LEAST_EPSILON: Final = 65000.0**-2
 
 
 def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
-    """Compute sums and means in float32, the powers that they read, and the roots that read them.
+    """Computes sums and means in float32, with powers that are operands and roots that are users.
 
-    Between a sum and a root numbers may be added and multiplied.
+    Additions of, and multiplications with, numbers may occur between a sum and a root.
 
     Args:
         builder: of the program.
-        nodes: calls of it, in order; what is float32 in the model is float16 already.
+        nodes: calls of it, in order; values that are float32 in the model are already float16.
     """
-    sums: dict[Node, Node] = {}  # the rounded one -> that in float32
+    sums: dict[Node, Node] = {}  # the rounded sum -> the float32 sum
     for node in nodes:
         builder.at(node)
         if node.target in _SUMS and dtype_of(node) == torch.float16:
             if node.target not in _MEANS and _was_integer(bind(node)["self"]):
                 continue  # The sum of integers is exact, and rounded once.
-            wide = _again(builder, node, _summand(builder, bind(node)["self"]))
+            wide = _in_float32(builder, node, _summand(builder, bind(node)["self"]))
         elif _is_root(node) and (inner := _unrounded(builder, bind(node)["self"], sums)) is not None:
-            wide = _again(builder, node, inner)
+            wide = _in_float32(builder, node, inner)
         else:
             continue
         rounded = Value(builder, wide).to(torch.float16).node
@@ -58,15 +58,15 @@ def sum_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
 
 
 def _summand(builder: Builder, node: Node) -> Node:
-    """What a sum reads, in float32; powers above one and conversions of integers are computed again."""
+    """Returns the operand of a sum in float32; recomputes powers above one and conversions of integers."""
     operands: list[Any] = list(node.args)
     if _was_integer(node):
-        return _again(builder, node, operands[0])
+        return _in_float32(builder, node, operands[0])
     if node.target in (aten.pow.Tensor_Scalar, aten.mul.Tensor) and dtype_of(node) == torch.float16:
         base, factor = operands
         is_power = factor > 1 if node.target is aten.pow.Tensor_Scalar else base is factor
         if is_power and dtype_of(base) == torch.float16:
-            return _again(builder, node, value_of(builder, base, torch.float32).node)
+            return _in_float32(builder, node, value_of(builder, base, torch.float32).node)
     return value_of(builder, node, torch.float32).node
 
 
@@ -82,9 +82,9 @@ def _is_root(node: Node) -> bool:
 
 
 def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | None:
-    """A sum, or what it is with numbers added or multiplied, in float32; None for all else.
+    """Returns a sum, with numbers added or multiplied, in float32; None for other nodes.
 
-    An epsilon is at least what leaves the reciprocal root within float16.
+    Epsilons are raised to `_LEAST_EPSILON`.
     """
     if node in sums:
         return sums[node]
@@ -99,11 +99,11 @@ def _unrounded(builder: Builder, node: Node, sums: dict[Node, Node]) -> Node | N
         return None
     if node.target in _SHIFTED and number > 0:
         number = max(number, _LEAST_EPSILON)
-    return _again(builder, node, inner, number)
+    return _in_float32(builder, node, inner, number)
 
 
-def _again(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
-    """The same call in float32, on another first operand and another number if one is given."""
+def _in_float32(builder: Builder, node: Node, wide: Node, *number: Number) -> Node:
+    """Repeats a call in float32 with another first operand, and optionally another number."""
     args: list[Any] = [wide if each is node.args[0] else each for each in node.args]
     args[1 : 1 + len(number)] = number
     target: Any = node.target

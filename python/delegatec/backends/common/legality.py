@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend's table and its rewrites can lower together."""
+"""The calls that a backend's table and rewrites can lower."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Prepare = Callable[[EdgeProgram], Any]
 
 
 class TableTarget(Generic[SettingsT]):
-    """A backend as a target of legalization: a call is legal if it has a row and keeps its constraints.
+    """A backend as a target of legalization: a call is legal if it has a row and satisfies its constraints.
 
     Args:
         table: the rows.
-        rewrites: of calls that are not legal.
-        settings: what the user chose, for the constraints.
+        rewrites: rules for illegal calls.
+        settings: the user's settings, for the constraints.
     """
 
     full: Final = True
@@ -52,7 +52,7 @@ class TableTarget(Generic[SettingsT]):
         return self.table.refusal(node, self._settings, facts)
 
     def exclusion(self, node: Node) -> Refusal | None:
-        """Say why no rewrite can make a call legal: its own operands and results cannot be there."""
+        """Returns why no rewrite can legalize a call: its operands or results are unsupported."""
         return self.table.exclusion(node, self._settings)
 
     def rules(self, node: Node) -> Sequence[Rule]:
@@ -65,15 +65,15 @@ class TableTarget(Generic[SettingsT]):
         return any(self._computes.get(node.target, False) for node in nodes)
 
     def needs_rewrites(self, nodes: Iterable[Node], facts: Facts) -> bool:
-        """Whether one of the nodes, which `Legality` has accepted, has to be rewritten."""
+        """Whether one of the nodes, which `Legality` accepted, must be rewritten."""
         return any(node.target in self.rewrites and self.refusal(node, facts) is not None for node in nodes)
 
     def legalize(self, program: EdgeProgram, facts: Facts) -> bool:
-        """Make a private program legal whose calls `Legality` has accepted.
+        """Legalizes a private program whose calls `Legality` accepted.
 
         Args:
             program: edited in place.
-            facts: what is known of its values.
+            facts: analysis results for its values.
 
         Returns:
             Whether a call was rewritten.
@@ -92,7 +92,7 @@ class TableTarget(Generic[SettingsT]):
 
 
 class Legality(Generic[SettingsT]):
-    """Answers whether calls of a program can be lowered, once for each signature. It edits nothing.
+    """Determines whether calls of a program can be lowered, memoized by signature, without edits.
 
     Args:
         target: the backend.
@@ -102,12 +102,12 @@ class Legality(Generic[SettingsT]):
     def __init__(self, target: TableTarget[SettingsT], prepare: Sequence[Prepare]) -> None:
         self._target = target
         self._prepare = prepare
-        # A rewrite makes legal also what is known to be so in the partition alone.
+        # Facts that hold only in the partition are not needed after a rewrite.
         self._facts = Facts({})
         self._answers: dict[Hashable, Refusal | None] = {}
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
-        """Say why a call can be neither lowered nor rewritten into calls that can; None if it can."""
+        """Returns why a call can neither be lowered nor rewritten to calls that can; None if it can."""
         refusal = self._target.refusal(node, self._facts)
         if refusal is not None and self._target.rules(node):
             refusal = self._target.exclusion(node) or self._tried(program, node)

@@ -36,7 +36,7 @@ def last_uses(operations: Sequence[Iterable[int]], outputs: Collection[int]) -> 
     """Returns the ids to free after each operation: no later operation and no output uses them.
 
     Args:
-        operations: ids of the operands and results of each, in execution order; negative ones are no values.
+        operations: ids of the operands and results of each, in execution order; negative ones are ignored.
         outputs: ids of the outputs.
     """
     needed = set(outputs)

@@ -14,12 +14,12 @@ from delegatec.edge.legalize.rule import Rewrite, Rewrites
 def operators_page(
     table: OperatorTable[Any, Any], rewrites: Rewrites, record: Record, delegate: str, folder: str
 ) -> str:
-    """Returns a page of the docs: the constraints of all operators, then a table for each family.
+    """Returns a page of the docs: the constraints of all operators, then a table per family.
 
     Args:
         table: the operator table.
-        rewrites: of calls that it does not take.
-        record: what tests have seen of both.
+        rewrites: for calls that it does not support.
+        record: operations recorded by tests.
         delegate: name of the delegate for users, such as "MPS".
         folder: the table's directory, relative to the repository root.
     """
@@ -27,13 +27,13 @@ def operators_page(
         f"# Operators of the {delegate} delegate",
         "",
         f"Generated from the tables in `{folder}`; do not edit.",
-        f"{len({*table.rows, *rewrites})} ATen overloads are taken. What is not taken stays outside of the "
-        "delegate, and the report says why, with the name that the constraint has here.",
+        f"{len({*table.rows, *rewrites})} ATen overloads are supported. Others stay outside of the "
+        "delegate; the report states the violated constraint by its name in this page.",
         "",
-        "An overload becomes one operation of the format, or several: the second column has all that its "
-        "tests have seen, conversions between dtypes included.",
+        "An overload becomes one or several operations of the format: the second column lists those in its "
+        "tests, including conversions between dtypes.",
         "",
-        "Of every operator:",
+        "Constraints of every operator:",
         "",
         *(f"- `{constraint.rule}`: {constraint.doc}" for constraint in table.universal),
     ]
@@ -44,7 +44,7 @@ def operators_page(
         "",
         "## Rewritten",
         "",
-        "A call without a row, or one that its row refuses, becomes calls of other operators of this page.",
+        "A call that these rows do not support becomes calls of other operators of this page.",
         "",
         "| Overload | Becomes | Constraints and notes |",
         "|---|---|---|",

@@ -19,7 +19,7 @@ SettingsT = TypeVar("SettingsT")
 
 
 class TablePartitioner(Generic[SettingsT]):
-    """Takes each node that has a row and satisfies its constraints, or can be rewritten into such nodes.
+    """Groups the nodes that have a row and satisfy its constraints, or can be rewritten to such nodes.
 
     Args:
         target: the backend's rows and rewrites.
@@ -35,27 +35,27 @@ class TablePartitioner(Generic[SettingsT]):
         self._prepare = prepare
 
     def partition(self, program: EdgeProgram) -> Partitioning:
-        """See `Partitioner.partition`. Connected parts that only move data are not worth a call."""
+        """See `Partitioner.partition`. Connected components that only move data are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
         legality = Legality(self._target, self._prepare)
         rejections: list[Rejection] = []
-        taken: list[bool] = []
+        supported: list[bool] = []
         for node, sources in zip(nodes, predecessors, strict=True):
             if node.target is operator.getitem:
-                taken.append(all(taken[source] for source in sources))
+                supported.append(all(supported[source] for source in sources))
                 continue
             rejection = legality.rejection(program, node)
-            taken.append(rejection is None)
+            supported.append(rejection is None)
             if rejection is not None and node.target is not call_delegate:
                 rejections.append(rejection)
-        groups, trivial = worthwhile_groups(nodes, predecessors, taken, self.is_worthwhile)
+        groups, trivial = worthwhile_groups(nodes, predecessors, supported, self.is_worthwhile)
         rejections += [
             Rejection(
                 nodes[i],
                 "trivial",
-                "it and what it is connected to only move data, which is not worth the call of a delegate",
+                "it is part of a group that only moves data, which is not worth the call of a delegate",
             )
             for i in trivial
             if nodes[i].target is not operator.getitem
@@ -64,29 +64,29 @@ class TablePartitioner(Generic[SettingsT]):
         return Partitioning(self._delegation, [[nodes[i] for i in group] for group in groups], rejections)
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
-        """Returns whether any of the nodes does more than move data."""
+        """Whether any of the nodes does more than move data."""
         return self._target.computes(nodes)
 
 
 def worthwhile_groups(
     nodes: Sequence[Node],
     predecessors: Sequence[Sequence[int]],
-    taken: Sequence[bool],
+    supported: Sequence[bool],
     is_worthwhile: Callable[[Sequence[Node]], bool],
 ) -> tuple[list[list[int]], list[int]]:
-    """Returns convex groups without the connected parts that compute nothing.
+    """Returns convex groups without connected components that compute nothing.
 
     Args:
         nodes: all operator nodes, in topological order.
         predecessors: for each, indices of its operands.
-        taken: for each, whether the delegate supports it.
+        supported: for each, whether the delegate supports it.
         is_worthwhile: whether connected nodes are worth the call of a delegate.
 
     Returns:
-        The groups, and the indices of the nodes whose part computes nothing.
+        The groups, and the indices of nodes in components that compute nothing.
     """
     left: list[int] = []
-    kept = list(taken)
+    kept = list(supported)
     while True:
         groups = convex_groups(predecessors, kept)
         dropped = [

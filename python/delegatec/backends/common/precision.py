@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes a private program in float16."""
+"""Conversion of a private program to float16."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ aten = torch.ops.aten
 
 
 def to_float16(program: EdgeProgram) -> bool:
-    """Make every float32 value of a private program float16, except for its inputs and outputs.
+    """Converts every float32 value of a private program to float16, except for its inputs and outputs.
 
-    Inputs are cast before everything else, and outputs at the end. A constant keeps its float32 tensor: the
-    dtype of its placeholder says what the program reads, who writes it converts it on the way, and what
-    computes in float32 can read all of its digits. Sums and means stay in float32, with what is computed for
-    them and from them; other statistics do where the rules and rows that compute them say so.
+    Inputs are cast first, and outputs last. A constant keeps its float32 tensor, although the dtype of its
+    placeholder is float16: it is converted when it is written, and float32 computations use its full
+    precision. Sums and means stay in float32 (see `float32_sums`), other statistics if their rules and rows
+    specify it.
 
     Args:
         program: edited in place.
@@ -61,7 +61,7 @@ def to_float16(program: EdgeProgram) -> bool:
 
 
 def _narrowed(builder: Builder, value: Any) -> Any:
-    """The float16 value for a float32 one, and any other as it is."""
+    """Returns a float16 value for a float32 one; others unchanged."""
     if isinstance(value, (tuple, list)):
         items = [_narrowed(builder, item) for item in value]
         return value if all(map(operator.is_, items, value)) else type(value)(items)
@@ -80,7 +80,7 @@ def _narrowed_dtype(argument: Any) -> Any:
 
 
 def _cast(builder: Builder, node: Node, before: Node, dtype: torch.dtype) -> Node:
-    """A cast that stands for no node of the model."""
+    """Inserts a cast that does not correspond to a node of the model."""
     graph = builder.program.graph
     with graph.inserting_before(before):
         cast = graph.call_function(aten._to_copy.default, (node,), {"dtype": dtype})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows emit and what rewrites make, as runs of a backend's tests have recorded it."""
+"""The operations that rows and rewrites emit, recorded by a backend's tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Entries = Mapping[str, set[str]]
 
 @dataclass(frozen=True)
 class Record:
-    """Contents of a file that tests write, and are compared with.
+    """Contents of a file that tests write, or are compared with.
 
     Attributes:
-        rows: overload of each row -> names of the format's operations that it has emitted.
-        rewrites: name of each rewrite, see `named` -> the operators that it has made.
+        rows: overload of each row -> names of the format's operations that it emitted.
+        rewrites: name of each rewrite, see `named` -> the operators that it emitted.
     """
 
     rows: Entries
@@ -40,7 +40,7 @@ class Record:
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def beyond(self, other: Record) -> list[str]:
-        """Returns what is here and not in the other record, each as a text."""
+        """Returns the entries that the other record lacks, as texts."""
         return [
             f"{key} -> {' '.join(extra) or 'nothing'}"
             for own, others in ((self.rows, other.rows), (self.rewrites, other.rewrites))
@@ -50,7 +50,7 @@ class Record:
 
 
 def named(rewrites: Rewrites) -> Iterator[tuple[str, Rewrite]]:
-    """Yields each rewrite with its name: its overload, numbered from the second of an overload on."""
+    """Yields each rewrite with its name: its overload, numbered from the second rewrite of an overload on."""
     for target, alternatives in rewrites.items():
         for number, rewrite in enumerate(alternatives, 1):
             yield (str(target) if number == 1 else f"{target} {number}"), rewrite

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what lowerings do while tests run: the rows that are reached, and the rewrites that are applied."""
+"""Records the rows and rewrites that are applied while tests run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from delegatec.edge.program import EdgeProgram
 
 @contextmanager
 def recorded(rewrites: Rewrites) -> Iterator[Record]:
-    """Records rows, as yet without operations, and rewrites of private programs.
+    """Records rows, without operations so far, and rewrites of private programs.
 
     Args:
         rewrites: of the backend.
@@ -49,7 +49,7 @@ def recorded(rewrites: Rewrites) -> Iterator[Record]:
         return results
 
     def recording_legalize(target: Any, program: EdgeProgram, facts: Any) -> bool:
-        applied.clear()  # of what a partitioner has tried
+        applied.clear()  # tried by a partitioner
         edited = legalize(target, program, facts)
         for name, made in applied.values():
             record.rewrites[name].update(made - {"<built-in function getitem>"})

@@ -20,16 +20,16 @@ BuilderT = TypeVar("BuilderT", contravariant=True)
 
 @dataclass(frozen=True)
 class OperatorRow(Generic[BuilderT, SettingsT]):
-    """How one ATen overload lowers.
+    """The lowering of one ATen overload.
 
     Attributes:
         target: the overload.
-        lower: appends them to the graph of a builder.
-        constraints: the row's own, beside those of the whole table.
-        computes: whether a delegate of such nodes alone is worth its call; false for moves of data.
+        lower: appends nodes of this overload to the graph of a builder.
+        constraints: of this row, besides those of the table.
+        computes: whether a delegate of such nodes alone is worth its call; false for data movement.
         note: a remark for the operator table of the docs.
         preserved: whether the operator must not be decomposed before partitioning.
-        known: constraints on values, which must be known to hold. A rewrite makes them so.
+        known: constraints on values that analysis must prove; rewrites establish them.
     """
 
     target: OpOverload

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of a backend's operators.
 
-It is the only source of partitioner, preprocess, documentation and tests for what a backend supports.
+It is the single source of supported operators for partitioner, preprocess, documentation and tests.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
             self.rows[row.target] = row
 
     def refusal(self, node: Node, settings: SettingsT, facts: Facts) -> Refusal | None:
-        """Returns the first violated constraint; None if the node can be lowered as it is."""
+        """Returns the first violated constraint; None if the node can be lowered unchanged."""
         if isinstance(node.target, HigherOrderOperator):
-            message = f"{operator_name(node)} runs on the CPU; its bodies have delegates of their own"
+            message = f"{operator_name(node)} runs on the CPU; its bodies are partitioned separately"
             return Refusal("operator", message)
         row = self.rows.get(node.target)
         if row is None:
-            return Refusal("operator", f"the delegate has no lowering for {operator_name(node)}")
+            return Refusal("operator", f"the delegate does not support {operator_name(node)}")
         return (
             self.exclusion(node, settings)
             or first_broken(row.constraints, node, settings)
@@ -79,7 +79,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
         )
 
     def exclusion(self, node: Node, settings: SettingsT) -> Refusal | None:
-        """Returns the first violated constraint of those of all rows, which no rewrite can satisfy."""
+        """Returns the first violated constraint of all rows, which no rewrite can satisfy."""
         return first_broken(self.universal, node, settings)
 
     def preserved(self) -> frozenset[OpOverload]:

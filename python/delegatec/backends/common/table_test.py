@@ -80,7 +80,7 @@ def test_what_has_a_row_and_keeps_its_constraints_is_taken() -> None:
         ("aten.sin.default", "rank"),
         ("aten.unsqueeze.default", "trivial"),
     ]
-    assert rejections[0][2] == "the delegate has no lowering for aten.cos.default"
+    assert rejections[0][2] == "the delegate does not support aten.cos.default"
     assert rejections[2][2] == "rank 4. Rank is at most 3: there are no more."
 
 

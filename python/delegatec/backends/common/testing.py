@@ -75,7 +75,7 @@ class Compiled:
 
     @property
     def left(self) -> list[tuple[str, str, str]]:
-        """Operator, rule and message for each node outside of delegates."""
+        """Returns operator, rule and message of each node that is not delegated."""
         return [(r.operator, r.rule, r.message) for r in self.report.rejections]
 
     @property
@@ -138,7 +138,7 @@ def check_results(
     rtol: float,
     atol: float,
 ) -> None:
-    """Checks dtypes, shapes and numbers; the wanted results may have other dtypes."""
+    """Checks dtypes, shapes and values; the expected results may have other dtypes."""
     for result, value, dtype in zip(results, wanted, dtypes, strict=True):
         assert result.dtype == dtype, f"{result.dtype} is not {dtype}"
         assert result.shape == value.shape, f"{result.shape} is not {value.shape}"
@@ -146,10 +146,10 @@ def check_results(
 
 
 def program_of(build: Build) -> tuple[EdgeProgram, torch.Tensor]:
-    """Makes a program of nodes that passes of the edge program would fold or rewrite.
+    """Builds a program of nodes that passes over the edge program would fold or rewrite.
 
     Returns:
-        The program, which takes X and returns X plus one plus the mean of the nodes' result; and its output.
+        The program, which returns X plus one plus the mean of the nodes' result; and its output.
     """
     program = to_edge(torch.export.export(Call(lambda x: x + 1.0), (X,)))
     output = program.output_node()

@@ -76,7 +76,7 @@ def test_control_flow_is_left_and_its_bodies_are_not() -> None:
     compiled = compile_module(Call(function), (X,))
     (left,) = compiled.report.rejections
     assert (left.operator, left.rule) == ("cond", "operator")
-    assert "its bodies have delegates of their own" in left.message
+    assert "its bodies are partitioned separately" in left.message
     assert len(compiled.delegates) == 3
 
 

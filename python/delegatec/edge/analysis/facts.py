@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 import torch
 from torch.fx import Node
 
-from delegatec.edge.analysis.interval import UNKNOWN, Interval, held, of_constant, of_dtype, of_number
+from delegatec.edge.analysis.interval import UNKNOWN, Interval, converted, of_constant, of_dtype, of_number
 from delegatec.edge.analysis.rules import Rule, operands_and_rule
 
 STATED: Final = "interval"
-"""Key of a node's metadata: the interval that holds by what its maker knows, not by what it computes."""
+"""Key of a node's metadata: an interval that is stated by its creator instead of computed."""
 
 
 class Facts:
@@ -49,13 +49,13 @@ class Facts:
             if node in self._known or node in opened:
                 pending.pop()
                 if node not in self._known:
-                    self._known[node] = self._found(node, *opened.pop(node))
+                    self._known[node] = self._interval(node, *opened.pop(node))
             else:
                 opened[node] = operands, _ = operands_and_rule(node)
                 pending += [each for each in operands if isinstance(each, Node) and each not in self._known]
         return self._known[value]
 
-    def _found(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
+    def _interval(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
         """Returns the interval of a node whose operands are known."""
         val = node.meta.get("val")
         if not isinstance(val, torch.Tensor):
@@ -63,7 +63,7 @@ class Facts:
         if STATED in node.meta:
             return cast(Interval, node.meta[STATED])
         if rule is not None:
-            return held(rule(node, *(self._operand(each, val.dtype) for each in operands)), val.dtype)
+            return converted(rule(node, *(self._operand(each, val.dtype) for each in operands)), val.dtype)
         if node.op != "placeholder":
             return of_dtype(val.dtype)
         constant = self._constants.get(node.name)
@@ -75,4 +75,4 @@ class Facts:
             return None
         if isinstance(operand, Node):
             return self._known[operand]
-        return held(of_number(operand), dtype) if dtype.is_floating_point else of_number(operand)
+        return converted(of_number(operand), dtype) if dtype.is_floating_point else of_number(operand)

@@ -88,7 +88,7 @@ def test_dynamic_sizes_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "spread"),
+    ("function", "width"),
     [
         (lambda x: torch.sigmoid(x) * 3 - 1, 3.0),
         (lambda x: x.softmax(0)[:, None].expand(2, 4, 3) * -2.0, 2.0),
@@ -99,8 +99,8 @@ def test_dynamic_sizes_are_not_counted() -> None:
         (lambda x: x.sigmoid() / 0, math.inf),
     ],
 )
-def test_spread(function: Callable[..., Any], spread: float) -> None:
-    assert _of(lambda x: function(x), REAL).spread == spread
+def test_width(function: Callable[..., Any], width: float) -> None:
+    assert _of(lambda x: function(x), REAL).width == width
 
 
 @pytest.mark.parametrize(
@@ -202,13 +202,13 @@ def test_facts_of_another_program() -> None:
 def _visited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The nodes that are looked at, as often as they are."""
     visited: list[Any] = []
-    found = Facts._found
+    found = Facts._interval
 
     def record(self: Facts, node: Any, *rest: Any) -> Interval:
         visited.append(node)
         return found(self, node, *rest)
 
-    monkeypatch.setattr(Facts, "_found", record)
+    monkeypatch.setattr(Facts, "_interval", record)
     return visited
 
 

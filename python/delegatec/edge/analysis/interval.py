@@ -23,8 +23,8 @@ class Interval(NamedTuple):
     is_whole: bool
 
     @property
-    def spread(self) -> float:
-        """The largest distance between two elements."""
+    def width(self) -> float:
+        """The maximum distance of two elements."""
         return self.high - self.low
 
 
@@ -73,7 +73,7 @@ def union(*intervals: Interval) -> Interval:
     return Interval(min(lows), max(highs), all(whole))
 
 
-def held(interval: Interval, dtype: torch.dtype) -> Interval:
+def converted(interval: Interval, dtype: torch.dtype) -> Interval:
     """Returns the interval of exact results after conversion to a dtype.
 
     An integer that does not fit wraps around; a floating point number is rounded, up to infinity. Conversion

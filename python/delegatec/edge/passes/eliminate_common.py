@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes once what is computed twice."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drops what nothing reads, and the assertions that torch.export leaves."""
+"""Removal of dead code, and of assertions from torch.export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# They check at run time what the exported shapes, dtypes and ranges already say.
+# They check shapes, dtypes and ranges that the exported program already guarantees.
 _ASSERTIONS: Final = frozenset(
     {
         aten._assert_async.msg,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors without elements add nothing to what they are concatenated with."""
+"""Removal of empty tensors from concatenations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ aten = torch.ops.aten
 
 
 def remove_empty_operands(program: EdgeProgram) -> bool:
-    """Takes operands without elements out of `cat`, and the call away if one operand is left.
+    """Removes empty operands of `cat`, and the call if one operand remains.
 
-    Caches start empty, and rotary embeddings that turn whole heads pass on the rest, of which there is none.
-    Delegates have no tensors without elements.
+    Caches are initially empty, and so is the part of a head that rotary embeddings do not rotate, if they
+    rotate all of it. Delegates do not support empty tensors.
     """
     builder = Builder(program)
     changed = False

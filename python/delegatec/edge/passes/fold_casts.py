@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number that goes to another dtype and back unharmed need not go there.
+"""Folding of lossless conversions to a dtype and back.
 
-Quantised activations do: rounded and clamped to the levels of an integer type, made such integers, and made
-floating point again. Delegates may not have that type, or no conversions that round as ATen's.
+Quantized activations contain them: they are rounded and clamped to an integer dtype, converted to it, and
+back to floating point. Delegates may not support that dtype, or round differently from ATen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CAST: Final = aten._to_copy.default
 
 
 def fold_casts(program: EdgeProgram) -> bool:
-    """Replaces a conversion to a dtype and back by what was converted, where that gives the same."""
+    """Replaces a conversion to a dtype and back by its operand, if that is equal."""
     changed, facts = False, None
     for node in list(program.graph.nodes):
         if node.target is not _CAST or node.args[0].target is not _CAST:
@@ -40,13 +40,13 @@ def fold_casts(program: EdgeProgram) -> bool:
 
 
 def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
-    """Whether a conversion through a dtype gives the same numbers."""
+    """Whether a conversion to a dtype and back does not change values."""
     kind = dtype(source)
     if not kind.is_floating_point or through.is_complex or through == torch.bool:
         return False
     if through.is_floating_point:
         narrow, wide = torch.finfo(kind), torch.finfo(through)
         return wide.max >= narrow.max and wide.tiny <= narrow.tiny and wide.eps <= narrow.eps
-    # An integer type has no NaN; what else does not fit, torch leaves open.
+    # Integer dtypes do not have NaN; torch does not specify conversions of other numbers that do not fit.
     limits, values = torch.iinfo(through), facts.of(source)
     return values.is_whole and limits.min <= values.low and values.high <= limits.max

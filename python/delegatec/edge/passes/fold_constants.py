@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes at build time what depends on constants only."""
+"""Constant folding."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
 
 # A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one
-# only if it takes the place of constants that are larger still.
+# only if it replaces constants that are larger.
 _SMALL: Final = 64 * 1024
 
-# Quantised weights are small on purpose: what makes floating point of more of them than this is not folded.
+# Quantized weights are small on purpose: dequantization of more elements than this is not folded.
 _FEW: Final = 64
-# Characters of a name: each call adds to those of its operands, and may have several.
+# Maximum length of a name: each call extends the names of its operands.
 _LONGEST: Final = 256
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 
@@ -30,7 +30,7 @@ def fold_constants(program: EdgeProgram) -> bool:
     fixed = set(program.fixed_constants())
     made = NewConstants(program)
     for node in list(program.graph.nodes):
-        if _is_foldable(node, fixed) and _is_worth(program, node):
+        if _is_foldable(node, fixed) and _is_worthwhile(program, node):
             constant = made.add(_origin(made.names, node), _evaluate(program, node), node)
             node.replace_all_uses_with(constant)
             program.graph.erase_node(node)
@@ -39,7 +39,7 @@ def fold_constants(program: EdgeProgram) -> bool:
 
 
 def _origin(names: Mapping[str, str], node: Node) -> str:
-    """What a folded call was made of, in the model's names; of long ones the start."""
+    """Returns the names of a folded call's constants in the model, truncated."""
     assert isinstance(node.target, OpOverload)
     sources = "+".join(dict.fromkeys(names[operand.name] for operand in node.all_input_nodes))
     return f"{sources[:_LONGEST]}.{node.target._opname}" if sources else node.target._opname
@@ -64,7 +64,7 @@ def _evaluate(program: EdgeProgram, node: Node) -> torch.Tensor:
     return value
 
 
-def _is_worth(program: EdgeProgram, node: Node) -> bool:
+def _is_worthwhile(program: EdgeProgram, node: Node) -> bool:
     value = node.meta["val"]
     size = value.nbytes
     if size <= _SMALL and not (_dequantizes(node) and value.numel() > _FEW):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding with zeros in front of a convolution is padding of the convolution."""
+"""Folding of zero padding into convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INPUT, _PADDING, _TRANSPOSED = 0, 4, 6
 
 
 def fold_padding(program: EdgeProgram) -> bool:
-    """Moves padding with zeros, as much before as behind each spatial dimension, into the convolution."""
+    """Moves zero padding that is symmetric in each spatial dimension into the convolution."""
     changed = False
     for node in program.graph.nodes:
         if node.target is not aten.convolution.default or node.args[_TRANSPOSED]:
@@ -37,7 +37,7 @@ def fold_padding(program: EdgeProgram) -> bool:
 
 
 def _symmetric_zeros(pad: Any, spatial: int) -> list[int] | None:
-    """Zeros that `pad` adds on each side of each spatial dimension; None for other kinds of padding."""
+    """Returns the zeros on each side of each spatial dimension; None for other kinds of padding."""
     if not isinstance(pad, Node) or pad.target is not aten.constant_pad_nd.default:
         return None
     amounts: Any = pad.args[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`x & true`, `x * 1` and `where(true, x, y)` are x, broadcast to the shape of the result.
+"""Removal of neutral operands: `x & true`, `x * 1` and `where(true, x, y)` are x, broadcast.
 
-Masks that mask nothing become such constants: attention tests, selects and multiplies by them in every layer.
+Masks that mask nothing are such constants: every attention layer tests, selects and multiplies by them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
-# Whether a node is a constant of nothing but some number.
+# Whether a node is a constant filled with a number.
 _IsFull = Callable[[Any, float], bool]
 
 
 def remove_neutral_operands(program: EdgeProgram) -> bool:
-    """Replaces operators that give one of their operands by an expansion of it.
+    """Replaces operators that return one of their operands by an expansion of it.
 
-    Parameters stay: a weight of ones is one that nobody has trained yet.
+    Parameters are not neutral: a weight of ones may be untrained.
     """
     found = [(node, _OPERANDS[node.target]) for node in program.graph.nodes if node.target in _OPERANDS]
     if not found:
@@ -47,19 +47,19 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
 
 
 def _of_conjunction(node: Node, is_full: _IsFull) -> object:
-    """The other operand of a conjunction of bools with nothing but true."""
+    """Returns the other operand of a conjunction with a constant true."""
     if dtype(node) is not torch.bool:
         return None
     return next((other for true, other in (node.args, node.args[::-1]) if is_full(true, 1)), None)
 
 
 def _of_product(node: Node, is_full: _IsFull) -> object:
-    """The other operand of a product with nothing but ones."""
+    """Returns the other operand of a product with constant ones."""
     return next((other for ones, other in (node.args, node.args[::-1]) if is_full(ones, 1)), None)
 
 
 def _of_choice(node: Node, is_full: _IsFull) -> object:
-    """What a condition of nothing but true, or nothing but false, chooses."""
+    """Returns the operand that a constant condition selects."""
     condition, then, otherwise = node.args
     return then if is_full(condition, 1) else otherwise if is_full(condition, 0) else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that a pass makes."""
+"""New constants of a pass."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from delegatec.edge.program import EdgeProgram
 
 
 class NewConstants:
-    """Adds constants to a program, and names them after what they were made of.
+    """Adds constants to a program, with names derived from the original ones.
 
-    They stand in front of all other placeholders, so that the order of the user's inputs stays. Their specs
-    are added all at once, by `declare`: until then the program is not to be asked for its constants.
+    They are inserted before all other placeholders. `declare` adds all their specs at once: the program's
+    constants must not be queried before.
 
     Args:
-        program: gets the constants.
+        program: edited in place.
 
     Attributes:
-        names: name of each placeholder that stands for a part of the model -> its name there; new ones
-            included.
+        names: name of a placeholder -> its name in the model, including new ones.
     """
 
     def __init__(self, program: EdgeProgram) -> None:
@@ -38,9 +37,10 @@ class NewConstants:
         """Adds a placeholder for a constant.
 
         Args:
-            origin: what it was made of, in the model's names; made unique, it becomes the constant's own.
+            origin: the origin of its value, in the model's names; made unique, it becomes the constant's
+                name.
             value: its value.
-            like: the node that it stands for, whose metadata it takes over.
+            like: the node that it replaces, whose metadata it inherits.
         """
         graph = self._program.graph
         with graph.inserting_before(next(iter(graph.nodes))):
@@ -52,7 +52,7 @@ class NewConstants:
         return constant
 
     def declare(self) -> bool:
-        """Gives the program the specs of its new placeholders; whether there are any."""
+        """Adds the specs of the new placeholders, and returns whether there are any."""
         self._program.input_specs[:0] = reversed(self._specs)
         return bool(self._specs)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs passes over an edge program, and tells observers after each: to print programs, or to verify them."""
+"""Runs passes over an edge program, and calls observers after each: to print programs, or to verify them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.edge.verifier import verify
 
 Pass = Callable[[EdgeProgram], bool]
-"""Edits a program in place, and says whether it changed anything."""
+"""Edits a program in place, and returns whether it changed anything."""
 
 Observer = Callable[[str, EdgeProgram, bool], None]
-"""Gets the name of a pass that has run, the program that it left behind, and whether it changed it."""
+"""Receives the name of a pass, the program after it, and whether it changed the program."""
 
 # In all suites and architectures, four are enough.
-_MOST_ROUNDS: Final = 32
+_MAX_ITERATIONS: Final = 32
 
 _OBSERVERS: Final[ContextVar[tuple[Observer, ...]]] = ContextVar("observers_of_passes", default=())
 
 
 @contextmanager
 def observed_passes(observer: Observer) -> Iterator[None]:
-    """A scope in which `observer` is called after each pass over any program."""
+    """Calls `observer` after each pass over any program in the scope."""
     token = _OBSERVERS.set((*_OBSERVERS.get(), observer))
     try:
         yield
@@ -51,7 +51,7 @@ def run_pass(program: EdgeProgram, each: Callable[[EdgeProgram], bool | None]) -
 
 
 def end_stage(name: str, program: EdgeProgram) -> None:
-    """Verifies a program and its bodies behind a stage of lowering, and tells observers as after a pass.
+    """Verifies a program and its bodies after a stage of lowering, and calls observers as after a pass.
 
     Raises:
         AssertionError: the program is invalid; it names the stage.
@@ -63,32 +63,34 @@ def end_stage(name: str, program: EdgeProgram) -> None:
 
 
 def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
-    """Runs `passes` in order on a program and on its bodies, again and again until none changes anything.
+    """Runs `passes` in order on a program and on its bodies, repeatedly until none changes anything.
 
     Args:
         program: edited in place.
-        passes: each leaves a valid program behind.
+        passes: each must keep the program valid.
 
     Raises:
         AssertionError: they do not converge; it names the passes that still change the program.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ITERATIONS):
         parts = list(program.walk())
         changing = [each for part in parts for each in passes if run_pass(part, each)]
         if not changing:
             return
     names = ", ".join(dict.fromkeys(map(pass_name, changing)))
-    raise AssertionError(f"{program.method} still changes after {_MOST_ROUNDS} rounds of passes, by {names}")
+    raise AssertionError(
+        f"{program.method} still changes after {_MAX_ITERATIONS} iterations of passes, by {names}"
+    )
 
 
 def pass_name(each: Callable[..., Any]) -> str:
-    """Name of a pass: that of its function, or of its class."""
+    """Returns the name of a pass: that of its function or class."""
     function = each.func if isinstance(each, partial) else each
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def verify_after(name: str, program: EdgeProgram, changed: bool) -> None:
-    """An observer that verifies each program that a pass has changed.
+    """Verifies each program that a pass has changed; an observer.
 
     Raises:
         AssertionError: the program is invalid; it names the pass.
@@ -98,4 +100,4 @@ def verify_after(name: str, program: EdgeProgram, changed: bool) -> None:
     try:
         verify(program)
     except (AssertionError, RuntimeError) as error:
-        raise AssertionError(f"{name} left an invalid program behind: {error}") from error
+        raise AssertionError(f"invalid program after {name}: {error}") from error

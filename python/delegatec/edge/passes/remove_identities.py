@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drops calls that give back what they were given."""
+"""Removal of identities."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _no_padding(_program: EdgeProgram, node: Node) -> bool:
     return all(amount == 0 for amount in amounts)
 
 
-# Operator -> when its result is its first argument. Slices and views are judged by shape: a slice that
-# keeps every size keeps every element, and the edge program has no strides.
+# Operator -> the condition under which its result is its first argument. The shape decides for slices and
+# views: a slice that keeps every size keeps every element, and the edge program does not have strides.
 _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten._to_copy.default: _same_dtype,
     aten.alias.default: _always,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selecting at a position that a tensor holds is a look-up."""
+"""Replacement of selects at data-dependent positions by gathers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 def select_by_value(program: EdgeProgram) -> bool:
     """Replaces `x.select(dim, position.item())`, which `x[position]` becomes, by `index`.
 
-    Delegates look up by tensors; a number that is known only when the program runs is a dynamic size to them.
+    Delegates gather by tensors; data-dependent numbers are dynamic sizes for them.
     """
     builder = Builder(program)
     changed = False
@@ -41,7 +41,7 @@ def select_by_value(program: EdgeProgram) -> bool:
 
 
 def _tensor_of(number: Any) -> Node | None:
-    """The integer tensor whose one element a number is; None if it is not that."""
+    """Returns the integer tensor of one element that contains a number; None for other numbers."""
     if not isinstance(number, Node) or number.target is not aten._local_scalar_dense.default:
         return None
     source = number.args[0]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of control flow take what their bodies read, and give what is read of them.
+"""Removal of unused operands and results of control flow, and capture of constants.
 
-torch.export hands every weight that one branch reads to both, as an operand. Here a weight becomes a constant
-of the bodies that read it, where backends and folding find it; what no body reads is no operand, and what
-nothing reads is no result.
+torch.export passes every weight that one branch uses to both, as an operand. Here a weight becomes a constant
+of the bodies that use it, where backends and folding find it; unused operands and results are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from delegatec.edge.program import EdgeProgram
 
 
 def simplify_calls(program: EdgeProgram) -> bool:
-    """Captures constants, and drops operands and results that nothing reads."""
+    """Captures constants, and removes unused operands and results."""
     found = calls(program)
     if not found:
         return False
@@ -36,7 +35,7 @@ def simplify_calls(program: EdgeProgram) -> bool:
 
 
 def _capture(program: EdgeProgram, call: Node, fixed: set[str], specs: Mapping[str, InputSpec]) -> bool:
-    """Makes operands that are constants of the program constants of the bodies."""
+    """Replaces operands that are constants of the program by constants of the bodies."""
     free = FORMS[call.target].free
     first = len(operands(call)) - len(group(call, free))
     captured = {
@@ -58,7 +57,7 @@ def _capture(program: EdgeProgram, call: Node, fixed: set[str], specs: Mapping[s
 
 
 def _become_constants(body: EdgeProgram, constants: Mapping[Node, tuple[torch.Tensor, InputSpec]]) -> None:
-    """Makes operands of a body constants, of the same names in the model as in its owner."""
+    """Turns operands of a body into constants, with the same names in the model as in its owner."""
     held = reversed([node for node in body.placeholders() if node.name in body.constants])
     known = {id(body.constants[node.name]): node for node in held}
     specs = body.specs_by_name()
@@ -77,7 +76,7 @@ def _become_constants(body: EdgeProgram, constants: Mapping[Node, tuple[torch.Te
 
 
 def _drop_operands(program: EdgeProgram, call: Node) -> bool:
-    """Drops what no body reads, except for the state of a loop, and for what says how often it runs."""
+    """Removes unused operands, except for the state and the trip count of a loop."""
     form, bodies = FORMS[call.target], bodies_of(program, call)
     inputs = [list(body.user_inputs()) for body in bodies]
     unread: set[int] = set()
@@ -101,7 +100,7 @@ def _drop_operands(program: EdgeProgram, call: Node) -> bool:
 
 
 def _keep_operands(call: Node, dropped: Collection[int]) -> None:
-    """Takes the operands at some positions out of the arguments of a call."""
+    """Removes the operands at some positions from the arguments of a call."""
     position = 0
     for number in FORMS[call.target].groups():
         held = group(call, number)
@@ -112,7 +111,7 @@ def _keep_operands(call: Node, dropped: Collection[int]) -> None:
 
 
 def _drop_results(program: EdgeProgram, call: Node) -> bool:
-    """Drops what nothing reads of the results of a call whose bodies need not return it."""
+    """Removes unused results of a call whose bodies need not return them."""
     if call.target not in (COND, MAP):
         return False
     read = sorted({_index(user) for user in call.users})

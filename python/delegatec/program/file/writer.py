@@ -14,7 +14,7 @@ from delegatec.program.file.layout import lay_out
 from delegatec.program.file.segments import write_file
 from delegatec.program.file.serialize import inline_alignment, serialize
 
-# The extended header lies between the file identifier and the rest of the FlatBuffer. Source:
+# The extended header is between the file identifier and the rest of the FlatBuffer. Source:
 # runtime/executor of ExecuTorch 1.4.1, "eh00".
 _HEADER: Final = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC: Final = b"eh00"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a method in line, and where in memory its values live."""
+"""Linearization of a method to steps, and placement of its values in memory."""

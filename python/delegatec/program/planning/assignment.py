@@ -79,8 +79,7 @@ class _Loop:
 
     Attributes:
         start: position of its first step.
-        outer: storages defined before the loop that it reads: every iteration does, so they live until its
-            end.
+        outer: storages defined before the loop and used in it: they are alive until its end.
     """
 
     start: int
@@ -92,7 +91,7 @@ class Assignment:
 
     Args:
         program: the method; its bodies have the same range constraints.
-        external: constants that have no views, as the runtime looks them up by their shape.
+        external: constants without views, because the runtime finds them by name and shape.
 
     Attributes:
         result: the steps and storages so far.
@@ -154,7 +153,7 @@ class Assignment:
         """Records that the next step, or the step at `position`, reads a value."""
         found = self.placement(source)
         if found is not None:
-            self.touch(found.storage, self.position if position is None else position)
+            self.extend_lifetime(found.storage, self.position if position is None else position)
 
     def read_all(self, node: Node) -> None:
         """Records that the next step reads all results of a node."""
@@ -166,7 +165,7 @@ class Assignment:
         for index in range(len(results_of(node))):
             self.read((node, index))
 
-    def touch(self, storage: Storage, position: int) -> None:
+    def extend_lifetime(self, storage: Storage, position: int) -> None:
         """Extends a storage's lifetime to a step, and to the end of the open loops that it predates."""
         storage = self.root(storage)
         storage.last = max(storage.last, position)
@@ -182,7 +181,7 @@ class Assignment:
         yield loop.start
         self._loops.pop()
         for storage in loop.outer:
-            self.touch(storage, self.position - 1)
+            self.extend_lifetime(storage, self.position - 1)
 
     def placement(self, source: Source) -> Placement | None:
         """Returns the memory of a value; None for numbers and constants."""
@@ -205,7 +204,7 @@ class Assignment:
         assert storage is not into and storage.size == into.size
         self._merged[id(storage)] = (storage, into)
         into.first = min(into.first, storage.first)
-        self.touch(into, max(into.last, storage.last))
+        self.extend_lifetime(into, max(into.last, storage.last))
 
     def root(self, storage: Storage) -> Storage:
         """Returns the storage that a storage was merged into."""

@@ -25,8 +25,8 @@ Run = Callable[[Assignment, EdgeProgram], None]
 
 # Slots of a call besides its results: the iteration number, the number of iterations, whether the last one is
 # done, whether this is the first one; lower numbers are temporaries while the state of a loop changes.
-_ROUND: Final = -1
-_ROUNDS: Final = -2
+_ITERATION: Final = -1
+_NUM_ITERATIONS: Final = -2
 _DONE: Final = -3
 _IS_FIRST: Final = -4
 _KEPT: Final = -5
@@ -130,12 +130,12 @@ class _Call:
         assert isinstance(source, tuple)
         result = self.assignment.result
         own = self.assignment.placement(source)
-        taken = self.assignment.placement(target)
+        target_placement = self.assignment.placement(target)
         assert own is not None
-        if taken is None:
+        if target_placement is None:
             result.placements[target] = own
         else:
-            self.assignment.merge(own.storage, taken.storage)
+            self.assignment.merge(own.storage, target_placement.storage)
         if source in result.growing:
             result.growing.add(target)
         if self._is_dynamic(source) or self._is_dynamic(target):
@@ -267,13 +267,13 @@ def _place_while(call: _Call) -> None:
 def _place_rows(call: _Call) -> None:
     """Linearizes `map` and `scan`, with one iteration per row."""
     (body,), assignment, node = call.bodies, call.assignment, call.node
-    rounds, done, number = (node, _ROUNDS), (node, _DONE), (node, _ROUND)
+    iterations, done, number = (node, _NUM_ITERATIONS), (node, _DONE), (node, _ITERATION)
     assignment.result.values.update({number: 0, done: False})
     count: Any = assignment.result.val(call.slot_of_rows()).shape[0]
     if not isinstance(count, int):
-        assignment.result.values[rounds] = count
-        call.kernel(_SIZE, call.sliced[0], 0, rounds)
-        count = rounds
+        assignment.result.values[iterations] = count
+        call.kernel(_SIZE, call.sliced[0], 0, iterations)
+        count = iterations
     stacked: list[Slot] = [(node, index) for index in range(len(call.state), len(node.meta["val"]))]
     call.start_state()
     for slot in stacked:

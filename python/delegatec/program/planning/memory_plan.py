@@ -130,7 +130,7 @@ def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _P
                 return
             offsets, arena_size = _first_fit(sizes, overlapping, order)
             yield name, (offsets, arena_size)
-            # place those that did not fit first in the next round
+            # place those that did not fit first in the next iteration
             order.sort(key=lambda i: offsets[i] + sizes[i] <= bound)
 
 

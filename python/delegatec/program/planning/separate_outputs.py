@@ -22,12 +22,12 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     """Copies outputs that share memory with an input, a constant or another output.
 
     A caller may write to the memory of an output, or provide it; it must not be the memory of an input, of a
-    constant in a read-only file, or of another output. The new value of a buffer must not lie in the memory
+    constant in a read-only file, or of another output. The new value of a buffer must not be in the memory
     of another buffer, which may be written first.
 
     Args:
         program: the method, edited in place.
-        placing: whether outputs lie in the caller's memory, which they share with nothing, not even views.
+        placing: whether outputs are in the caller's memory, which they do not share, not even with views.
     """
     output = program.output_node()
     results: Any = output.args[0]
@@ -39,12 +39,12 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     for result, spec in zip(results, program.output_specs, strict=True):
         if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor):
             is_user_output = spec.kind is OutputKind.USER_OUTPUT
-            if memory.is_taken(result) if is_user_output else memory.is_state(result) and result not in kept:
+            if memory.is_used(result) if is_user_output else memory.is_state(result) and result not in kept:
                 source, result = result, builder.call(aten.clone.default, result)
                 for key in ("source", "debug_handle"):
                     result.meta[key] = source.meta.get(key)
             elif is_user_output:
-                memory.take(result)
+                memory.use(result)
         owned.append(result)
     output.args = (tuple(owned),)
 
@@ -62,8 +62,8 @@ class _Memory:
         """Whether a value is a mutable buffer in its initial state."""
         return node.op == "placeholder" and node.name in self._storages.mutable
 
-    def is_taken(self, node: Node) -> bool:
-        """Whether a value lies in the memory of an input, a constant, or a previous output."""
+    def is_used(self, node: Node) -> bool:
+        """Whether a value is in the memory of an input, a constant, or a previous output."""
         placement = self._storages.placements.get(slot_of(node))
         if placement is None:
             return slot_of(node) in self._storages.constants
@@ -77,7 +77,7 @@ class _Memory:
             for other in self._taken.get(id(placement.storage), [])
         )
 
-    def take(self, node: Node) -> None:
+    def use(self, node: Node) -> None:
         """Marks the memory of an output as used."""
         placement = self._storages.placements[slot_of(node)]
         self._taken.setdefault(id(placement.storage), []).append(self._range(node))

@@ -29,13 +29,13 @@ from delegatec.program.symbolic import EQUAL, NOT
 
 @dataclass(frozen=True)
 class Placing:
-    """Which tensors lie outside the method's planned memory.
+    """The tensors outside the method's planned memory.
 
     Attributes:
-        share_state: whether mutable buffers lie in the arena shared by all methods.
+        share_state: whether mutable buffers are in the arena shared by all methods.
         plan_inputs: whether inputs are copied into planned memory; those that a program writes to never are.
-        plan_outputs: whether outputs lie in planned memory.
-        external: the weights that a `.ptd` holds, as they are: a view of one is a copy.
+        plan_outputs: whether outputs are in planned memory.
+        external: the weights in a `.ptd`: a view of one is a copy.
     """
 
     share_state: bool = False
@@ -51,7 +51,7 @@ PLAN_ALL: Final = Placing()
 def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storages:
     """Determines memory and lifetime of every tensor of a program.
 
-    Mutable buffers live from before the first instruction until after the last: their memory is the model's
+    Mutable buffers are alive from before the first instruction until after the last: they are the model's
     state.
 
     Args:

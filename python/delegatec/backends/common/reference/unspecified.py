@@ -41,7 +41,7 @@ class UnspecifiedBehavior:
             what: describes the case, for the message.
 
         Raises:
-            DelegatecError: DC440 if it occurs and the choice is to refuse.
+            DelegatecError: DC440 if it occurs and the choice is to raise.
         """
         choice: str = getattr(self, behavior)
         if choice == _RAISE:

@@ -100,7 +100,7 @@ def _never_underflows(b: GraphBuilder, node: Node) -> bool:
     if dtype_of(source) != torch.float32:
         return False
     size = shape[positive(bind(node)["dim"], len(shape))] if shape else 1
-    return b.facts.of(source).spread + math.log(size) < _SMALLEST_LOGARITHM
+    return b.facts.of(source).width + math.log(size) < _SMALLEST_LOGARITHM
 
 
 _SOFTMAX_RULES: Final = (
