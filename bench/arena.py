@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least memory that a method's instructions need, read off the finished file, whoever wrote it."""
+"""The minimum memory of a method's instructions, from a program file of any compiler."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from delegatec.program.reader.model import (
 
 
 def live_bytes(method: Method) -> int:
-    """The most bytes of planned memory in use at one time, for the order of instructions in the file.
+    """Returns the maximum bytes of planned memory alive at one time, for the file's order of instructions.
 
-    A tensor is in use from the first instruction that names it to the last; an input from the start, an
-    output to the end, a mutable buffer always. Tensors that overlap while both are in use (views) count
-    once.
+    A tensor is alive from its first to its last use; inputs from the start, outputs to the end, mutable
+    buffers always. Tensors that overlap while both are alive (views) count once.
 
     Args:
         method: without jumps.
@@ -36,7 +35,7 @@ def live_bytes(method: Method) -> int:
 
 
 def _spans(method: Method) -> dict[int, tuple[int, int]]:
-    """Index of each planned tensor -> when it is first and last named."""
+    """Returns the positions of the first and last use of each planned tensor, by index."""
     steps = method.chains[0].instructions
     end = len(steps)
     times: dict[int, list[int]] = {index: [-1] for index in method.inputs}
@@ -46,7 +45,7 @@ def _spans(method: Method) -> dict[int, tuple[int, int]]:
         if isinstance(value, Tensor) and value.allocation is not None and value.data is not None:
             times.setdefault(index, []).extend((-1, end))
     for position, step in enumerate(steps):
-        assert isinstance(step, KernelCall | DelegateCall), "live_bytes is for methods without jumps"
+        assert isinstance(step, KernelCall | DelegateCall), "live_bytes does not support jumps"
         for index in _named(method, step.args):
             times.setdefault(index, []).append(position)
     return {index: (min(at), max(at)) for index, at in times.items() if _is_planned(method, index)}
@@ -67,7 +66,7 @@ def _is_planned(method: Method, index: int) -> bool:
 
 
 def _bytes(tensor: Tensor) -> tuple[int, int, int]:
-    """(arena, start, end), the end rounded up to the alignment."""
+    """Returns (arena, start, end), with the end rounded up to the alignment."""
     assert tensor.allocation is not None
     start = tensor.allocation.offset
     return tensor.allocation.arena, start, start - (-tensor.nbytes // ALIGNMENT) * ALIGNMENT

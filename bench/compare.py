@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers the same exported programs by the peer and by us, and reports what each took as tables and a plot.
+"""Lowers the same exported programs by the peer and by us, and reports the cost as tables and a plot.
 
     bazel run //bench:compare -- --rounds=3 --write
 
-Each pair of model and backend is tried by each tool in a process of its own, one after the other, that has
-lowered a small model before, so that no import counts: that is what a request to a warm worker takes.
+Each tool lowers each pair of model and backend in a separate process that has lowered a small model before,
+so that imports do not count, as in a warm worker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRIAL: Final = "trial.py"
 
 
 def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple[str, str, str, Outcome]]:
-    """Tries every tool on every pair: (model, backend, tool, outcome)."""
+    """Yields the outcome of every tool for every pair: (model, backend, tool, outcome)."""
     with tempfile.TemporaryDirectory() as temporary:
         warm_up = Path(temporary) / "small.pt2"
         page.child(_TRIAL, "export", models.small.__name__, warm_up)
@@ -47,13 +47,13 @@ def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple
 
 
 def write(text: str, picture: str) -> None:
-    """Puts the tables and the plot into the source tree."""
+    """Writes the tables and the plot to the source tree."""
     page.write("tables", text)
     (page.root() / _PLOT).write_text(picture)
 
 
 def main() -> None:
-    """Parses the command line, tries, and prints or writes the tables."""
+    """Runs the trials, and prints or writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", action="append", choices=models.MODELS, help="all of them by default")
     parser.add_argument("--backend", action="append", choices=BACKENDS, help="all of them by default")
@@ -73,7 +73,7 @@ def main() -> None:
     text = f"{machine}; median of {arguments.rounds} rounds.\n\n{tables(results)}"
     print(text)
     if arguments.write:
-        write(f"![Processor time and memory of both]({_PLOT.name})\n\n{text}", plot(results))
+        write(f"![CPU time and memory of both]({_PLOT.name})\n\n{text}", plot(results))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark runs, on its smallest model, and reports what it says. Nothing here is a matter of time."""
+"""The benchmark on its smallest model, without assertions on time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trial import Outcome
 
 @pytest.fixture(scope="module")
 def results() -> Trials:
-    """Both tools on the small model, each in a process of its own."""
+    """Returns the outcomes of both tools for the small model, each in a separate process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "MODELS", {"small": models.small})
         found: Trials = {}

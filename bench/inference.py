@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs of the peer and of ours in the stock runtime, beside eager, and reports what each took.
+"""Runs programs of the peer and ours in the stock runtime, and the model in eager mode, and reports the cost.
 
     bazel run //bench:inference -- --rounds=3 --write
 
-Both lower the same exported program for the runtime's own kernels. One process runs eager and both programs
-by turns, on one thread.
+Both lower the same exported program for the runtime's own kernels. One process alternates between eager mode
+and both programs, on one thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEADINGS: Final = (
 
 
 def runs(names: list[str], rounds: int) -> Iterator[tuple[str, dict[str, Run]]]:
-    """Runs each model, in a process of its own."""
+    """Runs each model in a separate process."""
     with tempfile.TemporaryDirectory() as temporary:
         model = Path(temporary) / "model.pt2"
         for name in names:
@@ -44,7 +44,7 @@ def runs(names: list[str], rounds: int) -> Iterator[tuple[str, dict[str, Run]]]:
 
 
 def inference_table(results: Mapping[str, Mapping[str, Run]]) -> str:
-    """A row for each model, and one for the sum of them."""
+    """Returns a table with one row per model, and their sum."""
     rows = [_row(name, run[peer.NAME], run[ours.NAME], run[EAGER]) for name, run in results.items()]
     sums = [sum(run[each].seconds for run in results.values()) for each in (peer.NAME, ours.NAME, EAGER)]
     rows.append(["all", *[""] * 4, *_times(*sums), "", ""])
@@ -70,7 +70,7 @@ def _times(theirs: float, own: float, eager: float) -> list[str]:
 
 
 def main() -> None:
-    """Parses the command line, runs, and prints or writes the table."""
+    """Runs the models, and prints or writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", action="append", choices=models.MODELS, help="all of them by default")
     parser.add_argument("--rounds", type=int, default=3)
@@ -82,7 +82,7 @@ def main() -> None:
         said = ", ".join(f"{each} {found.seconds:.3f} s" for each, found in run.items())
         print(f"{name}: {said}", file=sys.stderr, flush=True)
     machine = page.machine((peer.version(), ours.version()))
-    text = f"{machine}; the least of {arguments.rounds} rounds.\n\n{inference_table(results)}\n"
+    text = f"{machine}; minimum of {arguments.rounds} rounds.\n\n{inference_table(results)}\n"
     print(text)
     if arguments.write:
         page.write("inference", text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of inference runs, on its smallest model, and reports what it says."""
+"""The inference benchmark on its smallest model."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One model in a process of its own: lowered by both tools for the runtime's kernels, run beside eager.
+"""One model in a separate process: lowered by both tools for the runtime's kernels, compared with eager mode.
 
     inference_trial.py FUNCTION_OF_MODELS FILE.pt2 --rounds=3
 
-What running it took is the last line on stdout, as JSON.
+The last line on stdout is the result as JSON.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _PORTABLE: Final = "portable"
 
 @dataclass
 class Run:
-    """What one call of a model took.
+    """The cost of one call of a model.
 
     Attributes:
-        seconds: the least processor seconds of all rounds.
-        difference: the largest absolute difference of an output from eager's, as a share of the largest
-            absolute number in it.
+        seconds: minimum CPU seconds over all rounds.
+        difference: the largest absolute difference of an output from eager mode, relative to the largest
+            absolute value in it.
         instructions: of the program file; 0 for eager.
-        planned: bytes of planned memory that the program asks for; 0 for eager.
+        planned: bytes of planned memory; 0 for eager.
     """
 
     seconds: float
@@ -52,7 +52,7 @@ class Run:
 
 
 def run(name: str, model: Path, rounds: int) -> dict[str, Run]:
-    """Runs eager, the peer's program and ours by turns: name of each -> what it took."""
+    """Runs eager mode, the peer's program and ours alternately, and returns the cost of each."""
     torch.manual_seed(0)
     built = getattr(models, name)()
     module, args, kwargs = built.module.eval(), built.example_inputs, dict(built.example_kwargs or {})
@@ -78,7 +78,7 @@ def run(name: str, model: Path, rounds: int) -> dict[str, Run]:
 
 
 def _program(tool: ModuleType, model: Path, path: Path, inputs: list[Any]) -> Callable[[], Any]:
-    """A program that a tool makes of a model, loaded by the stock runtime."""
+    """Lowers a model by a tool, and loads the program in the stock runtime."""
     from executorch.extension.pybindings import _portable_lib
 
     tool.prepare()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of the benchmark, from their configurations with random weights of a fixed seed."""
+"""The models of the benchmark, from their configurations, with random weights from a fixed seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PICTURE: Final = (1, 3, 224, 224)
 
 
 class _Field(nn.Module):
-    """A transformers model that returns one tensor in the place of a dictionary."""
+    """A transformers model that returns one tensor instead of a dictionary."""
 
     def __init__(self, network: nn.Module, field: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class _Field(nn.Module):
 
 
 class _Step(nn.Module):
-    """One step of a decoder: a token and its position in; logits out, keys and values kept in buffers."""
+    """One step of a decoder: from a token and its position to logits, with keys and values in buffers."""
 
     def __init__(self, network: Any, length: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def _text(network: nn.Module) -> Model:
 
 
 def small() -> Model:
-    """What a process lowers first, so that no import counts: a convolution, and attention."""
+    """Returns the model that warms up a process: a convolution, and attention."""
     attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     network = nn.Sequential(nn.Conv1d(4, 8, 1), nn.BatchNorm1d(8), nn.ReLU(), nn.Flatten(2), attention)
     return Model(network, (torch.rand(1, 4, 8),))
@@ -93,7 +93,7 @@ def bert_base() -> Model:
 
 
 def llama() -> Model:
-    """A decoder of 110 M parameters with grouped-query attention; 256 positions of keys and values."""
+    """Returns a decoder of 110 M parameters with grouped-query attention and a cache of 256 positions."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     length = 256
@@ -113,13 +113,13 @@ def llama() -> Model:
 
 
 def linear_stack() -> Model:
-    """Half a gigaparameter in 32 layers of float16: 1 GiB of weights, and next to no graph."""
+    """Returns 32 float16 layers with half a gigaparameter: 1 GiB of weights, and a tiny graph."""
     width = 4096
     layers = [nn.Linear(width, width, dtype=torch.float16) for _ in range(32)]
     return Model(nn.Sequential(*layers), (torch.rand(1, width, dtype=torch.float16),))
 
 
-# Name in the table -> what builds it.
+# Name in the table -> its builder.
 MODELS: Final[dict[str, Callable[[], Model]]] = {
     "MobileNetV2": mobilenet_v2,
     "ResNet-50": resnet_50,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our way from a `.pt2` to a `.pte`."""
+"""Our compiler: from a `.pt2` to a `.pte`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from delegatec.frontend.archive import LoadedModel
 from delegatec.program import write_program
 
 NAME: Final = "ours"
-# What each of lowering's own functions is called in the table.
+# Functions of lowering -> their names in the table.
 _STAGES: Final = {"to_edge": "to_edge", "to_backend": "to_backend", "emit": "emit, plan"}
 
 
 def prepare() -> None:
-    """Nothing is to be prepared."""
+    """Does nothing."""
 
 
 def version() -> str:
-    """Name and version of torch."""
+    """Returns name and version of torch."""
     return f"torch {torch.__version__}"
 
 
@@ -39,10 +39,10 @@ def lower(exported: ExportedProgram | LoadedModel, backend: str, path: Path, wat
     """Lowers a program and writes it.
 
     Args:
-        exported: the program, or what `read` gave; it is taken over.
+        exported: the program; it is edited.
         backend: of `trial.BACKENDS`.
         path: the file to write.
-        watch: is told the processor time of each stage.
+        watch: records the CPU time of each stage.
     """
     name, _, precision = backend.partition(" ")
     options = {"precision": precision} if precision else {}

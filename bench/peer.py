@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's way from a `.pt2` to a `.pte`, as its documentation has it."""
+"""The peer: from a `.pt2` to a `.pte`, as in its documentation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NAME: Final = "peer"
 
 
 def prepare() -> None:
-    """Imports its MPS backend, lets it be quiet, and lets it write constants of minus infinity and of True.
+    """Imports its MPS backend, disables its logs, and makes it support constants of minus infinity and True.
 
-    It writes a graph as JSON for flatc, and flatc does not read Python's `-Infinity`, nor `true` for a float:
+    It writes a graph as JSON for flatc, which supports neither Python's `-Infinity` nor `true` for a float:
     without this, it fails on every model with masked attention.
     """
     from executorch.backends.apple.mps.serialization import mps_graph_serialize
@@ -29,20 +29,20 @@ def prepare() -> None:
         text = json.dumps(*args, **kwargs)  # type: ignore[arg-type]
         return text.replace("-Infinity", "-inf").replace('"fill_value": true', '"fill_value": 1.0')
 
-    # Importing its MPS backend sets the root logger to DEBUG, which would cost it time.
+    # Its MPS backend sets the root logger to DEBUG, which costs time.
     logging.getLogger().setLevel(logging.WARNING)
     mps_graph_serialize.json = types.SimpleNamespace(dumps=dumps)
 
 
 def version() -> str:
-    """Its name and version."""
+    """Returns name and version of the peer."""
     from importlib.metadata import version as of
 
     return f"executorch {of('executorch')}"
 
 
 def read(path: Path) -> ExportedProgram:
-    """Reads a `.pt2` as torch does."""
+    """Reads a `.pt2` with torch."""
     return torch.export.load(path)
 
 
@@ -50,10 +50,10 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
     """Lowers a program and writes it.
 
     Args:
-        exported: the program; it may be changed.
+        exported: the program; it may be edited.
         backend: of `trial.BACKENDS`.
         path: the file to write.
-        watch: is told the processor time of each stage.
+        watch: records the CPU time of each stage.
     """
     name, _, precision = backend.partition(" ")
     partitioner = [] if name == "portable" else [_PARTITIONERS[name](precision)]
@@ -72,5 +72,5 @@ def _mps_partitioner(precision: str) -> Any:
     return MPSPartitioner([CompileSpec("use_fp16", bytes([precision == "fp16"]))])
 
 
-# Backend -> precision -> the peer's partitioner, for those that it has too.
+# Backend -> precision -> the peer's partitioner, for backends that it has.
 _PARTITIONERS: Final = {"mps": _mps_partitioner}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes of trials as a picture: two bars for each pair, processor time and memory, as SVG."""
+"""The outcomes of trials as an SVG plot: two bars per pair, for CPU time and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trial import TOOLS, Outcome
 
 _ROW, _BAR, _TOP = 34, 12, 64
 _LABELS, _PANEL, _GAP = 190, 380, 90
-_COLOURS: Final = {"peer": "#c2714f", "ours": "#2f6f8f"}
+_COLORS: Final = {"peer": "#c2714f", "ours": "#2f6f8f"}
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class _Panel:
     """One column of bars on a logarithmic scale.
 
     Attributes:
-        title: what is measured.
-        value: of an outcome.
-        least: where the scale begins; what is smaller has no bar.
-        decades: how many powers of ten the scale has.
-        text: what stands at the end of a bar.
+        title: the quantity.
+        value: function from an outcome to the quantity.
+        least: start of the scale; smaller values do not have a bar.
+        decades: number of powers of ten on the scale.
+        text: function from an outcome to the label of its bar.
     """
 
     title: str
@@ -36,7 +36,7 @@ class _Panel:
     text: Callable[[float], str]
 
     def length(self, value: float) -> float:
-        """Pixels of a bar."""
+        """Returns the length of a bar in pixels."""
         return max(0.0, math.log10(max(value, self.least) / self.least)) / self.decades * _PANEL
 
 
@@ -53,7 +53,7 @@ _PANELS: Final = (
 
 
 def plot(trials: Trials) -> str:
-    """The picture."""
+    """Returns the plot."""
     width = _LABELS + len(_PANELS) * (_PANEL + _GAP)
     height = _TOP + _ROW * len(trials) + 10
     style = "text{font:12px sans-serif;fill:#222}.n{font-size:11px}.g{stroke:#ddd}"
@@ -71,7 +71,7 @@ def plot(trials: Trials) -> str:
 def _legend() -> Iterator[str]:
     for index, tool in enumerate(TOOLS):
         x = 12 + 70 * index
-        yield f'<rect x="{x}" y="14" width="12" height="12" fill="{_COLOURS[tool]}"/>'
+        yield f'<rect x="{x}" y="14" width="12" height="12" fill="{_COLORS[tool]}"/>'
         yield _text(x + 17, 24, tool)
 
 
@@ -90,7 +90,7 @@ def _panel(index: int, panel: _Panel, trials: Trials, height: int) -> Iterator[s
                 continue
             value = panel.value(pair[tool])
             size = panel.length(value)
-            yield (f'<rect x="{left}" y="{y}" width="{size:.1f}" height="{_BAR}" fill="{_COLOURS[tool]}"/>')
+            yield (f'<rect x="{left}" y="{y}" width="{size:.1f}" height="{_BAR}" fill="{_COLORS[tool]}"/>')
             yield _text(left + size + 4, y + 10, panel.text(value), "start", "n")
 
 

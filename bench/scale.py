@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lowering for MPS takes of programs of 1,000, 10,000 and 100,000 nodes, as a table.
+"""CPU time of lowering programs of 1,000, 10,000 and 100,000 nodes for MPS, as a table.
 
     bazel run //bench:scale
 
-The program is one long chain in which every 50th operator is one that MPS leaves, and every tenth reads a
-weight of its own: 1,000 nodes become 20 delegates, 100,000 become 2,000.
+The program is a chain in which MPS does not support every 50th operator, and every tenth has a separate
+weight: 1,000 nodes become 20 delegates, 100,000 become 2,000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIZES: Final = (1_000, 10_000, 100_000)
 
 
 def chain(count: int) -> EdgeProgram:
-    """A program of `count` operators."""
+    """Returns a program of `count` operators."""
     made = Synthetic()
     weights = iter([made.constant(float(index)) for index in range(count // 10)])
     x = y = made.input()
@@ -44,7 +44,7 @@ def chain(count: int) -> EdgeProgram:
 
 
 def stages(count: int) -> dict[str, float]:
-    """Processor seconds of each stage."""
+    """Returns the CPU seconds of each stage."""
     program = chain(count)
     backend = builtin_backends().resolve("mps")
     partitioner = backend.partitioner(backend.compile_specs({}))
@@ -62,13 +62,13 @@ def stages(count: int) -> dict[str, float]:
 
 def main() -> None:
     """Prints the table."""
-    stages(SIZES[0] // 10)  # what is done once in a process
+    stages(SIZES[0] // 10)  # warm-up
     measured = {count: stages(count) for count in SIZES}
     names = list(measured[SIZES[0]])
-    print(f"| nodes | {' | '.join(names)} | all, microseconds a node |")
+    print(f"| nodes | {' | '.join(names)} | all, microseconds per node |")
     print(f"| ---: |{' ---: |' * (len(names) + 1)}")
     for count, seconds in measured.items():
-        # to_backend asks the partitioner itself
+        # to_backend includes the partitioner
         total = sum(seconds.values()) - seconds["partition"]
         cells = [f"{seconds[name]:.2f}" for name in names]
         print(f"| {count:,} | {' | '.join(cells)} | {1e6 * total / count:.0f} |")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a piece of work costs: processor time of its stages, and resident memory."""
+"""Cost of a task: CPU time of its stages, and resident memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 
 class Stopwatch:
-    """Seconds of processor time by stage, of this process and of the children it waits for.
+    """CPU seconds by stage, of this process and the children it waits for.
 
     Attributes:
-        seconds: stage -> its seconds, in the order of the stages; a stage that comes twice is added up.
+        seconds: stage -> its seconds, in order; repeated stages are added up.
     """
 
     def __init__(self) -> None:
@@ -24,19 +24,19 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Counts what the body takes to a stage."""
+        """Adds the CPU time of the body to a stage."""
         start = _cpu()
         yield
         self.seconds[name] = self.seconds.get(name, 0) + _cpu() - start
 
 
 def added_memory(work: Callable[[], object]) -> int:
-    """By how many bytes the resident memory of this process grows at most while `work` runs.
+    """Returns the maximum growth of this process's resident memory while `work` runs, in bytes.
 
-    Not by getrusage, whose peak a process takes over from the one that started it.
+    Not by getrusage, whose peak a process inherits from its parent.
     """
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew: see proc(5)
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak: see proc(5)
     before = _status("VmRSS")
     work()
     return _status("VmHWM") - before

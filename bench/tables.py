@@ -8,7 +8,7 @@ from typing import Final
 
 from trial import TOOLS, Outcome
 
-# (model, backend) -> tool -> what came of it.
+# (model, backend) -> tool -> outcome.
 Trials = dict[tuple[str, str], dict[str, Outcome]]
 
 _MEBIBYTE: Final = 2**20
@@ -28,13 +28,13 @@ _RESULT: Final[dict[str, Callable[[Outcome], str]]] = {
 
 
 def tables(trials: Trials) -> str:
-    """All tables: the ratio of each pair, the stages of each tool, memory and what came out."""
+    """Returns all tables: the ratio of each pair, the stages of each tool, memory and results."""
     parts = [
-        "### Processor time of lowering, seconds",
+        "### CPU time of lowering, seconds",
         table(("model", "backend", *TOOLS, "peer / ours"), 2, [_times(*pair) for pair in trials.items()]),
     ]
     for tool in TOOLS:
-        # A tool that does not delegate has fewer.
+        # Without delegation there are fewer stages.
         stages = list(max((pair[tool].seconds for pair in trials.values()), key=len))
         rows = [_stages(key, pair[tool], stages) for key, pair in trials.items()]
         parts += [f"### Stages, {tool}, seconds", table(("model", "backend", *stages), 2, rows)]
@@ -44,7 +44,7 @@ def tables(trials: Trials) -> str:
 
 
 def ratio(pair: dict[str, Outcome]) -> float | None:
-    """How many times our processor time the peer takes; None if either failed."""
+    """Returns the peer's CPU time divided by ours; None if either failed."""
     if any(outcome.error for outcome in pair.values()):
         return None
     return pair["peer"].lowering / pair["ours"].lowering
@@ -69,6 +69,6 @@ def _result(key: tuple[str, str], tool: str, outcome: Outcome) -> list[str]:
 
 
 def table(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose first columns are text, and the others numbers."""
+    """Returns a Markdown table; the first columns are text, the others numbers."""
     rule = ["---"] * texts + ["---:"] * (len(headings) - texts)
     return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *rows))

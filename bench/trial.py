@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial in a process of its own: builds a `.pt2`, or lowers one by one tool for one backend.
+"""One trial in a separate process: writes a `.pt2`, or lowers one by one tool for one backend.
 
     trial.py export FUNCTION_OF_MODELS FILE.pt2
     trial.py (ours|peer) BACKEND FILE.pt2 --warm-up=SMALL.pt2 --rounds=3
 
-What a lowering took is the last line on stdout, as JSON.
+The last line on stdout is the outcome as JSON.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ BACKENDS: Final = (
         for precision in (backend.options["precision"].values if "precision" in backend.options else [""])
     ),
 )
-# Reading the .pt2 is told apart: who exports and lowers in one process does not do it.
+# Reading the .pt2 is separate: export and lowering in one process do not need it.
 READ: Final = "read"
 
 
 @dataclass
 class Outcome:
-    """What one tool made of one model for one backend, and at which cost.
+    """Result and cost of lowering one model by one tool for one backend.
 
     Attributes:
-        error: what it failed with; empty if it did not. Nothing else is set then.
-        seconds: stage -> processor seconds, median of the rounds after the first; `READ` is one of them.
-        first: processor seconds of lowering, without reading, the first time in the process.
-        memory: by how many bytes resident memory grew at most in that first lowering.
+        error: the failure, empty if none; other attributes are not set then.
+        seconds: stage -> CPU seconds, median of the rounds after the first; `READ` is one of them.
+        first: CPU seconds of the first lowering in the process, without reading.
+        memory: maximum growth of resident memory in the first lowering, in bytes.
         weights: bytes of the model's parameters, buffers and constants.
         delegates: calls of delegates.
         operators: calls of the runtime's kernels.
         planned: bytes of planned memory.
-        live: the most of them that are in use at one time.
+        live: the maximum number of these bytes alive at one time.
         file: bytes of the program file.
         versions: of the tool.
     """
@@ -76,12 +76,12 @@ class Outcome:
 
     @property
     def lowering(self) -> float:
-        """Processor seconds of everything after torch.export but reading its file."""
+        """CPU seconds of everything after torch.export, except reading its file."""
         return sum(seconds for stage, seconds in self.seconds.items() if stage != READ)
 
 
 def try_tool(name: str, backend: str, model: Path, warm_up: Path, rounds: int) -> Outcome:
-    """Lowers the small model once and then the model: once to see its memory, and as often as asked for."""
+    """Lowers the small model, then the model once to measure memory, then repeatedly."""
     tool = importlib.import_module(name)
     tool.prepare()
     outcome = Outcome(versions=tool.version())
@@ -101,8 +101,8 @@ def try_tool(name: str, backend: str, model: Path, warm_up: Path, rounds: int) -
 
 
 def _first(tool: ModuleType, backend: str, model: Path, path: Path, watch: Stopwatch) -> tuple[int, int]:
-    """Bytes of weights, and by how many memory grew."""
-    # Both start from the model as torch loads it: all of its weights are in memory.
+    """Returns the bytes of weights, and the growth of memory."""
+    # Both start from the model loaded by torch, with all weights in memory.
     exported = torch.export.load(model)
     weights = _weights(exported)
     return weights, added_memory(lambda: tool.lower(exported, backend, path, watch))
@@ -110,7 +110,7 @@ def _first(tool: ModuleType, backend: str, model: Path, path: Path, watch: Stopw
 
 def _round(tool: ModuleType, backend: str, model: Path, path: Path) -> Stopwatch:
     gc.collect()
-    path.unlink()  # to free the pages of the last round's file is no part of this one
+    path.unlink()  # frees the pages of the last round's file, which does not count
     watch = Stopwatch()
     with watch.stage(READ):
         exported = tool.read(model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what is generated of the pages into the workspace: `bazel run //docs:generate`."""
+"""Writes the generated pages to the workspace: `bazel run //docs:generate`."""
 
 from __future__ import annotations
 

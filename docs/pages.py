@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of docs/ that are written by the compiler's own tables, so that they cannot be out of date."""
+"""The pages of docs/ that are generated from the compiler's tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BLOCKS: Final = {
 
 
 def errors_page() -> str:
-    """The codes of all diagnostics, a table for each block."""
+    """Returns the page of all diagnostic codes, with one table per block."""
     parts = [
         "# Error codes",
         GENERATED,
@@ -45,36 +45,36 @@ def errors_page() -> str:
 
 
 def operators_portable_page() -> str:
-    """The operators that a program may call without a delegate, and the kernel that computes each."""
+    """Returns the page of operators that programs may call without a delegate, with their kernels."""
     rows = [(f"`{functional}`", f"`{kernel}`") for functional, kernel in sorted(portable_operators())]
     parts = [
         "# Operators of `portable_program`",
         GENERATED,
-        f"The runtime has kernels of its own for these {len(rows)} operators. Every other operator is\n"
-        "first decomposed into them; one that cannot be is a build error (`DC201`) that names the line.",
-        "Which dtypes each has been run with beside eager, and what is rewritten or refused, is in\n"
-        "[kernel_grid.md](kernel_grid.md).",
+        f"The runtime has kernels for these {len(rows)} operators. All others are decomposed to them; an\n"
+        "operator without a decomposition is a build error (`DC201`) that names the line.",
+        "[kernel_grid.md](kernel_grid.md) lists the tested dtypes, and the calls that are rewritten or\n"
+        "unsupported.",
         table(("operator", "kernel"), rows),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def operators_aten_page() -> str:
-    """How each operator of core ATen, and each with a decomposition of ours, becomes part of a program."""
+    """Returns the page of core ATen and of operators with our decompositions: their form in a program."""
     rows = sorted(_aten_rows())
     refused = sorted((f"`aten.{name}`", instead) for name, instead in REFUSED.items())
     parts = [
         "# ATen operators",
         GENERATED,
-        f"How `portable_program` takes the {len(rows)} overloads that torch tags as core ATen, or that the\n"
-        "compiler decomposes itself: by a kernel of the runtime, by a decomposition of its own, or by one\n"
-        "of torch's. What torch decomposes to these is not listed; `tests/oracle/coverage_test.py` runs\n"
-        "samples of all of torch's operators in the runtime. Sorting is stable, as torch's is on the CPU.\n"
-        "Random numbers have the distribution of torch's, and other values.",
+        f"How `portable_program` supports the {len(rows)} overloads that torch tags as core ATen, or the\n"
+        "compiler decomposes: by a kernel of the runtime, by its own decomposition, or by torch's.\n"
+        "Operators that torch decomposes to these are not listed; `tests/oracle/coverage_test.py` runs\n"
+        "samples of all of torch's operators in the runtime. Sorting is stable, like torch's on the CPU.\n"
+        "Random numbers have the same distribution as torch's, but other values.",
         table(("operator", "how"), rows),
-        "## Refused",
-        "These are build errors (`DC201`), unless a backend takes them or their arguments are constants.",
-        table(("operator", "what a program can have instead"), refused),
+        "## Unsupported",
+        "These are build errors (`DC201`), unless a backend supports them or their arguments are constants.",
+        table(("operator", "alternative"), refused),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -101,7 +101,7 @@ def _aten_rows() -> Iterator[tuple[str, str]]:
 
 
 def portable_operators() -> Iterator[tuple[str, str]]:
-    """Functional ATen overload -> name of the kernel that computes it, for all that have one."""
+    """Returns the kernel of each functional ATen overload that has one."""
     for qualified in torch._C._dispatch_get_all_op_names():
         overload = _overload(qualified)
         if overload is not None and (variant := out_variant(overload)) is not None:
@@ -121,16 +121,16 @@ def _overload(qualified: str) -> OpOverload | None:
 
 
 def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ("---",) * len(header), *rows))
 
 
 def with_backends(readme: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Puts the backends into the README.
+    """Updates the backends in the README.
 
     Args:
         readme: its text.
-        rows: backend -> its row in the table of the rules, as JSON has it.
+        rows: backend -> its row in the table of the rules, from JSON.
     """
     header = ("backend", "rule", "operators")
     backends = [
@@ -152,7 +152,7 @@ def _operators(backend: str) -> str:
 
 
 def _page_of(backend: str) -> Callable[[], str]:
-    """The page of a backend's operators, which its package writes."""
+    """Returns the operators page of a backend, from its package."""
     page: Callable[[], str] = importlib.import_module(
         f"delegatec.backends.{backend}.operators.docs"
     ).render_markdown

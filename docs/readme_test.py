@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages for people say is so: their code runs, messages are real, links lead somewhere."""
+"""Handwritten pages: their code runs, messages are real, and links are valid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-# The model that the quoted message is about.
+# The model of the quoted message.
 RANKER = """\
 import torch
 import delegatec
