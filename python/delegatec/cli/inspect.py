@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         _check_extras(arguments)
         text = _program(arguments.file, arguments.format)
         if arguments.lines:
-            text += _lines(arguments.debug_map)
+            text += _lines(arguments.file, arguments.debug_map)
         if arguments.blobs:
             text += _blobs_of(arguments.file, _backends(arguments), arguments.debug_map)
     elif head[4:8] == _DATA_FILE:
@@ -102,10 +102,17 @@ def _check_extras(arguments: argparse.Namespace) -> None:
         raise CommandLineError("--lines: expected --debug-map as well: a .pte does not record source lines")
 
 
-def _lines(path: str) -> str:
+def _lines(program: str, path: str) -> str:
+    from delegatec.program.reader import read_program
+    from delegatec.report.debug_match import debug_map_mismatch
     from delegatec.report.debug_text import format_debug_map
 
-    return "\n" + _of_debug_map(path, format_debug_map)
+    def read(document: Any) -> str:
+        if problem := debug_map_mismatch(document, read_program(program)):
+            raise CommandLineError(f"--debug-map {path} is of another program: {problem}")
+        return format_debug_map(document)
+
+    return "\n" + _of_debug_map(path, read)
 
 
 def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:

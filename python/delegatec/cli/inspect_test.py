@@ -129,6 +129,33 @@ def test_lines_of_a_program(files: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert code == 2 and "error DC001" in err
 
 
+@pytest.mark.parametrize(
+    ("module", "backend", "words"),
+    [
+        (torch.nn.Linear(4, 3), "mps", "its delegates have other sizes"),
+        (
+            torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()),
+            "portable",
+            "instructions, the program",
+        ),
+        (torch.nn.ReLU(), "portable", "for instruction 0, the program aten::"),
+    ],
+)
+def test_lines_of_another_program(
+    files: Path, capsys: pytest.CaptureFixture[str], module: torch.nn.Module, backend: str, words: str
+) -> None:
+    paths = []
+    for name, each in (("one", torch.nn.Linear(4, 2)), ("other", module)):
+        lowered = lower({"forward": export(each, (torch.zeros(1, 4),))}, backend)
+        paths.append(files / f"{name}.pte")
+        with open(paths[-1], "wb") as file:
+            write_program(lowered.emitted, file)
+        paths[-1].with_suffix(".json").write_text(debug_map_json(lowered.sources, lowered.emitted))
+    for pte, described in (paths, paths[::-1]):
+        code, _, err = _inspect(capsys, str(pte), "--lines", f"--debug-map={described.with_suffix('.json')}")
+        assert code == 2 and "is of another program: method forward: " in err and words in err
+
+
 def test_blobs_of_a_backend_of_ones_own(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

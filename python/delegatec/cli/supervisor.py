@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from delegatec.cli.isolation import die_with
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -110,6 +110,7 @@ def _forwarding_signals(child: int) -> Iterator[None]:
     def forward(number: int, _: FrameType | None) -> None:
         os.kill(child, number)
 
+    wanted: dict[signal.Signals, Any]
     # A terminal sends SIGINT to both processes.
     wanted = {signal.SIGTERM: forward, signal.SIGHUP: forward, signal.SIGINT: signal.SIG_IGN}
     before = {

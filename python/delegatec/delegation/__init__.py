@@ -22,9 +22,9 @@ from delegatec.delegation.lowering.report import RejectionSummary as RejectionSu
 from delegatec.delegation.lowering.to_backend import Delegated as Delegated
 from delegatec.delegation.lowering.to_backend import Partitioners as Partitioners
 from delegatec.delegation.lowering.to_backend import to_backend as to_backend
-from delegatec.delegation.partitioning.checks import unchecked_partitioners as unchecked_partitioners
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner as RuledPartitioner
 from delegatec.delegation.partitioning.rules import PartitionRules as PartitionRules
+from delegatec.delegation.partitioning.snapshot import unchecked_edits as unchecked_edits
 from delegatec.delegation.protocol.backend import Backend as Backend
 from delegatec.delegation.protocol.backend import NamedData as NamedData
 from delegatec.delegation.protocol.backend import OptionSpec as OptionSpec

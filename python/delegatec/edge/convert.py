@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
+from delegatec.edge.exported_checks import exported_problems
 from delegatec.edge.functionalize import functionalize
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.legalize.normal_form import decompose
@@ -40,6 +42,9 @@ from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, record_dim_orders, refuse_strides
+
+# Key in the metadata of a graph module that `to_edge` has edited.
+_CONVERTED: Final = "delegatec_converted"
 
 # Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
@@ -102,14 +107,16 @@ def to_edge(
 
     Raises:
         DelegatecError: DC205 for unsupported inputs, outputs, sizes and strides; DC206 for unsupported
-            control flow, DC208 for bodies that write to values outside of them; DC415 for an argument
-            that is not an exported program.
+            control flow, DC208 for bodies that write to values outside of them; DC118 and DC125 for calls
+            that only training makes sense of, or eager mode rejects; DC415 for an argument that is not an
+            exported program, or was converted before.
     """
     if not isinstance(exported, ExportedProgram):
         help = "pass one of its methods" if isinstance(exported, Mapping) else "export it first"
         raise wrong_argument(
             "delegatec.to_edge", "exported", exported, "a torch.export.ExportedProgram", help
         )
+    _take_over(exported.graph_module)
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
@@ -138,6 +145,17 @@ def to_edge(
     return program
 
 
+def _take_over(module: GraphModule) -> None:
+    """Checks the graph, and that it is not the result of an earlier conversion."""
+    if module.meta.setdefault(_CONVERTED, False):
+        message = "the exported program was lowered before, and lowering edits it"
+        help = "export it again, or lower copy.deepcopy(exported)"
+        raise DelegatecError([Diagnostic("DC415", message, expected="a new exported program", help=help)])
+    if problems := exported_problems(module):
+        raise DelegatecError(problems)
+    module.meta[_CONVERTED] = True
+
+
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
     """Functionalizes the program by torch, which retraces it; debug handles are kept."""
     origins = {each.method: each.graph for each in before.walk()}
@@ -149,6 +167,7 @@ def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeP
 
 
 def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
+    _name_like_nodes(exported)
     signature = exported.graph_signature
     in_spec, out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
     assert in_spec is not None and out_spec is not None
@@ -180,6 +199,18 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
     adopt_bodies(program)
     record_dim_orders(program)
     return program
+
+
+def _name_like_nodes(exported: ExportedProgram) -> None:
+    """Renames inputs of the signature like their nodes: copy.deepcopy renames nodes such as "input"."""
+    signature, nodes = exported.graph_signature, exported.graph.find_nodes(op="placeholder")
+    for spec, node in zip(list(signature.input_specs), nodes, strict=True):
+        old = spec.arg.name
+        if old != node.name:
+            signature.replace_all_uses(old, node.name)
+            for result in signature.output_specs:
+                if result.kind is OutputKind.USER_INPUT_MUTATION and result.target == old:
+                    result.target = node.name
 
 
 def _constant(exported: ExportedProgram, target: str | None) -> torch.Tensor:

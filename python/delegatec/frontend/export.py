@@ -19,6 +19,7 @@ from delegatec.frontend import session as sessions
 from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
+from delegatec.frontend.plain_state import changed_attributes, plain_state_problems
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
 from delegatec.frontend.refusals import refusal
@@ -87,8 +88,8 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         inputs are copies.
 
     Raises:
-        DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123, of all methods
-            together.
+        DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123 to DC125, of all
+            methods together.
     """
     if not isinstance(model, Model):
         help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
@@ -99,7 +100,8 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     problems: list[Diagnostic] = []
     for name, method in model.all_methods().items():
         try:
-            program = trace(model.module, method, model.strict, workspace)
+            with changed_attributes(model.module, model.strict) as changed:
+                program = trace(model.module, method, model.strict, workspace)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
@@ -107,6 +109,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         _canonicalize(program, method, workspace)
         adopt_state(program)
         problems += program_problems(program, model)
+        problems += plain_state_problems(model.module, method, changed, model.location)
         programs[name] = program
     problems += shared_memory_problems(programs, model)
     if problems:

@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend-independent checks of exported programs: bounds, training mode, constants."""
+"""Checks of exported programs that no backend is needed for: bounds, calls, constants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Node
 from torch.utils._sympy.numbers import int_oo
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.edge.source import location_of
+from delegatec.edge.exported_checks import exported_problems
 from delegatec.frontend.model import Model
-
-# Operator -> index of its `training` argument (native_functions.yaml of torch).
-_TRAINING_ARGUMENT = {
-    torch.ops.aten.dropout.default: 2,
-    torch.ops.aten.feature_dropout.default: 2,
-    torch.ops.aten.alpha_dropout.default: 2,
-    torch.ops.aten.batch_norm.default: 5,
-    torch.ops.aten.rrelu.default: 3,
-}
 
 
 def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]:
-    """Yields all problems of a program.
+    """Returns all problems of a program.
 
     Args:
         program: with canonical metadata.
@@ -35,7 +26,10 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
     """
     return [
         *_unbounded(program, model),
-        *_training(program),
+        *(
+            replace(problem, location=problem.location or model.location)
+            for problem in exported_problems(program.graph_module)
+        ),
         *_not_storable(program, model),
     ]
 
@@ -68,23 +62,6 @@ def _symbols(size: Any) -> set[Any]:
     return set() if isinstance(size, int) else set(size.node.expr.free_symbols)
 
 
-def _training(program: ExportedProgram) -> Iterator[Diagnostic]:
-    for node in program.graph.nodes:
-        index = _TRAINING_ARGUMENT.get(node.target)
-        if index is None or len(node.args) <= index or node.args[index] is not True:
-            continue
-        if node.target is torch.ops.aten.batch_norm.default and node.args[3] is None:
-            continue  # No running statistics: it only normalizes, as in weight standardization.
-        yield Diagnostic(
-            code="DC118",
-            message=f"{node.target} runs in training mode",
-            location=location_of(node.meta.get("stack_trace")),
-            node=_path(node),
-            expected="training=False: programs only do inference",
-            help="pass training=self.training, which is False during export",
-        )
-
-
 def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
     for name, value in {**program.state_dict, **program.constants}.items():
         plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
@@ -100,8 +77,3 @@ def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic
             expected="plain strided tensors on cpu",
             help="load the weights on cpu, as plain tensors; a tensor on meta has no data",
         )
-
-
-def _path(node: Node) -> str:
-    stack = node.meta.get("nn_module_stack")
-    return f"{node.name} in {list(stack.values())[-1][0] or 'the module'}" if stack else node.name

@@ -68,9 +68,9 @@ def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[s
           path; the user's line, and the library line below it.
         - instructions: in program order, as indexed by the runtime: `{"calls", "handles", "outputs"}`:
           a kernel, or the name of a delegate; debug handles; number of results.
-        - delegates: `{"name", "backend", "instructions", "map", "constants"}`: indices of the instructions
-          that call it; the backend's identifier of each of its instructions, as text -> debug handles; id of
-          a constant in the blob's graph, as text -> its fully qualified name.
+        - delegates: `{"name", "backend", "bytes", "instructions", "map", "constants"}`: size of its blob;
+          indices of the instructions that call it; the backend's identifier of each of its instructions, as
+          text -> debug handles; id of a constant in the blob's graph, as text -> its fully qualified name.
     """
     return {"methods": _methods(sources, emitted)}
 
@@ -108,6 +108,7 @@ def _method(method: EmittedMethod, sources: Sources) -> dict[str, Any]:
             {
                 "name": delegate.name,
                 "backend": delegate.backend_id,
+                "bytes": sum(map(len, delegate.blob)),
                 "instructions": [index for index, call in calls.items() if call.delegate == position],
                 "map": {str(identifier): h for identifier, h in delegate.debug_handle_map.items()},
                 "constants": {str(id): name for id, name in delegate.constant_names.items()},

@@ -61,7 +61,7 @@ def run_delegate(
         DelegatecError: DC505 if no number fits.
         Exception: if no number fits, the executor's exception for the smallest.
     """
-    first: Exception | None = None
+    first: BaseException | None = None
     for count in counts:
         try:
             outputs = executor([read(index) for index in arguments[:count]])

@@ -18,6 +18,7 @@ from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
 from delegatec.delegation.partitioning.checks import bad_partitioner, query
+from delegatec.delegation.partitioning.snapshot import Snapshot
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.partitioner import Partitioner, Rejection
@@ -137,15 +138,28 @@ def _compile(
     modules: list[LoweredModule] = []
     problems: list[Diagnostic] = []
     facts = Facts(program.fixed_constants())
+    before = Snapshot(program)
     for group in groups:
         try:
             view = PartitionView(program, group, mutated, facts)
             modules.append(lower_view(view, backend, compile_specs, input_specs))
         except DelegatecError as error:
             problems += error.diagnostics
+    if before.differs():
+        # First: what follows may be its fault.
+        problems.insert(0, _edited_by(backend))
     if problems:
         raise DelegatecError(problems)
     return modules
+
+
+def _edited_by(backend: Backend) -> Diagnostic:
+    return Diagnostic(
+        "DC411",
+        f"preprocess of backend {backend.id} edited the program",
+        expected="a backend that only reads the partition in preprocess",
+        help="edit it in passes, which Backend.passes returns",
+    )
 
 
 def _summarize(

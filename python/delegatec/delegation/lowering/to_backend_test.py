@@ -23,7 +23,7 @@ from delegatec.delegation import (
     PreprocessResult,
     call_delegate,
     to_backend,
-    unchecked_partitioners,
+    unchecked_edits,
 )
 from delegatec.delegation.delegates.operators import operator_nodes
 from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, lines_run
@@ -364,12 +364,24 @@ def _edit_signature(program: EdgeProgram, nodes: list[Node]) -> list[list[Node]]
     return []
 
 
+def test_a_backend_that_edits_its_view() -> None:
+    class Editing(EagerBackend):
+        def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+            result = super().preprocess(view, compile_specs)
+            view.nodes[0].target = aten.cos.default
+            return result
+
+    program = edge(Net(), ARGS)
+    with pytest.raises(DelegatecError, match="DC411: preprocess of backend EagerBackend edited the program"):
+        to_backend(program, SupportsAllBut(), registry=BackendRegistry([Editing()]))
+
+
 @pytest.mark.parametrize("decide", [_edit, _edit_value, _edit_signature])
 def test_the_check_of_partitioners_can_be_switched_off(
     decide: Callable[[EdgeProgram, list[Node]], list[list[Node]]],
 ) -> None:
     registry = BackendRegistry([EagerBackend()])
-    with unchecked_partitioners():
+    with unchecked_edits():
         to_backend(edge(Net(), ARGS), Bad(decide), registry=registry)
     with pytest.raises(DelegatecError, match="edited the program"):
         to_backend(edge(Net(), ARGS), Bad(decide), registry=registry)

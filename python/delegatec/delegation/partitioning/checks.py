@@ -4,31 +4,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final
 
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
+from delegatec.delegation.partitioning.snapshot import Snapshot
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
-
-_CHECKED: Final = ContextVar("partitioners_are_checked", default=True)
-
-
-@contextmanager
-def unchecked_partitioners() -> Iterator[None]:
-    """Disables the check that partitioners do not edit programs, for very large graphs.
-
-    The check compares every node before and after, which takes about as long as grouping.
-    """
-    token = _CHECKED.set(False)
-    try:
-        yield
-    finally:
-        _CHECKED.reset(token)
 
 
 def query(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
@@ -48,7 +30,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
     Raises:
         DelegatecError: DC404 if it edited the program, or its groups are not sets of nodes of the program.
     """
-    before = _state(program) if _CHECKED.get() else []
+    before = Snapshot(program)
     partitioning = partitioner.partition(program)
     if not isinstance(partitioning, Partitioning):
         raise bad_partitioner(
@@ -56,7 +38,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             f"partition() returned a {type(partitioning).__name__}",
             "partition() returns a delegatec.delegation.Partitioning",
         )
-    if before and not _same(before, _state(program)):
+    if before.differs():
         raise bad_partitioner(
             partitioner, "it edited the program", "only group nodes, and edit them in passes"
         )
@@ -105,19 +87,3 @@ def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> Delega
 def innermost_partitioner(partitioner: Partitioner) -> Partitioner:
     """Returns the backend's partitioner inside a ruled one; any other unchanged."""
     return partitioner.inner if isinstance(partitioner, RuledPartitioner) else partitioner
-
-
-def _state(program: EdgeProgram) -> list[Sequence[Any]]:
-    """Returns all parts of a program that a partitioner could edit, by identity."""
-    state: list[Sequence[Any]] = [
-        (node, node.target, node.args, node.kwargs, node.meta.get("val")) for node in program.graph.nodes
-    ]
-    state += [tuple(program.input_specs), tuple(program.output_specs), tuple(program.constants.values())]
-    return state
-
-
-def _same(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> bool:
-    return len(before) == len(after) and all(
-        len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
-        for old, new in zip(before, after, strict=True)
-    )

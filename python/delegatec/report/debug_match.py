@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that a debug map belongs to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from delegatec.program.reader.model import KernelCall, Method, Program
+
+
+def debug_map_mismatch(document: Mapping[str, Any], program: Program) -> str:
+    """Returns how a debug map differs from a program; empty if it may be the program's.
+
+    Programs that differ only in the values of their weights are not told apart: their maps are the same.
+
+    Args:
+        document: result of `debug_map`, or of `debug_map_json`, parsed.
+        program: the program.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not a debug map.
+    """
+    methods = {method.name: method for method in program.methods}
+    for name, described in document["methods"].items():
+        if name not in methods:
+            return f"it describes a method {name!r}, which the program does not have"
+        if problem := _mismatch(described, methods[name]):
+            return f"method {name}: {problem}"
+    return ""
+
+
+def _mismatch(described: Mapping[str, Any], method: Method) -> str:
+    instructions = method.chains[0].instructions if method.chains else ()
+    expected, found = len(instructions), len(described["instructions"])
+    if expected != found:
+        return f"it describes {found} instructions, the program has {expected}"
+    for index, (entry, instruction) in enumerate(zip(described["instructions"], instructions, strict=True)):
+        if isinstance(instruction, KernelCall) and entry["calls"] != method.operators[instruction.operator]:
+            kernel = method.operators[instruction.operator]
+            return f"it has {entry['calls']} for instruction {index}, the program {kernel}"
+    sizes = [delegate["bytes"] for delegate in described["delegates"]]
+    if sizes != [len(delegate.blob) for delegate in method.delegates]:
+        return "its delegates have other sizes than those of the program"
+    return ""
