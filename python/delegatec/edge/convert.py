@@ -29,8 +29,8 @@ from delegatec.edge.passes.fold_batch_norm import fold_batch_norm
 from delegatec.edge.passes.fold_casts import fold_casts
 from delegatec.edge.passes.fold_constants import fold_constants
 from delegatec.edge.passes.fold_padding import fold_padding
-from delegatec.edge.passes.fuse_movement import fuse_movement
 from delegatec.edge.passes.index_to_view import index_to_view
+from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_passes
 from delegatec.edge.passes.remove_identities import remove_identities
@@ -58,7 +58,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     resolve_constant_indices,
     fold_casts,
     fold_padding,
-    fuse_movement,
+    merge_movements,
     eliminate_common,
     fold_constants,
     simplify_calls,
