@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every architecture goes the whole way, its numbers are eager's, and docs/architectures.md says so."""
+"""Every architecture end to end against eager mode, and docs/architectures.md is up to date."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.architectures.measure import Error, difference, measure, refusal
 from tests.architectures.page import counts, memory, parse
 
 PAGE = parse((Path(__file__).parents[2] / "docs" / "architectures.md").read_text(encoding="utf-8"))
-HELP = "run `bazel run //tests/architectures:table`, and look at what has changed"
+HELP = "run `bazel run //tests/architectures:table`, and check the changes"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.refusal], ids=lambda case: case.name)
-def test_it_computes_what_eager_does(case: Case) -> None:
+def test_it_agrees_with_eager_mode(case: Case) -> None:
     found = measure(case)
     assert found.portable.relative <= case.tolerance
     assert found.mps.relative <= case.mps_tolerance
@@ -26,7 +26,7 @@ def test_it_computes_what_eager_does(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.refusal], ids=lambda case: case.name)
-def test_it_is_refused_by_name(case: Case) -> None:
+def test_it_is_rejected_by_name(case: Case) -> None:
     assert case.refusal is not None
     assert refusal(case) == case.refusal[0]
     assert PAGE[case.name] == (case.refusal[0],)

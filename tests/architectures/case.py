@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row of the tables says of one architecture, and the model and inputs that follow from it."""
+"""Rows of the tables: architectures, and their models and inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Input = Callable[[torch.Generator, int], torch.Tensor]
 
 
 def tokens(*shape: int, vocabulary: int = VOCABULARY) -> Input:
-    """Ids from 3 on (what is below stands for padding, start and end in most vocabularies), int64."""
+    """Ids from 3 on (those below are padding, start and end in most vocabularies), int64."""
     return lambda generator, _: torch.randint(3, vocabulary, shape, generator=generator)
 
 
@@ -68,7 +68,7 @@ class Case:
     """One architecture.
 
     Attributes:
-        name: what the row of the table is called.
+        name: of the row.
         family: its kind: "vision", "text", ...
         model: name of a class of transformers.
         config: name of its configuration.
@@ -76,12 +76,12 @@ class Case:
         inputs: keyword argument of `forward` -> how it is made.
         wrap: makes of the model the module that is exported; None for the model itself.
         runs: how often the program runs; each run has other inputs, and state lasts.
-        tolerance: largest difference from eager, as a part of the output's largest magnitude.
+        tolerance: largest difference from eager mode, relative to the output's largest magnitude.
         mps_tolerance: the same for the MPS delegate, by its reference executor.
-        refusal: code and reason, for what is known not to work; None for what does.
+        refusal: code and reason if it is known not to work, else None.
         strict: whether torch.export traces bytecode; it then finds that the tensors of a cache are buffers.
-        experts: how a mixture of experts is computed; "" for what transformers chooses, which sorts tokens by
-            expert in an operator of its own.
+        experts: how a mixture of experts is computed; "" for the default of transformers, which sorts tokens
+            by expert in a custom operator.
         dynamic: keyword argument -> dimension -> (least, largest) size, of the dimensions that are dynamic.
     """
 
@@ -116,7 +116,7 @@ class Case:
         return {name: make(generator, run) for name, make in self.inputs.items()}
 
     def declared(self) -> Model:
-        """What a user's entry function would return."""
+        """Returns the model, like a user's entry function."""
         shapes = None
         if self.dynamic:
             dims = {

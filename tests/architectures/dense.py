@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers for every place of an image: segmentation, detection, depth, key points."""
+"""Dense prediction on images: segmentation, detection, depth, key points."""
 
 from __future__ import annotations
 

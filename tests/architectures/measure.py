@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one architecture the whole way, and measures what comes of it."""
+"""Measures one architecture end to end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Run = Callable[[Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class Error:
-    """How far a program is from eager, in the worst of its outputs.
+    """The largest difference of a program's outputs from eager mode.
 
     Attributes:
         absolute: largest difference of two elements.
@@ -43,14 +43,14 @@ class Error:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What came of one architecture.
+    """The result of one architecture.
 
     Attributes:
         exported_nodes: calls in the graph that torch.export gave.
         instructions: instructions of the portable program.
         kernels: different kernels that it calls.
         delegates: delegates of the MPS program.
-        left: operators that stayed beside them.
+        left: operators that are not delegated.
         portable: error of the portable program in the stock runtime.
         mps: error of the MPS program, delegates by their reference executor.
         planned: bytes of planned memory of the portable program.
@@ -69,11 +69,11 @@ class Measurement:
 
 
 def measure(case: Case) -> Measurement:
-    """Exports a case, lowers it for both, runs both, and compares both with eager.
+    """Exports a case, lowers it for both backends, runs both, and compares them with eager mode.
 
     Raises:
-        DelegatecError: the compiler refuses it.
-        RuntimeError: the stock runtime refuses what the compiler wrote.
+        DelegatecError: the compiler rejects it.
+        RuntimeError: the stock runtime rejects the program.
     """
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,7 +100,7 @@ def measure(case: Case) -> Measurement:
 
 
 def compare(case: Case, run: _Run) -> Error:
-    """Runs a program as often as the case says, and eager beside it; state lasts on both sides."""
+    """Runs a program and eager mode as often as the case specifies; both keep their state."""
     module = case.module()
     worst = Error(0.0, 0.0)
     for number in range(case.runs):
@@ -108,7 +108,7 @@ def compare(case: Case, run: _Run) -> Error:
         with torch.no_grad():
             expected = pytree.tree_leaves(module(**inputs))
         actual = run(list(case.examples(number).values()))
-        assert len(actual) == len(expected), f"{len(actual)} outputs, {len(expected)} in eager"
+        assert len(actual) == len(expected), f"{len(actual)} outputs, {len(expected)} in eager mode"
         for a, e in zip(actual, expected, strict=True):
             error = difference(a, e)
             worst = Error(max(worst.absolute, error.absolute), max(worst.relative, error.relative))
@@ -116,7 +116,7 @@ def compare(case: Case, run: _Run) -> Error:
 
 
 def difference(actual: Any, expected: Any) -> Error:
-    """How far one output is from eager's; infinitely far if it is of another kind."""
+    """Returns the difference of an output from eager mode; infinite if it is of another kind."""
     if not isinstance(expected, torch.Tensor):
         return Error(0.0, 0.0) if actual == expected else Error(math.inf, math.inf)
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
@@ -152,7 +152,7 @@ def _in_reference(pte: Path) -> _Run:
 
 
 def refusal(case: Case) -> str | None:
-    """Code of the first thing that is wrong with a case; None for one that goes all the way."""
+    """Returns the code of the first error of a case; None if there is none."""
     try:
         measure(case)
     except DelegatecError as error:

@@ -28,7 +28,7 @@ def _vision(name: str, stem: str, model: str = "", side: int = 32, batch: int = 
 
 
 def _stages(name: str, stem: str, side: int = 64, **sizes: object) -> Case:
-    """What has stages of its own sizes."""
+    """Models with stages of different sizes."""
     return Case(
         name,
         "vision",

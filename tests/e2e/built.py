@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as the build wrote them, and their facts, for the tests of this folder."""
+"""Built programs and their properties, for the tests of this directory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def manifest(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Calls:
-    """What a method does, in order.
+    """Returns the instructions of a method, in order.
 
     Attributes:
         kernels: name of the runtime's kernel, for each call of one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built digit reader reads pictures that training never saw as well as the eager one."""
+"""The built digit classifier on test images, compared with eager mode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_eager_accuracy(expected: torch.Tensor, pictures: Pictures) -> None:
 
 
 @pytest.mark.parametrize("name", ["portable", "mps"])
-def test_accuracy_is_eager_s(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
+def test_accuracy_equals_eager_mode(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     path = f"examples/digits/digits_{name}.pte"
     program = Real(path) if name == "portable" else Simulated(path)
     logits = torch.cat([program(picture)[0] for picture in pictures.pixels.split(1)])
@@ -42,7 +42,7 @@ def test_accuracy_is_eager_s(name: str, expected: torch.Tensor, pictures: Pictur
 
 
 def test_any_batch_up_to_its_bound(expected: torch.Tensor, pictures: Pictures) -> None:
-    """One program, calls with 64 pictures and a last one with 2."""
+    """One program, calls with 64 images and a last one with 2."""
     program = Real("examples/digits/digits_batch_portable.pte")
     logits = torch.cat([program(batch)[0] for batch in pictures.pixels.split(64)])
     assert largest_difference([logits], [expected]) <= TOLERANCE

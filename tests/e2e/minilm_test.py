@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built sentence encoder says of real sentences what the eager one says."""
+"""The built sentence encoder on real sentences, compared with eager mode."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ranking(embeddings: torch.Tensor) -> torch.Tensor:
     return similarity.fill_diagonal_(2).argsort(dim=1, descending=True)[:, 1:]
 
 
-def test_values_and_ranking_are_eager_s(
+def test_values_and_ranking_agree_with_eager_mode(
     program: tuple[str, Encoder], eager: Encoder, tokens: list[tuple[torch.Tensor, torch.Tensor]]
 ) -> None:
     name, encoder = program
@@ -87,14 +87,14 @@ def test_values_and_ranking_are_eager_s(
 
 
 def test_a_sentence_of_nothing_but_padding(program: tuple[str, Encoder], eager: Encoder) -> None:
-    """No position may be attended to: PyTorch's attention then gives zeros, not NaN."""
+    """No position may be attended to: PyTorch's attention then returns zeros, not NaN."""
     name, encoder = program
     nothing = torch.zeros(1, minilm.SEQUENCE_LENGTH, dtype=torch.int64)
     assert largest_difference(encoder(nothing, nothing), eager(nothing, nothing)) <= TOLERANCE[name]
 
 
 @pytest.mark.parametrize("name", ["mps", "mps_fp16"])
-def test_one_delegate_takes_everything(name: str) -> None:
+def test_everything_is_one_delegate(name: str) -> None:
     found = calls(f"examples/minilm/minilm_{name}.pte")
     assert found.delegates == ("MPSBackend",)
     assert found.kernels == ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MobileNetV2 as built: the same logits as in eager, and one delegate."""
+"""The built MobileNetV2: the logits of eager mode, and one delegate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from built import Real, Simulated, calls, largest_difference, manifest
 
-# Of logits up to 5. Found: 8e-6; and 0.04 for float16, as the module in float16 gives in eager, too.
+# Of logits up to 5. Found: 8e-6; and 0.04 for float16, as in eager mode in float16.
 TOLERANCE = {"portable": 5e-5, "mps": 5e-5, "mps_fp16": 0.08}
 
 
@@ -20,7 +20,7 @@ def eager() -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("name", ["portable", "mps", "mps_fp16"])
-def test_logits_are_eager_s(name: str, eager: torch.nn.Module) -> None:
+def test_logits_agree_with_eager_mode(name: str, eager: torch.nn.Module) -> None:
     path = f"examples/mobilenet_v2/mobilenet_v2_{name}.pte"
     program = Real(path) if name == "portable" else Simulated(path)
     picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(7)) * 2 - 1
@@ -30,7 +30,7 @@ def test_logits_are_eager_s(name: str, eager: torch.nn.Module) -> None:
 
 
 @pytest.mark.parametrize("name", ["mps", "mps_fp16"])
-def test_one_delegate_takes_everything(name: str) -> None:
+def test_everything_is_one_delegate(name: str) -> None:
     found = calls(f"examples/mobilenet_v2/mobilenet_v2_{name}.pte")
     assert (found.delegates, found.kernels) == (("MPSBackend",), ())
 

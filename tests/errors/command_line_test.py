@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line itself: exit codes, parameter files, and bugs of our own."""
+"""The command line: exit codes, parameter files, and bugs in the compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad models through `delegatec export`: code, label, file and line, what to do, and no output file."""
+"""Invalid models in `delegatec export`: code, label, file and line, help, and no output file."""
 
 from __future__ import annotations
 

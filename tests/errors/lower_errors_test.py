@@ -14,7 +14,7 @@ from workspace import Workspace, run_process
 
 @dataclass(frozen=True)
 class Case:
-    """A model, how it is lowered, and what is wrong with it."""
+    """A model, how it is lowered, and its error."""
 
     model: str
     arguments: tuple[str, ...]
@@ -128,7 +128,7 @@ BACKEND = Faulty()
 """
 
 
-def test_a_plug_in_that_raises_is_to_blame(workspace: Workspace) -> None:
+def test_an_exception_is_attributed_to_the_plug_in(workspace: Workspace) -> None:
     assert workspace.export("good").code == 0
     Path("faulty.py").write_text(FAULTY)
     command = ("lower", "--label=//pkg:good", "--program=good.pt2", "--pte=good.pte", "--import-path=.")
@@ -148,7 +148,7 @@ def test_reasons_name_rule_value_line_and_help(workspace: Workspace) -> None:
     assert "    at pkg/partly_delegated.py:11 in forward: " in reasons
 
 
-def test_good_model_gives_every_output(workspace: Workspace) -> None:
+def test_valid_model_has_every_output(workspace: Workspace) -> None:
     assert workspace.export("good").code == 0
     result = workspace.lower("good", "--backend=mps", "--require-full-delegation")
     assert result.code == 0, result.text
@@ -162,7 +162,7 @@ def test_good_model_gives_every_output(workspace: Workspace) -> None:
     assert {debug["handles"][handle]["source"] for handle in handles} == {"pkg/good.py:15"}
 
 
-def test_a_failure_leaves_outputs_of_an_earlier_run(workspace: Workspace) -> None:
+def test_a_failure_keeps_outputs_of_an_earlier_run(workspace: Workspace) -> None:
     assert workspace.export("good").code == 0
     assert workspace.lower("good").code == 0
     before = {name: Path(name).read_bytes() for name in workspace.files()}
@@ -171,7 +171,7 @@ def test_a_failure_leaves_outputs_of_an_earlier_run(workspace: Workspace) -> Non
 
 
 def test_operator_of_a_library_that_is_not_there(workspace: Workspace) -> None:
-    # In a process of its own: the model registers the operator where it is imported.
+    # In a separate process: the import of the model registers the operator.
     command = ("export", "--entry=custom_operator:build", "--source=pkg/custom_operator.py")
     exported = run_process(*command, "--program=custom_operator.pt2")
     assert exported.code == 0, exported.text

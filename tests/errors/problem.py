@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test expects of a diagnostic."""
+"""The diagnostic that a test expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Problem:
-    """What is expected of one diagnostic: code, line in the model's file (0 for none), words of its text."""
+    """An expected diagnostic: code, line in the model's file (0 for none), words of its text."""
 
     code: str
     line: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's workspace in a temporary folder, and the command line on it."""
+"""A user's workspace in a temporary directory, and the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = ("pkg/checkpoint.safetensors", "pkg/damaged.pt", "pkg/missing.pt")
 
 @dataclass(frozen=True)
 class Result:
-    """What a command gave: its exit code, and all that it printed."""
+    """The result of a command: its exit code and output."""
 
     code: int
     text: str
@@ -84,7 +84,7 @@ class Workspace:
 def process_of(
     *arguments: str, command: Sequence[str] = ("-m", "delegatec"), stdout: int | None = None
 ) -> subprocess.Popen[str]:
-    """Starts the command line in a process of its own."""
+    """Starts the command line in a separate process."""
     environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), PYTHONHASHSEED="0")
     line = [sys.executable, "-s", "-P", "-B", *command, *arguments]
     return subprocess.Popen(
@@ -93,16 +93,16 @@ def process_of(
 
 
 def run_process(*arguments: str, command: Sequence[str] = ("-m", "delegatec")) -> Result:
-    """Runs the command line in a process of its own."""
+    """Runs the command line in a separate process."""
     with process_of(*arguments, command=command, stdout=subprocess.PIPE) as process:
         text, _ = process.communicate()
     return Result(process.returncode, text)
 
 
 def make_workspace(root: Path) -> None:
-    """Fills a folder with the bad models and their data."""
+    """Copies the invalid models and their data to a directory."""
     shutil.copytree(MODELS, root / "pkg", ignore=shutil.ignore_patterns("__pycache__"))
-    # Under its own name, tools that read Python would stop at it.
+    # With the suffix .py, tools for Python would fail on it.
     (root / "pkg" / "syntax_error.py.txt").rename(root / "pkg" / "syntax_error.py")
     tensors = {
         "0.weight": torch.zeros(4, 4),

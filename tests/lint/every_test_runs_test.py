@@ -48,7 +48,7 @@ def test_every_test_file_belongs_to_a_target() -> None:
 
 
 def test_every_target_has_a_timeout_for_busy_machines() -> None:
-    """A pytest_test has one from its macro; the others say theirs."""
+    """A pytest_test has a timeout from its macro; the others declare theirs."""
     builds = [
         path for path in ROOT.rglob("BUILD.bazel") if not path.relative_to(ROOT).parts[0].startswith("bazel-")
     ]

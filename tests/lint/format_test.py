@@ -11,16 +11,16 @@ from runfiles import Runfiles
 RUNFILES = Runfiles.Create()
 assert RUNFILES is not None
 
-# What buildifier shall not warn of.
+# Disabled warnings of buildifier.
 PASSED_OVER = ",".join(
     (
-        # Bazel 4.2 has the Python rules of its own, and no rules_python.
+        # Bazel 4.2 has built-in Python rules, and no rules_python.
         "-native-py",
         # `delegate_programs(name = "foo", program = ":foo")` makes foo_mps and its like.
         "-duplicated-name",
-        # What a WORKSPACE file calls makes repositories of fixed names.
+        # Macros for WORKSPACE files create repositories with fixed names.
         "-unnamed-macro",
-        # What is private to the rules is so for other repositories.
+        # Private files of the rules are private for other repositories.
         "-bzl-visibility",
     )
 )
@@ -39,7 +39,7 @@ BUILDIFIER = located("delegatec_buildifier/buildifier")
 
 
 def check(*command: str | Path) -> None:
-    """Fails with what the command says, where it says that something is wrong."""
+    """Fails with the output of a command if the command fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"\n{done.stdout}{done.stderr}"
 

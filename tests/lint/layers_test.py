@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports go one way, between the compiler's packages and inside each, as ARCHITECTURE.md says."""
+"""Imports between the compiler's packages, and inside each, are acyclic, as in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import delegatec
 
-# What all that reads graphs with delegates in them may import.
+# Imports allowed in all packages that read graphs with delegates.
 _GRAPHS = {"delegation", "edge", "diagnostics"}
 
-# Package, or module beside the packages -> those of ours that it may import, besides itself.
+# Package or top-level module -> packages and modules that it may import.
 BELOW: dict[str, set[str]] = {
     "version": set(),
     "diagnostics": set(),
@@ -36,7 +36,7 @@ BELOW: dict[str, set[str]] = {
 
 
 def _sources() -> dict[str, str]:
-    """Path below the compiler's root -> text, without tests and what only they use."""
+    """Returns path below the compiler's root -> text, without tests and their helpers."""
     return {
         path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
         for root in map(Path, delegatec.__path__)
@@ -54,7 +54,7 @@ def _imported(source: str) -> Iterator[str]:
 
 
 def _names(source: str) -> Iterator[list[str]]:
-    """What a module imports of ours, as the parts of its name below `delegatec`."""
+    """Returns the imports of a module, as the parts of their names below `delegatec`."""
     for name in _imported(source):
         parts = name.split(".")
         if parts[0] == "delegatec":
@@ -90,7 +90,7 @@ def _file(parts: list[str], sources: Mapping[str, str]) -> str:
 
 
 def _cycles(sources: Mapping[str, str]) -> Iterator[str]:
-    """Each folder in which imports between its files and its folders, each taken as one, go in a circle."""
+    """Returns the directories with cyclic imports between their files and subdirectories."""
     arrows = [
         (file, target)
         for file, source in sources.items()
@@ -138,17 +138,17 @@ def test_the_check_finds_a_circle() -> None:
     assert between(*down[:2], "from delegatec.p.b.c import x") == [
         "p/b/: c.py is imported by d.py is imported by c.py"
     ]
-    # From file to file there is no circle; the folder as a whole is above a.py and below it.
+    # The files are acyclic, but the directory both imports a.py and is imported by it.
     assert between(*down[:2], "import delegatec.p") == []
     assert len(between("import delegatec.p.b.c", "", "import delegatec.p.a")) == 1
 
 
-def test_imports_go_one_way() -> None:
+def test_imports_are_acyclic() -> None:
     sources = _sources()
     assert len(sources) > 200
     assert {file.partition("/")[0].removesuffix(".py") for file in sources} == set(BELOW)
     assert [problem for file, source in sources.items() for problem in _problems(file, source)] == []
 
 
-def test_imports_inside_a_package_go_one_way() -> None:
+def test_imports_inside_a_package_are_acyclic() -> None:
     assert [*_cycles(_sources())] == []

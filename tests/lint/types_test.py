@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler has the types it says it has, by mypy's strict rules and torch's own annotations."""
+"""Type check of the compiler by mypy's strict rules and torch's annotations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Bazel of its own for a test that builds a workspace, with what the outer one has fetched.
+"""A separate Bazel for a test that builds a workspace, with the repositories of the outer one.
 
 A test that uses it has the tags `exclusive`, as two Bazels at a time are too much for a small machine,
 `local`, as a Bazel does not run in a sandbox, and `external`, as what it reads is not among its inputs.
@@ -26,11 +26,11 @@ _FETCHED = {
 
 
 def real_path(rlocation: str) -> Path:
-    """Where a run file really lies, such as "rules_delegate/WORKSPACE"."""
+    """Returns the real path of a runfile, such as "rules_delegate/WORKSPACE"."""
     runfiles = Runfiles.Create()
     assert runfiles is not None
     location = runfiles.Rlocation(rlocation)
-    assert location is not None and Path(location).exists(), f"{rlocation} is no run file"
+    assert location is not None and Path(location).exists(), f"{rlocation} is not a runfile"
     return Path(location).resolve()
 
 
@@ -44,18 +44,18 @@ class NestedBazel:
     """A Bazel server for one workspace.
 
     Attributes:
-        workspace: folder of the WORKSPACE file.
-        output_user_root: folder for everything that this Bazel writes.
+        workspace: directory of the WORKSPACE file.
+        output_user_root: directory for all outputs of this Bazel.
     """
 
     workspace: Path
     output_user_root: Path
 
     def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command of Bazel that has to succeed.
+        """Runs a Bazel command that must succeed.
 
         Raises:
-            AssertionError: it fails; with all that it said.
+            AssertionError: it fails; with its output.
         """
         done = self.attempt(command, *arguments)
         assert done.returncode == 0, f"bazel {command} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"

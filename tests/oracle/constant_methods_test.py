@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant methods: from a model through its archive to what the stock runtime returns."""
+"""Constant methods: from a model through its archive to the results in the stock runtime."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_their_tensors_are_stored_once_with_the_weights() -> None:
         ({"get": torch.zeros(2, device="meta")}, "meta"),
     ],
 )
-def test_what_a_program_cannot_hold(methods: dict[str, Any], message: str) -> None:
+def test_unsupported_values(methods: dict[str, Any], message: str) -> None:
     with pytest.raises(DelegatecError) as caught:
         Model(_Net(), (X,), constant_methods=methods)
     (problem,) = caught.value.diagnostics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with control flow, and calls that take all of their ways."""
+"""Models with control flow, and calls that cover all of their paths."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ class Counter(nn.Module):
 
 
 class Refinement(nn.Module):
-    """A loop with weights that ends when the values say so; the rounds are counted in a buffer."""
+    """A loop with weights and a data-dependent end; a buffer counts the iterations."""
 
     def __init__(self) -> None:
         super().__init__()

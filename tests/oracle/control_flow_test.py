@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow against eager: in the edge program, in the stock runtime, and in the interpreter."""
+"""Control flow against eager mode: in the edge program, in the stock runtime, and in the interpreter."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _same(actual: list[Any], expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_runtime_agrees_with_eager(name: str) -> None:
-    # torch compiles loops that run in eager: what it keeps of one case must not decide another
+def test_runtime_agrees_with_eager_mode(name: str) -> None:
+    # torch compiles loops in eager mode: cached code of one case must not affect another
     torch._dynamo.reset()
     case = CASES[name]
     exported = export(_module(case), case.calls[0], dynamic_shapes=case.dynamic_shapes)

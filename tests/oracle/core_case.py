@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small model, and what it is called with, to be compared with eager."""
+"""A small model and its arguments, to compare with eager mode."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Function(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """One model, and what it is called with.
+    """One model and its arguments.
 
     Attributes:
         module: makes it, with the same weights each time.
         calls: arguments of each call, one after the other; export sees the first.
         kwargs: keyword arguments of all calls.
-        dynamic_shapes: as torch.export takes them.
+        dynamic_shapes: for torch.export.
     """
 
     module: Callable[[], nn.Module]

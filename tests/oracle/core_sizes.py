@@ -25,7 +25,7 @@ def _written(x: Tensor) -> Tensor:
     return y
 
 
-# What they do with a size.
+# Functions of a size.
 _ARITHMETIC: dict[str, Callable[[Tensor], Any]] = {
     "ceil_div": lambda x: x.new_zeros(-(-x.shape[0] // 3)),
     "power": lambda x: x.new_ones(x.shape[0] ** 2),

@@ -25,7 +25,7 @@ class Average(nn.Module):
 
 
 class Cache(nn.Module):
-    """A row is written at a position that the caller gives."""
+    """A row is written at the caller's position."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Queue(nn.Module):
 
 
 class Swap(nn.Module):
-    """Two buffers that take each other's value."""
+    """Two buffers that swap their values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Swap(nn.Module):
 
 
 class MutableIndex(nn.Module):
-    """An index and a mask that look like constants at the first call and are none."""
+    """An index and a mask that look constant in the first call, but are not."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All of torch's operators: samples of each run in the stock runtime as in eager, or are refused by name.
+"""All of torch's operators: samples agree with eager mode in the stock runtime, or are rejected by name.
 
 The samples are those that torch tests its operators with, by the hundreds: views, empty tensors, negative
 dimensions, every mode and option.
@@ -23,10 +23,10 @@ _MOST: Final = 2
 # Refusals that are of no operator: of a dtype, of a size without a bound, of strides.
 _OTHER_CODES: Final = ("DC202", "DC203", "DC205", "DC206", "DC210", "DC215", "DC302")
 
-# Operators with a sample that is neither computed nor refused -> why.
+# Operators with a sample that is neither computed nor rejected -> the reason.
 KNOWN: Final[dict[str, str]] = {
     "linalg.ldl_solve": "torch itself ends the process, on a matrix without rows",
-    "max_pool2d_with_indices_backward": "a derivative, whose kernel in the runtime gives other numbers",
+    "max_pool2d_with_indices_backward": "a derivative, whose kernel in the runtime returns other values",
     "tensor_split": "torch's decomposition reads the numbers of a constant tensor, which has none in a trace",
 }
 
@@ -55,7 +55,7 @@ OPERATORS: Final = {
 
 
 def _dtype(operator: Any) -> torch.dtype:
-    """float32, or what comes nearest to it."""
+    """Returns float32, or the closest dtype."""
     return next(
         dtype
         for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64, *operator.dtypes)
@@ -64,13 +64,13 @@ def _dtype(operator: Any) -> torch.dtype:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_samples_agree_or_are_refused(name: str) -> None:
+def test_samples_agree_or_are_rejected(name: str) -> None:
     operator = OPERATORS[name]
     found = outcomes(operator, _dtype(operator), _MOST)
     assert found
     wrong = [outcome.text for outcome in found if outcome.kind == "wrong"]
     if name in KNOWN:
-        assert wrong, f"{name} is right: take it out of KNOWN"
+        assert wrong, f"{name} is correct: remove it from KNOWN"
     else:
         assert wrong == []
     assert [outcome for outcome in found if outcome.kind == "refused" and not _is_named(outcome)] == []
@@ -78,7 +78,7 @@ def test_samples_agree_or_are_refused(name: str) -> None:
 
 
 def _is_named(outcome: Outcome) -> bool:
-    """Whether a refusal says which operator it is that no program can have, or has another reason."""
+    """Whether an error names the unsupported operator, or has another reason."""
     names = re.findall(r"\.(\w+)\.\w+(?:, which)? has no kernel", outcome.text)
     return any(name in REFUSED for name in names) or any(
         f"error {code}" in outcome.text for code in _OTHER_CODES
@@ -86,7 +86,7 @@ def _is_named(outcome: Outcome) -> bool:
 
 
 def test_most_samples_agree() -> None:
-    """A few at random, so that a compiler that refuses everything does not pass."""
+    """A few random ones, so that a compiler that rejects everything fails."""
     kinds = [
         outcome.kind
         for name in ("add", "sort", "nn.functional.conv3d", "scatter_reduce.amax", "softmax", "linalg.inv")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights outside of programs: in the stock runtime, beside what its own serialisation writes."""
+"""Weights outside of programs: in the stock runtime, compared with its own serialization."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def _program(path: Path, **options: int) -> bytes:
 
 
 @pytest.mark.parametrize("alignment", [1, 128, 16384])
-def test_the_runtime_finds_weights_beside_the_program(model: Path, alignment: int) -> None:
+def test_the_runtime_finds_weights_in_a_separate_file(model: Path, alignment: int) -> None:
     methods = archive.load(str(model)).methods
     pte, ptd = _program(model, segment_alignment=alignment), _data_file(methods, alignment)
-    # what was folded of a weight, and nothing else
+    # only constants folded from a weight
     assert [len(segment.data) for segment in parse_program(pte).segments] == [16 * 4]
     runtime = OracleProgram(pte, ptd)
     data = parse_flat_tensors(ptd).entries
@@ -113,7 +113,7 @@ def test_names_are_those_of_the_model(model: Path) -> None:
 
 
 def test_another_checkpoint_is_another_data_file(model: Path) -> None:
-    """What a pass made of weights stays with the program; `embed` reads them all as they are."""
+    """Constants derived from weights are in the program; `embed` uses all weights unchanged."""
     weights = {name: value + 1 for name, value in weights_of(archive.load(str(model)).methods).items()}
     file = io.BytesIO()
     write_flat_tensors(weights, file)
@@ -131,7 +131,7 @@ def test_another_checkpoint_is_another_data_file(model: Path) -> None:
         lambda weights: weights.update({"linear.bias": torch.zeros(16, dtype=torch.int32)}),
     ],
 )
-def test_the_runtime_refuses_what_verification_refuses(model: Path, change: object) -> None:
+def test_the_runtime_and_verification_reject_the_same_files(model: Path, change: object) -> None:
     weights = weights_of(archive.load(str(model)).methods)
     assert callable(change)
     change(weights)
@@ -171,7 +171,7 @@ def test_the_peer_reads_ours_and_we_read_the_peers(model: Path) -> None:
 
 
 class _Views(torch.nn.Module):
-    """Weights that lie inside of another one, and one that another module has a copy of."""
+    """Weights inside another one's memory, and one that another module has a copy of."""
 
     def __init__(self) -> None:
         super().__init__()

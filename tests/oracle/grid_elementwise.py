@@ -10,7 +10,7 @@ import torch
 from tests.oracle.grid_sample import Maker, Sample, Samples, call, turned
 
 RANKS = ((), (5,), (2, 3), (2, 1, 3), (1, 2, 3, 2), (2, 1, 2, 1, 3))
-# what a tensor is promoted with
+# operands that a tensor is promoted with
 PARTNERS = (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the samples of one operator and dtype in the stock runtime, and says how they compare with eager."""
+"""Runs the samples of one operator and dtype in the stock runtime, and compares them with eager mode."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ AS_EAGER: Final = "="
 REWRITTEN: Final = "~"
 WRONG: Final = "wrong"
 
-# Results that are no function of the arguments: only their shape and dtype are compared.
+# Results that are not a function of the arguments: only shape and dtype are compared.
 _ARBITRARY: Final = frozenset({"empty.memory_format", "rand.default", "randn.default"})
 
-# Where eager computes in fixed point, and the last digit of a byte may differ.
+# Eager mode computes in fixed point, and the last digit of a byte may differ.
 _BYTES: Final = frozenset({"_upsample_bilinear2d_aa.default", "upsample_bilinear2d.vec"})
 
 # Relative to the size of the numbers: two roundings of each dtype's own, with room for sums of a few terms.
@@ -52,10 +52,10 @@ class Cell:
     """How the calls of one operator with one dtype went.
 
     Attributes:
-        passed: how many gave what eager gives.
+        passed: number of samples that agree with eager mode.
         rewritten: how many of these the compiler has rewritten.
-        refused: codes of those that the compiler refused.
-        wrong: the others, each with what is wrong.
+        refused: codes of those that the compiler rejects.
+        wrong: the others, each with its error.
     """
 
     passed: int = 0
@@ -64,7 +64,7 @@ class Cell:
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Nothing where eager has no such call."""
+        """Returns None if eager mode does not support the call."""
         if self.wrong:
             return WRONG
         parts = [REWRITTEN if self.rewritten else AS_EAGER] if self.passed else []
@@ -80,7 +80,7 @@ def overload(name: str) -> OpOverload:
 
 
 def measure(name: str, dtype: torch.dtype) -> Cell:
-    """Calls one operator with all samples of one dtype: in eager, then in the runtime, in one program."""
+    """Calls one operator with all samples of a dtype: in eager mode, then in one program in the runtime."""
     cell, target = Cell(), overload(name)
     programs: dict[str, EdgeProgram] = {}
     runs: dict[str, tuple[Sample, list[Tensor], list[Any]]] = {}
@@ -88,7 +88,7 @@ def measure(name: str, dtype: torch.dtype) -> Cell:
         try:
             expected = target(*sample.args, **sample.kwargs)
         except (RuntimeError, IndexError, NotImplementedError):
-            continue  # eager has no such call
+            continue  # eager mode does not support the call
         try:
             program, inputs = program_of(target, sample)
         except DelegatecError as error:
@@ -103,7 +103,7 @@ def measure(name: str, dtype: torch.dtype) -> Cell:
         method = f"call_{len(runs)}"
         programs[method] = program
         runs[method] = (sample, inputs, pytree.tree_leaves(expected))
-        # what has no elements is filled, whatever the operator
+        # empty tensors are filled
         has_elements = any(leaf.numel() for leaf in runs[method][2])
         cell.rewritten += has_elements and called(program) != before
     if not programs:
@@ -126,14 +126,14 @@ def _compare(name: str, sample: Sample, results: Sequence[Any], expected: Sequen
     for i, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         assert result.shape == wanted.shape
         if wanted.numel() == 0:
-            continue  # its dtype is one thing in eager and another to torch.export
+            continue  # its dtype differs in eager mode and in torch.export
         assert result.dtype == wanted.dtype
         if name in _ARBITRARY or _is_close(name, result, wanted):
             continue
-        # Eager itself may be off: by its rounding of halves, or by NaN for infinity.
+        # Eager mode may be inexact: by its rounding of halves, or by NaN for infinity.
         exact = _exact(name, sample)[i]
         assert wanted.is_floating_point() and _is_close(name, result, exact.to(wanted.dtype)), (
-            f"{result.flatten()[:6].tolist()} where eager has {wanted.flatten()[:6].tolist()}"
+            f"{result.flatten()[:6].tolist()}, in eager mode {wanted.flatten()[:6].tolist()}"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of operators by dtypes: written from what the runtime did, read by the test that repeats it."""
+"""The page of operators by dtypes: written from measurements, read by the test that repeats them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ call, gets it wrong or is slow; a code is that of the compiler's refusal, beside
 calls only. Where there is nothing, eager has no such call."""
 
 
-# Kernels that no functional operator of ATen stands for, and what becomes of them.
+# Kernels without a functional operator of ATen, and their use.
 NO_OPERATORS: Final = {
     "aten::_local_scalar_dense": "called for a number out of a tensor",
     "aten::copy_": "called for the new value of a buffer",
@@ -47,7 +47,7 @@ NO_OPERATORS: Final = {
 
 
 def row(name: str) -> tuple[str, ...]:
-    """What one operator did, dtype by dtype."""
+    """The results of one operator, by dtype."""
     return tuple(str(measure(name, dtype)) for dtype in DTYPES)
 
 
@@ -55,7 +55,7 @@ def render(rows: dict[str, tuple[str, ...]]) -> str:
     """The page.
 
     Args:
-        rows: operator -> what it did, dtype by dtype.
+        rows: operator -> its results, by dtype.
     """
     table = [("operator", *_NAMES), ("---",) * (len(_NAMES) + 1)]
     table += [(f"`aten.{name}`", *cells) for name, cells in sorted(rows.items())]
@@ -96,7 +96,7 @@ def _operators(table: Mapping[Any, _Entry]) -> list[tuple[OpOverload, _Entry]]:
 
 
 def summary(rows: Iterable[tuple[str, ...]]) -> str:
-    """How many cells there are, and how they went."""
+    """Returns the number of cells, by result."""
     cells = [cell for cells in rows for cell in cells if cell]
     same = sum(cell.startswith(AS_EAGER) for cell in cells)
     rewritten = sum(cell.startswith(REWRITTEN) for cell in cells)

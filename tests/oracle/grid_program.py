@@ -22,9 +22,9 @@ aten = torch.ops.aten
 
 
 def program_of(target: OpOverload, sample: Sample) -> tuple[EdgeProgram, list[torch.Tensor]]:
-    """A program that calls `target` once, and what it is called with.
+    """Returns a program that calls `target` once, and its arguments.
 
-    A tensor that is no row-major one comes in as a row-major one, which the program permutes.
+    A tensor that is not row-major is passed as a row-major one, which the program permutes.
 
     Returns:
         The program, and its inputs in order.

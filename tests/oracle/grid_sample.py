@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments to call operators with, and what makes them for a dtype."""
+"""Arguments of operators, and their generators by dtype."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Maker:
         return (low + (high - low + 1) * uniform).floor().clamp(low, high).to(dtype)
 
     def distinct(self, *sizes: int) -> Tensor:
-        """Numbers that all differ, for what asks where one is."""
+        """Returns distinct numbers, for operators that return positions."""
         count = torch.Size(sizes).numel()
         order = torch.randperm(count, generator=self._random)
         return (

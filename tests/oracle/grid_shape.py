@@ -15,7 +15,7 @@ LONG = torch.int64
 
 
 def of(sizes: tuple[int, ...], *choices: tuple[Any, ...]) -> Samples:
-    """One tensor as it lies and transposed, with each choice of the other arguments."""
+    """One tensor, row-major and transposed, with each choice of the other arguments."""
 
     def samples(make: Maker) -> Iterator[Sample]:
         for choice in choices:
@@ -202,7 +202,7 @@ _STRIDES = (([2, 3], [3, 1]), ([2, 2], [1, 4], 1), ([12], [1]), ([], [], 5))
 
 
 def _strided(make: Maker) -> Iterator[Sample]:
-    # a program has no strides: an operand that has them is refused before
+    # a program does not have strides: operands with strides are rejected before
     return (call(make(4, 3), *choice) for choice in _STRIDES)
 
 

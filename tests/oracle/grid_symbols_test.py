@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of sizes, and numbers and sizes that depend on data: in the stock runtime and in eager."""
+"""Arithmetic of sizes, and data-dependent numbers and sizes: in the stock runtime and in eager mode."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _pick(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 TABLE = torch.tensor([[1.0, 0, 2], [0, 0, 3]])
 
-# What depends on data -> calls; the first is that which is exported.
+# Data-dependent functions -> calls; the first one is exported.
 DATA: dict[str, tuple[Callable[..., Any], list[tuple[torch.Tensor, ...]]]] = {
     "item": (_pick, [(torch.arange(12.0).view(4, 3), torch.tensor(k)) for k in (1, 0, 2)]),
     "item_of_fractions": (lambda x: x * x.sum().item(), [(TABLE,), (TABLE - 3,)]),
@@ -95,7 +95,7 @@ def test_arithmetic_of_sizes() -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_what_depends_on_data(name: str) -> None:
+def test_data_dependent_numbers(name: str) -> None:
     function, calls = DATA[name]
     pte = _compile(function, calls[0])
     runtime, ours = OracleProgram(pte), Interpreter(parse_program(pte).methods[0])

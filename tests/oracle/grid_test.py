@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators by dtypes in the stock runtime: what docs/kernel_grid.md says of them is measured again."""
+"""Operators by dtypes in the stock runtime: repeats the measurements of docs/kernel_grid.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = parse(PAGE)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_runtime_does_what_the_page_says(name: str) -> None:
+def test_the_runtime_agrees_with_the_page(name: str) -> None:
     cells = [measure(name, dtype) for dtype in DTYPES]
     wrong = [problem for cell in cells for problem in cell.wrong]
     assert wrong == []

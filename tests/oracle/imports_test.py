@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler never imports the peer: not in its source, and not by way of what it imports."""
+"""The compiler never imports the peer, directly or indirectly."""
 
 from __future__ import annotations
 

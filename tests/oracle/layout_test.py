@@ -26,7 +26,7 @@ X = torch.rand(2, 8)
 
 
 def _eager(x: torch.Tensor) -> torch.Tensor:
-    """What testdata/xnnpack.py compiled."""
+    """The program of testdata/xnnpack.py."""
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     result: torch.Tensor = layers.eval()(x)

@@ -46,7 +46,7 @@ def _instruction(name: str, **fields: Any) -> Any:
 
 
 def _program(limit: int) -> bytes:
-    """y = x; for i in range(limit): y = y + x; with a copy into the place that the next round reads."""
+    """y = x; for i in range(limit): y = y + x; with a copy into the operand of the next iteration."""
     names = ["aten::add.out", "executorch_prim::add.Scalar", "executorch_prim::ge.Scalar", "aten::copy_"]
     x, y, fresh, one, i, limit_, done, false, zero = range(9)
     values = [_planned(0), _planned(16), _planned(32)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels-last tensors in the stock runtime, beside eager: inputs, weights, state, conversions, outputs."""
+"""Channels-last inputs, weights, state, conversions and outputs in the stock runtime, against eager mode."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _image(*sizes: int, memory_format: torch.memory_format = LAST) -> Tensor:
 def _network(memory_format: torch.memory_format = torch.contiguous_format) -> nn.Module:
     torch.manual_seed(0)
     model = Inverted().eval()
-    # torch's stub of Module.to does not know the argument
+    # torch's stub of Module.to lacks the argument
     return model.to(memory_format=memory_format)  # type: ignore[call-overload, no-any-return]
 
 
@@ -134,7 +134,7 @@ def _interpreter(pte: bytes) -> Interpreter:
 
 
 def _check(actual: Any, expected: Any) -> None:
-    """Compares what float32 kernels of two libraries compute: largest measured difference 6e-8."""
+    """Compares float32 kernels of two libraries: largest measured difference 6e-8."""
     expected = expected if isinstance(expected, tuple) else (expected,)
     assert len(actual) == len(expected)
     for a, e in zip(actual, expected, strict=True):
@@ -145,7 +145,7 @@ def _check(actual: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("example", FORMATS)
 @pytest.mark.parametrize("weights", FORMATS)
-def test_a_network_computes_what_eager_does(weights: str, example: str) -> None:
+def test_a_network_agrees_with_eager_mode(weights: str, example: str) -> None:
     model = _network(FORMATS[weights])
     image = _image(2, 3, 16, 16, memory_format=FORMATS[example])
     pte = _pte(model, image)
@@ -155,7 +155,7 @@ def test_a_network_computes_what_eager_does(weights: str, example: str) -> None:
 
 
 @pytest.mark.parametrize("example", FORMATS)
-def test_a_delegate_computes_what_eager_does(example: str, tmp_path: Path) -> None:
+def test_a_delegate_agrees_with_eager_mode(example: str, tmp_path: Path) -> None:
     model = _network(LAST)
     image = _image(2, 3, 16, 16, memory_format=FORMATS[example])
     pte = _pte(model, image, "mps")
@@ -199,7 +199,7 @@ def test_every_dtype_is_reordered(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
-def test_what_no_kernel_reorders_is_refused(dtype: torch.dtype) -> None:
+def test_orders_without_a_kernel_are_rejected(dtype: torch.dtype) -> None:
     image = torch.ones(2, 3, 4, 5, dtype=dtype).to(memory_format=LAST)
     with pytest.raises(DelegatecError) as error:
         _pte(Function(lambda x: x), image)
@@ -234,8 +234,8 @@ def test_conversions_inside_keep_the_numbers(name: str, example: str) -> None:
 
 
 @pytest.mark.parametrize("example", FORMATS)
-def test_a_conversion_copies_where_eager_copies(example: str) -> None:
-    """`to` gives the input itself if it is channels-last already, and a write to it is one to the input."""
+def test_a_conversion_copies_if_eager_mode_does(example: str) -> None:
+    """`to` returns the input itself if it is already channels-last: a write to it changes the input."""
 
     def function(x: Tensor) -> Tensor:
         x.to(memory_format=LAST).add_(1)
@@ -274,7 +274,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_strides_are_passed_contiguous(name: str) -> None:
-    """The runtime's Python interface refuses all others, so that nobody gets wrong numbers."""
+    """The runtime's Python interface rejects all others instead of returning wrong results."""
     example = OTHERS[name]()
     pte = _pte(Function(lambda x: x * 2), example)
     assert _input_order(pte) == tuple(range(example.dim()))
@@ -284,7 +284,7 @@ def test_other_strides_are_passed_contiguous(name: str) -> None:
 
 
 def test_one_channel_is_contiguous() -> None:
-    """Both orders are the same bytes, and what the caller has counts as contiguous."""
+    """Both orders have the same bytes, and the caller's tensor counts as contiguous."""
     image = _image(2, 1, 4, 5)
     pte = _pte(Function(lambda x: x + 1), image)
     assert _input_order(pte) == ORDERS["contiguous"]
@@ -293,7 +293,7 @@ def test_one_channel_is_contiguous() -> None:
 
 @pytest.mark.parametrize("example", FORMATS)
 def test_the_runtime_does_not_look(example: str) -> None:
-    """What the documentation warns of. If this fails, the runtime has learned to, and the warning can go."""
+    """A documented limit. If this test fails, the runtime supports it, and the warning is obsolete."""
     other = next(name for name in FORMATS if name != example)
     image = _image(2, 3, 4, 5, memory_format=FORMATS[example])
     runtime = OracleProgram(_pte(Function(lambda x: x + 1), image))
@@ -311,8 +311,8 @@ def test_an_archive_keeps_the_format(tmp_path: Path) -> None:
     _check(OracleProgram(file.getvalue()).run([image]), model(image))
 
 
-def test_channels_last_weights_may_be_beside_the_program() -> None:
-    """What lies in memory in another order stays in the program, which stores it row by row."""
+def test_channels_last_weights_may_be_external() -> None:
+    """Weights in another order stay in the program, in row-major order."""
     model, image = _network(LAST), _image(2, 3, 16, 16)
     methods = {"forward": export(model, (image,))}
     pte, ptd = io.BytesIO(), io.BytesIO()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested inputs and outputs: from a model, through the file alone, to what the runtime returns."""
+"""Nested inputs and outputs: from a model, through the file alone, to the runtime's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.oracle.oracle import OracleProgram
 
 @dataclass
 class Result:
-    """What a library's model returns."""
+    """The result of a library's model."""
 
     logits: torch.Tensor
     states: tuple[torch.Tensor, ...]
@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return lowered, folder / "net.pte"
 
 
-def test_the_file_says_how_inputs_and_outputs_nest(built: tuple[Any, Path]) -> None:
+def test_the_file_has_the_trees_of_inputs_and_outputs(built: tuple[Any, Path]) -> None:
     method = read_program(built[1]).method("forward")
     leaves, spec = pytree.tree_flatten((ARGS, KWARGS))
     assert pytree.treespec_loads(method.in_spec) == spec

@@ -18,15 +18,15 @@ class OracleProgram:
 
     Args:
         pte: the file, or its bytes.
-        ptd: the data file beside it, or its bytes.
+        ptd: its data file, or the bytes of it.
 
     Raises:
-        RuntimeError: the runtime refuses the file.
+        RuntimeError: the runtime rejects the file.
     """
 
     def __init__(self, pte: Path | str | bytes, ptd: Path | str | bytes | None = None) -> None:
         if isinstance(pte, bytes):
-            assert ptd is None or isinstance(ptd, bytes), "the runtime takes two files, or two buffers"
+            assert ptd is None or isinstance(ptd, bytes), "the runtime supports two files, or two buffers"
             self._module = _portable_lib._load_for_executorch_from_buffer(pte, ptd)
             self._kept = pte, ptd  # the runtime keeps pointers into them
         else:
@@ -48,7 +48,7 @@ class OracleProgram:
             Its outputs, flat; tensors are copies.
 
         Raises:
-            RuntimeError: the runtime refuses the inputs, or an instruction fails.
+            RuntimeError: the runtime rejects the inputs, or an instruction fails.
         """
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
         outputs = self._module.run_method(method, copies)

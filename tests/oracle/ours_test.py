@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own programs: in the stock runtime, in our interpreter, and in eager."""
+"""Our programs in the stock runtime, in our interpreter, and in eager mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUPPORTED = [name for name in MODELS if name != "branches"]
 
 
 @pytest.mark.parametrize("name", SUPPORTED)
-def test_runtime_interpreter_and_eager_agree(name: str) -> None:
+def test_runtime_interpreter_and_eager_mode_agree(name: str) -> None:
     file = io.BytesIO()
     write_program(lower({"forward": MODELS[name]()}).emitted, file)
     exported = MODELS[name]()
@@ -39,5 +39,5 @@ def test_runtime_interpreter_and_eager_agree(name: str) -> None:
             torch.testing.assert_close(o, r, atol=2e-6, rtol=1e-5)
 
 
-def test_kernels_that_we_know_are_those_of_the_runtime() -> None:
+def test_the_table_of_kernels_is_that_of_the_runtime() -> None:
     assert operators() == KERNELS

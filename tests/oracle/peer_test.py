@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our reader and our interpreter on programs that neither of us wrote, beside the stock runtime."""
+"""Our reader and interpreter on programs of other compilers, against the stock runtime."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _touch(program: Program) -> None:
 
 
 @pytest.mark.parametrize("name", ["convolutional", "state", "branches", "many_outputs"])
-def test_damaged_files_give_a_diagnostic(name: str) -> None:
+def test_damaged_files_have_a_diagnostic(name: str) -> None:
     _, pte = peer.compiled(name)
     rng = random.Random(name)
     refused = 0
@@ -123,10 +123,10 @@ def test_damaged_files_give_a_diagnostic(name: str) -> None:
             refused += 1
             assert all(d.code in {"DC350", "DC351", "DC352", "DC353", "DC354"} for d in error.diagnostics)
         assert time.process_time() - start < 5  # no measure of speed: it must not hang
-    assert refused > 200  # the mutations do hit what matters
+    assert refused > 200  # the mutations are effective
 
 
-def test_every_truncation_is_refused() -> None:
+def test_every_truncation_is_rejected() -> None:
     _, pte = peer.compiled("state")
     for length in range(0, len(pte), 7):
         with pytest.raises(DelegatecError):

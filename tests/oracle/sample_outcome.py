@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of samples of an operator: computed as in eager, refused, or wrong."""
+"""Outcomes of samples of an operator: as in eager mode, rejected, or wrong."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.oracle.oracle import OracleProgram
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sample.
+    """The outcome of a sample.
 
     Attributes:
-        kind: "agrees" with eager; "refused" by the compiler; "no export", torch.export does not take it; or
-            "wrong": a crash of the compiler or of the runtime, another result.
+        kind: "agrees" with eager mode; "refused" by the compiler; "no export", torch.export does not support
+            it; or "wrong": a crash of the compiler or of the runtime, another result.
         text: why.
     """
 
@@ -97,10 +97,10 @@ def _outcome(call: Callable[..., Any], tensors: list[torch.Tensor]) -> Outcome:
         with torch.no_grad():
             expected = pytree.tree_leaves(call(*(tensor.clone() for tensor in tensors)))
             exported = export(Function(call).eval(), tuple(tensors))
-    except Exception as error:  # noqa: BLE001 - whatever torch says to a sample of its own
+    except Exception as error:  # noqa: BLE001 - any error of torch for its own sample
         return Outcome("no export", f"{type(error).__name__}: {error}")
     called = {node.target for node in exported.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-    # random numbers, and what memory happens to hold
+    # random numbers, and uninitialized memory
     is_defined = not any(
         torch.Tag.nondeterministic_seeded in target.tags or "empty" in target._opname for target in called
     )
@@ -113,7 +113,7 @@ def _outcome(call: Callable[..., Any], tensors: list[torch.Tensor]) -> Outcome:
             _compare(result, wanted, is_defined)
     except DelegatecError as error:
         return Outcome("refused", str(error))
-    except Exception as error:  # noqa: BLE001 - these are what is looked for
+    except Exception as error:  # noqa: BLE001 - the errors that the test looks for
         return Outcome("wrong", f"{type(error).__name__}: {error}")
     return Outcome("agrees")
 

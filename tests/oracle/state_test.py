@@ -31,7 +31,7 @@ def _write(methods: Mapping[str, Any], **options: Any) -> bytes:
 
 
 class Cache(torch.nn.Module):
-    """Keys of what was seen, written by one method, read by another, forgotten by a third."""
+    """Keys in a buffer: written by one method, read by another, cleared by a third."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def test_methods_share_state_where_the_runtime_shares_arenas(tmp_path: Path) -> 
     _calls(lambda name, inputs: [out.clone() for out in methods[name].call(inputs)])
 
 
-def test_state_has_one_place_in_all_methods() -> None:
+def test_state_has_the_same_address_in_all_methods() -> None:
     program = parse_program(_write(_methods()))
     assert {method.arena_bytes[2] for method in program.methods} == {8 * 4 * 4 + 16}
     places = {
@@ -123,7 +123,7 @@ def test_verification_calls_methods_that_share_state(tmp_path: Path, backend: st
     assert result.passed, result.table()
 
 
-def test_state_stays_with_a_method_of_its_own() -> None:
+def test_state_of_one_method_is_separate() -> None:
     """A program of one method shares nothing, and has its state in its only arena."""
     program = parse_program(_write({"forward": _methods()["forward"]}))
     assert len(program.methods[0].arena_bytes) == 2
@@ -141,7 +141,7 @@ class Writes(torch.nn.Module):
 
 @pytest.mark.parametrize("plan_inputs", [True, False])
 @pytest.mark.parametrize("plan_outputs", [True, False])
-def test_the_caller_sees_what_a_program_writes_to_its_inputs(plan_inputs: bool, plan_outputs: bool) -> None:
+def test_writes_to_inputs_are_visible_to_the_caller(plan_inputs: bool, plan_outputs: bool) -> None:
     options = ProgramOptions(plan_inputs=plan_inputs, plan_outputs=plan_outputs)
     x = torch.rand(3)
     exported = torch.export.export(Writes(), (torch.rand(2, 3), x))

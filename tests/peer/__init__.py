@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our blobs beside those of the peer's own MPS compiler, for the same modules."""
+"""Our blobs compared with those of the peer's MPS compiler, for the same modules."""

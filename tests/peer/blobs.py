@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blobs of the peer's MPSBackend, and a normal form in which they can be compared with ours.
 
-The peer keeps what our edge program folds: products of constants, transposed weights, chains of views. So
-everything that depends on constants only is computed here first, for both, by the reference executor's
-semantics, and operations that only move data are counted apart from those that compute.
+The peer keeps operations that our edge program folds: products of constants, transposed weights, chains of
+views. So everything that depends on constants only is computed here first, for both, by the reference
+executor's semantics, and operations that only move data are counted apart from those that compute.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ MOVES = frozenset(
     + ("SplitWithSizes", "Squeeze", "Unsqueeze", "View")
 )
 
-# Weights are not dequantised when a model is compiled.
+# Weights are not dequantized when a model is compiled.
 _NOT_FOLDED = frozenset(("DequantizePerChannelGroup", "SplitWithSizes"))
 
 
 def peer_blobs(
     module: torch.nn.Module, args: tuple[Any, ...], *, fp16: bool = False, forget: bool = True
 ) -> list[bytes]:
-    """The blobs that the peer makes of a module; `PeerProgram` says what the settings are."""
+    """Returns the peer's blobs of a module; see `PeerProgram` for the settings."""
     return PeerProgram(peer_edge(torch.export.export(module.eval(), args)), fp16=fp16, forget=forget).blobs
 
 
 @dataclass(frozen=True)
 class NormalForm:
-    """What a blob computes.
+    """The operations of a blob.
 
     Attributes:
         compute: operations that compute -> how often.
         moves: operations that only move data -> how often.
-        constants: shape, dtype and bytes of each constant that is left -> how many operations read it.
+        constants: shape, dtype and bytes of each remaining constant -> number of its uses.
         inputs: shape and dtype of each input.
         outputs: of each output.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a difference from the peer is: a class and a reason, found from both blobs and what they compute."""
+"""Classification of differences from the peer: a class and a reason, from both blobs and their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLASSES: Final = {
     WORSE: "ours is wrong, leaves more, or has more operations for no reason that is known",
 }
 
-# What the runtime says of the peer's blob -> what is wrong with it.
+# Message of the runtime for the peer's blob -> the bug.
 _STOPS: Final = {
     r"kernels for single operators": "it is a graph for a single Metal kernel, which no runtime has",
     r"inputs instead of": "it takes constants of the model for inputs, which nobody passes",
@@ -48,7 +48,7 @@ _STOPS: Final = {
     r"depthwise convolution of": "it is depthwise with several results a channel",
 }
 
-# What the peer raises -> why.
+# Exception of the peer -> the reason.
 _FAILS: Final = {
     r"not linked with support for mps": "int4 weights are packed on a Mac",
     r"tuple index out of range|NoneType": "an argument that has a default is not there",
@@ -113,7 +113,7 @@ EXCHANGES: Final = (
 _WIDE: Final = frozenset(("Mean", "LayerNorm", "BatchNorm"))
 _IN_FLOAT32: Final = "means of float16 are taken in float32"
 _CAST: Final = "operands of one operation are cast to one dtype"
-# Operators of the peer's graphs that make a number, not a result: what ours has as a constant.
+# Operators of the peer's graphs that create a number, which is a constant in ours.
 _NUMBERS: Final = frozenset(("scalar_tensor.default",))
 
 
@@ -168,7 +168,7 @@ def _both_right(peer: Side, ours: Side) -> Verdict:
 
 
 def _operations(peer: Side, ours: Side) -> Verdict:
-    """Of two blobs that are right and take the same: what differs in their operations."""
+    """Returns the differences between the operations of two correct blobs for the same nodes."""
     assert peer.compute is not None and ours.compute is not None
     assert peer.moves is not None and ours.moves is not None
     gone, come = peer.compute - ours.compute, ours.compute - peer.compute
@@ -222,7 +222,7 @@ def _bad(side: Side) -> str:
 
 
 def reason_of(peer: Side) -> str:
-    """Why the peer failed, or the runtime would stop at what it made."""
+    """Returns why the peer failed, or why the runtime would abort on its blob."""
     for pattern, reason in (_FAILS if peer.result == FAILS else _STOPS).items():
         if re.search(pattern, peer.detail):
             return reason

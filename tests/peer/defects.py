@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peer gets wrong: calls of which it makes no blob, or one that is refused, or something else.
+"""Bugs in the peer: calls for which it fails, or writes a blob that is rejected or wrong.
 
 Found by calling the operators of its registry with arguments that its visitors do not look at.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-import torch.ao.quantization.fx._decomposed  # The operators of quantisation.
+import torch.ao.quantization.fx._decomposed  # The operators of quantization.
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -25,7 +25,7 @@ class Defect:
     """A call that shows a defect.
 
     Attributes:
-        what: what the peer does.
+        what: the bug.
         function: a function of torch, or a module.
         args: of it.
     """
@@ -41,7 +41,7 @@ class Defect:
 
 
 class Embedding(nn.Module):
-    """A table of which row 0 stands for padding, and has learned something all the same."""
+    """A table in which row 0 represents padding, but is not zero."""
 
     def __init__(self, padding_idx: int | None) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the peer is wrong, ours is right, or leaves the operator to the kernels and says why."""
+"""Where the peer is wrong, ours is right, or does not delegate the operator, with a reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.peer.differential_page import defect_row, parse_defects
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mps_differential.md").read_text(encoding="utf-8")
 ROWS = parse_defects(PAGE)
-HELP = "run `bazel run //tests/peer:differential_page`, and look at what has changed"
+HELP = "run `bazel run //tests/peer:differential_page`, and check the changes"
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -25,7 +25,7 @@ def test_right_where_the_peer_is_wrong(name: str) -> None:
     found = compare(DEFECTS[name].case(name))
     assert found is not None
     results = {precision: comparison.peer.result for precision, comparison in found.items()}
-    assert set(results.values()) != {RIGHT}, "the peer is right here by now: it is no defect any more"
+    assert set(results.values()) != {RIGHT}, "the peer is correct here: the bug is fixed"
     assert all(comparison.ours.result == RIGHT for comparison in found.values())
     assert any(comparison.ours.values for comparison in found.values())
     assert defect_row(DEFECTS[name].what, found) == ROWS[name], HELP
@@ -46,7 +46,7 @@ class Scaled(nn.Module):
         return self.layer(x).pow(3)  # type: ignore[no-any-return]
 
 
-def test_blobs_do_not_depend_on_what_was_compiled_before() -> None:
+def test_blobs_do_not_depend_on_earlier_ones() -> None:
     first, second = Scaled(8), Scaled(3)
     args = (torch.rand(2, 3),)
     alone = peer_blobs(second, args)

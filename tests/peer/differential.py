@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case lowered by the peer and by us, in both precisions, run from the blobs and compared with eager."""
+"""One case lowered by both compilers in both precisions, run from the blobs, compared with eager mode."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ Counts = Counter[str]
 
 @dataclass(frozen=True)
 class Side:
-    """What one of the two compilers makes of a case.
+    """The result of one compiler for a case.
 
     Attributes:
         delegates: how many.
-        left: names of operators that it leaves, in order.
+        left: names of operators that are not delegated, in order.
         compute: operations of all delegates that compute -> how often; constants are folded.
         moves: operations that move data -> how often.
         constants: as in `NormalForm`.
         result: RIGHT, WRONG, STOPS where the runtime does, FAILS where the compiler does.
-        detail: the message of what stops or fails.
-        values: what was computed, if anything.
-        copies: whether all that is left is left because it only moves data.
-        open: what it rests on that MPSGraph's behaviour is not specified for, with these inputs.
+        detail: the message of the error, if any.
+        values: the results, if any.
+        copies: whether all operators that are not delegated only move data.
+        open: unspecified behavior of MPSGraph that its results depend on, for these inputs.
     """
 
     delegates: int = 0
@@ -95,7 +95,7 @@ def compare(case: PeerCase) -> dict[str, Comparison] | None:
     try:
         exported = _export(case)
         eager = _flat(case.module.eval(), case.args)
-    except Exception:  # noqa: BLE001 - whatever torch raises for it
+    except Exception:  # noqa: BLE001 - any error of torch
         return None
     half = _in_half(case)
     # As the helpers of the peer's tests do: the second export makes buffers of the constants of the first.
@@ -159,7 +159,7 @@ def _flat(module: torch.nn.Module, args: tuple[Any, ...]) -> list[Any]:
 
 
 def _in_half(case: PeerCase) -> list[Any] | None:
-    """What eager computes in float16, in the dtypes of the model; none where ATen lacks a kernel."""
+    """Returns eager mode's results in float16, in the dtypes of the model; none if ATen lacks a kernel."""
     halves = pytree.tree_map_only(torch.Tensor, lambda t: _as(t, torch.float32, torch.float16), case.args)
     try:
         values = _flat(copy.deepcopy(case.module).half(), halves)
@@ -180,7 +180,7 @@ def _reads_uninitialised(exported: ExportedProgram) -> bool:
 def _edge(exported: ExportedProgram, args: tuple[Any, ...]) -> EdgeProgramManager | Side:
     try:
         return peer_edge(torch.export.export(exported.module(), copy.deepcopy(args)))
-    except Exception as error:  # noqa: BLE001 - whatever the peer raises counts
+    except Exception as error:  # noqa: BLE001 - any error of the peer
         return _failed(error)
 
 
@@ -193,7 +193,7 @@ def _peer(edge: EdgeProgramManager | Side, args: tuple[Any, ...], precision: str
         return edge
     try:
         program = PeerProgram(edge, fp16=precision == "fp16")
-    except Exception as error:  # noqa: BLE001 - whatever the peer raises counts
+    except Exception as error:  # noqa: BLE001 - any error of the peer
         return _failed(error)
 
     def run(unspecified: Unspecified) -> list[Any]:
@@ -225,7 +225,7 @@ def _ours(exported: ExportedProgram, args: tuple[Any, ...], precision: str, judg
 
 
 def compile_as_product(exported: ExportedProgram, precision: str) -> Compiled:
-    """What `lower` does before it asks for kernels, which the operators of quantisation do not have."""
+    """Runs `lower` without the check of kernels, which the operators of quantization do not have."""
     registry = builtin_backends()
     backend = registry.resolve("mps")
     preserved = backend.preserved_operators()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/mps_differential.md: written from what was measured, and read by the test that measures again."""
+"""docs/mps_differential.md: written from measurements, and read by the test that repeats them."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def listed(counts: Counts) -> str:
 
 
 def defect_row(what: str, comparisons: Mapping[str, Comparison]) -> Row:
-    """The cells of a defect: what it is, what is wrong in each precision, and what ours does.
+    """Returns the cells of a defect: the bug, its effect in each precision, and our result.
 
     Args:
-        what: what the peer does.
+        what: the bug.
         comparisons: precision -> both sides.
     """
     wrong = [_wrong(comparisons[precision].peer) for precision in PRECISIONS]
@@ -91,8 +91,8 @@ def render(rows: Mapping[str, Row], defects: Mapping[str, Row]) -> str:
     """The page.
 
     Args:
-        rows: of all cases, as `rows_of` gives them.
-        defects: of all defects, as `defect_row` gives them.
+        rows: of all cases, from `rows_of`.
+        defects: of all defects, from `defect_row`.
     """
     kinds = Counter(row[-2] for row in rows.values())
     cases = len({_case(name) for name in rows})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's own test suite, lowered by both: docs/mps_differential.md says what is measured here again."""
+"""The peer's test suite, lowered by both: repeats the measurements of docs/mps_differential.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.peer.suite import PeerTest, peer_tests, record
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mps_differential.md").read_text(encoding="utf-8")
 ROWS = parse(PAGE)
-HELP = "run `bazel run //tests/peer:differential_page`, and look at what has changed"
+HELP = "run `bazel run //tests/peer:differential_page`, and check the changes"
 
 
 def _belongs(row: str, test: PeerTest) -> bool:
@@ -27,7 +27,7 @@ def _belongs(row: str, test: PeerTest) -> bool:
 
 
 @pytest.mark.parametrize("test", peer_tests(), ids=lambda test: test.name)
-def test_the_page_says_what_both_make_of_it(test: PeerTest) -> None:
+def test_the_page_is_up_to_date(test: PeerTest) -> None:
     found: dict[str, tuple[str, ...]] = {}
     for case in record(test):
         found |= rows_of(case.name, lowered_by_both(case))
@@ -77,7 +77,7 @@ SIDE = Side(1, (), Counter(Add=1), Counter(View=1), Counter(), RIGHT, "", (VALUE
         (SIDE, replace(SIDE, constants=Counter([((), "torch.float32", b"\x00\x00\x80\x3f")])), WORSE),
     ],
 )
-def test_what_is_worse_is_called_so(peer: Side, ours: Side, kind: str) -> None:
+def test_worse_results_are_classified(peer: Side, ours: Side, kind: str) -> None:
     assert classify(Comparison("fp32", peer, ours)).kind == kind
 
 

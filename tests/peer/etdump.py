@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ETDumps: what the peer's runtime writes of a run when it is built with its event tracer.
+"""ETDumps: the log of a run by the peer's runtime, if it is built with its event tracer.
 
 The runtime in the wheel has none, so that runs are made up here, with the peer's own classes and serializer.
 """
@@ -39,7 +39,7 @@ def timed(name: str, instruction: int, delegate_id: int | str | None = None) -> 
 
 
 def logged(instruction: int, value: torch.Tensor, buffer: bytearray) -> flatcc.Event:
-    """An instruction that logged what it computed; the bytes go into the debug buffer."""
+    """An instruction that logged its results; the bytes are in the debug buffer."""
     offset = len(buffer)
     buffer += value.contiguous().numpy().tobytes()
     tensor = flatcc.Tensor(

@@ -101,7 +101,7 @@ CASES = [("portable", False), ("portable", True), ("mps", False)]
 
 
 @pytest.mark.parametrize(("backend", "dynamic"), CASES)
-def test_the_recorded_program_computes_what_eager_does(tmp_path: Path, backend: str, dynamic: bool) -> None:
+def test_the_recorded_program_agrees_with_eager_mode(tmp_path: Path, backend: str, dynamic: bool) -> None:
     record = parse_etrecord(_written(_lowered(backend, dynamic=dynamic), tmp_path))
     program = record.edge_dialect_program.module()
     inputs = torch.rand(5, 8) if dynamic else INPUT
@@ -155,7 +155,7 @@ def test_maps_are_those_of_the_program(tmp_path: Path) -> None:
 
 
 def test_the_peer_writes_the_same_entries(tmp_path: Path) -> None:
-    """Of the entries of its own ETRecord, ours lacks the program before conversion and its graph's id."""
+    """Of the entries of the peer's ETRecord, ours lacks the program before conversion and its graph's id."""
     exported = export(Inner().eval(), (INPUT,))
     peer = to_edge_transform_and_lower(exported, generate_etrecord=True).to_executorch()
     peer.get_etrecord().save(str(tmp_path / "peer.etrecord"))
@@ -310,7 +310,7 @@ def test_the_inspector_finds_the_operator_that_is_wrong(tmp_path: Path) -> None:
     assert off.startswith("exp")
 
 
-def test_what_the_format_cannot_hold_is_refused_with_the_reason() -> None:
+def test_unsupported_programs_are_rejected_with_a_reason() -> None:
     class Unsigned(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.view(torch.uint32).view(torch.int32)

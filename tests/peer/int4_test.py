@@ -21,7 +21,7 @@ X: Final = torch.randn(3, 64, generator=torch.Generator().manual_seed(2))
 
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two functions that the peer wants a Mac for, as PyTorch's sources say that they work there."""
+    """The two functions that require a Mac in the peer, implemented as in PyTorch's sources."""
     move = Tensor.to
 
     def to(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -31,7 +31,7 @@ with warnings.catch_warnings():
 # The peer turns on debug output of everything when it is imported, and prints 340 kB for a small model.
 logging.getLogger().setLevel(logging.WARNING)
 
-# What the peer has a visitor for, by the names that it goes by.
+# Operators with a visitor in the peer, by their names there.
 REGISTRY: Final = frozenset(get_node_visitors(None)) - {"placeholder", "output"}
 
 _CONSTANT_KINDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -44,14 +44,14 @@ def runner(data: bytes, unspecified: Unspecified = DEFAULT) -> Callable[..., lis
 
 
 def peer_edge(exported: ExportedProgram) -> EdgeProgramManager:
-    """The peer's edge program, as its own MPS tests make it; to be lowered any number of times."""
+    """The peer's edge program, as in its MPS tests; it can be lowered repeatedly."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
 
 
 class PeerProgram:
-    """What the peer makes of an edge program.
+    """The peer's result for an edge program.
 
     Args:
         edge: of `peer_edge`.
@@ -62,7 +62,7 @@ class PeerProgram:
 
     Attributes:
         blobs: of its delegates.
-        left: names of the operators that it leaves.
+        left: names of the operators that it does not delegate.
     """
 
     def __init__(self, edge: EdgeProgramManager, *, fp16: bool = False, forget: bool = True) -> None:
@@ -70,7 +70,7 @@ class PeerProgram:
             NodeVisitor._tensor_to_id.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # It takes constants out of the program that it is given.
+            # It removes constants from the given program.
             lowered = copy.deepcopy(edge).to_backend(MPSPartitioner([CompileSpec("use_fp16", bytes([fp16]))]))
         self._program = lowered.exported_program()
         modules = self._program.graph_module.named_modules()
@@ -80,11 +80,11 @@ class PeerProgram:
         self.left = [target.__name__ for target in calls if target not in kept]
 
     def __call__(self, *args: Any, unspecified: Unspecified = DEFAULT) -> list[Any]:
-        """Runs the program: delegates from their blobs, what was left by ATen in eager.
+        """Runs the program: delegates from their blobs, other operators by ATen.
 
         Args:
             *args: of the model.
-            unspecified: what the delegates do where MPSGraph's behaviour is not specified.
+            unspecified: choices for unspecified behavior of MPSGraph.
         """
         signature = self._program.graph_signature
         inputs = iter(pytree.tree_leaves(args))
@@ -104,11 +104,11 @@ class PeerProgram:
 
 
 class BlobInterpreter(torch.fx.Interpreter):
-    """Runs a program of the peer's or of ours: delegates from their blobs alone, the rest by ATen in eager.
+    """Runs a program of the peer or ours: delegates from their blobs alone, the rest by ATen.
 
     Args:
         module: the graph.
-        unspecified: what the delegates do where MPSGraph's behaviour is not specified.
+        unspecified: choices for unspecified behavior of MPSGraph.
     """
 
     def __init__(self, module: torch.fx.GraphModule, unspecified: Unspecified) -> None:

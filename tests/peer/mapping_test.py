@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`DelegateMappingBuilder` beside the peer's: for any sequence of calls the same map, or both refuse."""
+"""`DelegateMappingBuilder` against the peer's: for any sequence of calls the same map, or both raise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODE = HANDLE.map(_node)
 
 
 def _calls(identifiers: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Calls by keyword; one in a few gives both nodes and handles, or neither."""
+    """Calls by keyword; some pass both nodes and handles, or neither."""
     call = st.fixed_dictionaries(
         {},
         optional={
@@ -40,14 +40,14 @@ def _calls(identifiers: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[s
 
 
 def _run(builder: Any, calls: list[dict[str, Any]]) -> list[Any]:
-    """What each call returns and the map at the end; up to the first refusal."""
+    """Returns the result of each call and the final map, up to the first exception."""
     seen: list[Any] = []
     for call in calls:
         try:
             seen.append(builder.insert_delegate_mapping_entry(**call))
         except DelegatecError:
             return [*seen, "refused"]
-        except Exception as error:  # noqa: BLE001 - the peer has no type of its own for what it refuses
+        except Exception as error:  # noqa: BLE001 - the peer does not have a separate exception type
             assert type(error) is Exception, error
             return [*seen, "refused"]
     return [*seen, list(builder.get_delegate_mapping().items())]
@@ -58,11 +58,11 @@ def _run(builder: Any, calls: list[dict[str, Any]]) -> list[Any]:
     st.booleans(),
     st.one_of(_calls(st.integers(-1, 3)), _calls(st.text("ab", max_size=2))),
 )
-def test_the_same_map_or_both_refuse(generated: bool, calls: list[dict[str, Any]]) -> None:
+def test_the_same_map_or_both_raise(generated: bool, calls: list[dict[str, Any]]) -> None:
     assert _run(DelegateMappingBuilder(generated), calls) == _run(PeerBuilder(generated), calls)
 
 
-def test_the_comparison_sees_maps_and_refusals() -> None:
+def test_the_comparison_covers_maps_and_exceptions() -> None:
     good = [{"handles": [2, None, 1], "identifier": "a"}]
     assert _run(DelegateMappingBuilder(), good) == _run(PeerBuilder(), good) == ["a", [("a", (1, 2))]]
     bad = [*good, *good]

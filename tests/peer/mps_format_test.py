@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our reader reads field by field what the peer serialises: all operations, and constants as they were."""
+"""Our reader reads every field that the peer serializes: all operations, and constants unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES = 12
 
 
 def filled(operation: type) -> Any:
-    """An operation whose fields have values of their own."""
+    """An operation with distinct values in its fields."""
     numbers = itertools.count(2)
     given: dict[str, Any] = {}
     for field in dataclasses.fields(operation):
@@ -118,7 +118,7 @@ def test_the_text_names_every_operation(everything: tuple[list[Any], Blob]) -> N
         assert f"= {name}(" in text
 
 
-def test_what_we_write_of_it_is_read_likewise(everything: tuple[list[Any], Blob]) -> None:
+def test_our_serialization_is_read_likewise(everything: tuple[list[Any], Blob]) -> None:
     _, blob = everything
     again = read_blob(memoryview(join(write_blob(blob.graph, []))))
     assert format_blob_graph(blob_graph(again)) == format_blob_graph(blob_graph(blob))

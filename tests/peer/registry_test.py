@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator that the peer has a visitor for is taken by ours, in a call that the peer takes."""
+"""Every operator with a visitor in the peer is supported by ours, in a call that the peer supports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NEVER_REACHED: Final = frozenset(
 
 
 def _by_token(a: torch.Tensor) -> torch.Tensor:
-    """Quantised by token, and back."""
+    """Quantized per token, and back."""
     scales, zeros = quantized.choose_qparams_per_token_asymmetric(a, torch.int8)
     values = quantized.quantize_per_token(a, scales, zeros, -128, 127, torch.int8)
     return quantized.dequantize_per_token(  # type: ignore[no-any-return]
@@ -127,7 +127,7 @@ _CALLS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
 
 
 def _call(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A call of an operator of the registry: of the table, or element by element as its name says."""
+    """Returns a call of an operator in the registry: from the table, or elementwise by its name."""
     if name in _CALLS:
         return _CALLS[name]
     packet, overload = name.removeprefix("aten.").split(".")
@@ -140,7 +140,7 @@ def _call(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_ours_takes_what_the_peer_takes(name: str) -> None:
+def test_ours_supports_the_peers_operators(name: str) -> None:
     function, args = _call(name)
     exported = torch.export.export(Call(function).eval(), args)
     reached = {getattr(node.target, "__name__", "") for node in _peer_nodes(exported)}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of the peer's own MPS test suite: recorded where its tests would lower them, never copied.
 
-Its test classes are taken as they are, but for the three methods that lower a module and run it, which
+Its test classes are used unchanged, except for the three methods that lower a module and run it, which
 all its tests end in. Importing it has effects on the whole process, which are undone here: it turns on debug
 output of everything, and warns of its deprecation.
 """
@@ -31,7 +31,7 @@ _MODULES: Final = (
     "test_mps_unary_ops",
 )
 
-# They build what test_fp32_linear and test_fp32_linear_fused_relu do: nothing reads their `quant_type`.
+# They equal test_fp32_linear and test_fp32_linear_fused_relu: their `quant_type` is unused.
 _REPEATED: Final = frozenset(("test_qc8_linear", "test_qs8_linear", "test_qs8_linear_fused_relu"))
 
 
@@ -69,7 +69,7 @@ class PeerTest:
 
 @dataclass(frozen=True)
 class PeerCase:
-    """What one of the peer's tests lowers.
+    """The module and inputs of one of the peer's tests.
 
     Attributes:
         name: of the test, with a number if it lowers several modules.
@@ -104,16 +104,16 @@ def peer_tests() -> list[PeerTest]:
 
 
 def record(test: PeerTest) -> list[PeerCase]:
-    """What a test lowers, with weights and inputs that its name decides; it lowers nothing."""
+    """Returns the case of a test, with weights and inputs seeded by its name, without lowering it."""
     recorded: list[tuple[torch.nn.Module, tuple[Any, ...]]] = []
 
     def lower(_: unittest.TestCase, module: Any, inputs: Any, *__: Any, **___: Any) -> None:
-        # Two of them hand over a function of torch, which their own lowering stops at.
+        # Two of them pass a function of torch, which the peer's lowering rejects.
         recorded.append((module if isinstance(module, torch.nn.Module) else Call(module), tuple(inputs)))
 
     lowering = ("lower_module_and_test_output", "lower_and_test_with_partitioner")
     patched: dict[str, Any] = dict.fromkeys((*lowering, "lower_and_test_without_partitioner"), lower)
-    patched["assertRaises"] = _call  # What the peer cannot lower is a case as well.
+    patched["assertRaises"] = _call  # Cases that the peer cannot lower count as well.
     instance = type(test.suite.__name__, (test.suite,), patched)(test.method)
     method = getattr(test.suite, test.method)
     seed = zlib.crc32(test.name.encode())

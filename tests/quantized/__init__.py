@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with quantised weights, from torch.export to the program file."""
+"""Models with quantized weights, from torch.export to the program file."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantises the linear layers of a model, with the operators that quantisers leave in an exported program."""
+"""Quantizes the linear layers of a model, with the operators of quantizers in an exported program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Int8Linear(nn.Module):
     """int8 weights with one scale for each row.
 
     Args:
-        linear: what it stands for.
+        linear: the layer that it replaces.
     """
 
     weight: Tensor
@@ -49,7 +49,7 @@ class Int4Linear(nn.Module):
     """Weights of four bits, in int8, with one scale for each 32 columns of a row.
 
     Args:
-        linear: what it stands for.
+        linear: the layer that it replaces.
     """
 
     weight: Tensor
@@ -76,7 +76,7 @@ class Int4Linear(nn.Module):
 
 
 class DynamicInt4Linear(Int4Linear):
-    """The same behind an activation that is quantised to int8, token by token, at run time ("8da4w")."""
+    """The same after an activation that is quantized to int8 per token at run time ("8da4w")."""
 
     def forward(self, x: Tensor) -> Tensor:
         """See `torch.nn.Linear`."""
@@ -86,7 +86,7 @@ class DynamicInt4Linear(Int4Linear):
 
 
 def quantize(module: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> nn.Module:
-    """Puts a quantised layer in the place of each linear one.
+    """Replaces each linear layer with a quantized one.
 
     Args:
         module: edited in place.

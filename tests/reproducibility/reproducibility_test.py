@@ -17,7 +17,7 @@ KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest
 
 
 def copy_of_the_sources(folder: Path) -> Path:
-    """Copies the source tree, without what Bazel and other tools put beside it."""
+    """Copies the source tree, without files of Bazel and other tools."""
     ignored = shutil.ignore_patterns("bazel-*", ".git", ".*_cache", ".hypothesis", "__pycache__")
     shutil.copytree(source_root(), folder, ignore=ignored, symlinks=True)
     return folder
@@ -29,7 +29,7 @@ def digests(bazel: NestedBazel, strategy: str, process: str) -> dict[str, str]:
     Args:
         bazel: the Bazel of a workspace.
         strategy: how Bazel shall run the compiler.
-        process: pattern of what Bazel says that it ran.
+        process: pattern of Bazel's log of the process.
 
     Returns:
         Path below bazel-bin -> SHA-256, for each output.
@@ -50,7 +50,7 @@ def digests(bazel: NestedBazel, strategy: str, process: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of what one directory gives with workers."""
+    """Digests of the outputs of one directory, with workers."""
     folder = tmp_path_factory.mktemp("one")
     with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output") as bazel:
         return digests(bazel, "worker", "worker")
@@ -58,10 +58,10 @@ def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of what another directory, at another depth, gives without workers."""
+    """Digests of the outputs of another directory, at another depth, without workers."""
     folder = tmp_path_factory.mktemp("other") / "deeper" / "still"
     with nested_bazel(copy_of_the_sources(folder / "rules"), folder / "output") as bazel:
-        # linux-sandbox, or what there is where a host forbids namespaces
+        # linux-sandbox, or its fallback if the host forbids namespaces
         return digests(bazel, "sandboxed", "[a-z]+-sandbox")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules' table of backends says what the backends themselves say."""
+"""The rules' table of backends agrees with the backends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bazelw on machines that have this and lack that: each is a folder of programs, and nothing else."""
+"""bazelw on machines with and without some programs: each machine is a directory of programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runfiles import Runfiles
 
-# What the script itself is written with.
+# Programs that the script uses.
 TOOLS = ("mktemp", "printf", "readlink", "rm", "sed", "sh", "tail")
 
 BAZEL = """#!/bin/sh
@@ -26,7 +26,7 @@ NOTHING = "#!/bin/sh\n"
 
 
 class Machine:
-    """A machine on which only the programs in one folder are found."""
+    """A machine that has only the programs in one directory."""
 
     def __init__(self, folder: Path, *, root: bool = False) -> None:
         self.programs = folder
@@ -100,7 +100,7 @@ def test_another_python_is_not_enough(machine: Machine) -> None:
     assert "DC010: no Python 3.11 with pip" in done.stderr
 
 
-def test_an_old_bazel_is_refused(machine: Machine) -> None:
+def test_an_old_bazel_is_rejected(machine: Machine) -> None:
     machine.add("bazel", OLD_BAZEL)
     done = machine.bazelw("build")
     assert done.returncode == 1
@@ -109,17 +109,17 @@ def test_an_old_bazel_is_refused(machine: Machine) -> None:
     assert "expected: 4.2 or newer" in done.stderr
 
 
-def test_a_user_without_npm_goes_on(machine: Machine) -> None:
+def test_a_user_without_npm_continues(machine: Machine) -> None:
     machine.add("bazel", BAZEL)
     machine.remove("npm")
     done = machine.bazelw("build")
     assert (done.stderr, done.returncode) == ("", 3)
 
 
-def test_root_installs_what_is_missing(tmp_path: Path) -> None:
+def test_root_installs_missing_programs(tmp_path: Path) -> None:
     machine = Machine(tmp_path, root=True)
     log = tmp_path / "apt.log"
-    # What it installs is a bazel that answers.
+    # It installs a bazel that runs.
     (tmp_path / "new-bazel").write_text(BAZEL)
     machine.add("cp", f'#!/bin/sh\nexec {shutil.which("cp", path="/usr/bin:/bin")} "$@"\n')
     machine.add("apt-get", f'#!/bin/sh\necho "$@" >> {log}\ncp -p {tmp_path}/new-bazel {tmp_path}/bazel\n')
@@ -132,7 +132,7 @@ def test_root_installs_what_is_missing(tmp_path: Path) -> None:
     assert done.stderr.startswith("bazelw: installing bazel-bootstrap")
 
 
-def test_a_failed_installation_says_why(tmp_path: Path) -> None:
+def test_a_failed_installation_has_a_reason(tmp_path: Path) -> None:
     machine = Machine(tmp_path, root=True)
     machine.add("apt-get", "#!/bin/sh\necho E: no such package\nexit 100\n")
     done = machine.bazelw("build")
@@ -141,7 +141,7 @@ def test_a_failed_installation_says_why(tmp_path: Path) -> None:
     assert "error DC013: apt-get could not install bazel-bootstrap" in done.stderr
 
 
-def test_root_goes_on_without_what_is_only_useful(tmp_path: Path) -> None:
+def test_root_continues_without_optional_programs(tmp_path: Path) -> None:
     machine = Machine(tmp_path, root=True)
     machine.add("bazel", BAZEL)
     machine.remove("npm")

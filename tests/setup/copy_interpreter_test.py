@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy of an interpreter runs by itself, whatever way the host's is linked."""
+"""The copy of an interpreter runs independently, for static and shared builds of the host's."""
 
 from __future__ import annotations
 

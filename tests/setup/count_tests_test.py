@@ -77,7 +77,7 @@ def test_a_test_without_report_is_one_case(tmp_path: Path) -> None:
     assert count(tmp_path, events) == ("2 passed, 2 failed", 1)
 
 
-def test_what_cannot_be_built_has_failed(tmp_path: Path) -> None:
+def test_a_test_that_cannot_be_built_has_failed(tmp_path: Path) -> None:
     events = [
         result("//a", "PASSED", report(tmp_path / "a", 1)),
         summary("//a", "PASSED"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host without the right Python is told."""
+"""The error on a host without a suitable Python."""
 
 from __future__ import annotations
 

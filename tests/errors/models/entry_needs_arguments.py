@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An entry that wants an argument."""
+"""An entry that requires an argument."""
 
 
 def build(width):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A delegate in a model, which torch.export takes and a .pt2 does not."""
+"""A delegate in a model, which torch.export supports, but a .pt2 does not."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a data file behind the compiler's back."""
+"""Opens an undeclared data file."""
 
 import torch
 

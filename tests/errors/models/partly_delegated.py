@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator that the MPS backend leaves to the CPU."""
+"""An operator that the MPS backend does not support."""
 
 import torch
 

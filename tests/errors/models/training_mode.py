@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drops values out whatever the mode of the module."""
+"""Dropout in any mode of the module."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two methods, each with a problem of its own."""
+"""Two methods, each with a different error."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two operators that the runtime has no kernel for, each on a line of its own."""
+"""Two operators without a kernel in the runtime, on separate lines."""
 
 import torch
 

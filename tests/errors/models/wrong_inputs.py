@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs that no program can take."""
+"""Inputs that programs do not support."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""forward takes two arguments, the example has one."""
+"""forward has two parameters, the example has one argument."""
 
 import torch
 

@@ -23,5 +23,5 @@ class Mlp(torch.nn.Module):
 
 
 def build() -> delegatec.Model:
-    """The network with the weights that the seed gives."""
+    """The network with random weights from the seed."""
     return delegatec.Model(Mlp().eval(), (torch.rand(2, 8),))

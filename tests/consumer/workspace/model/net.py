@@ -11,6 +11,6 @@ import delegatec
 
 
 def build() -> delegatec.Model:
-    """Two residual layers, with the weights that the seed gives."""
+    """Two residual layers, with random weights from the seed."""
     network = torch.nn.Sequential(Residual(width()), Residual(width()))
     return delegatec.Model(network.eval(), (torch.rand(2, width()),))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file beside the model's, that reads a data file of the target."""
+"""A file next to the model's that reads a data file of the target."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend of the consumer's own: it knows the rectifier, and its blob says how often to apply it."""
+"""A plug-in backend that supports relu; its blob is the number of times to apply it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ClampBackend:
             ("1", "2"), "1", "How often the rectifier is applied; more than once is as good."
         ),
         "system": OptionSpec((), "any", "Name of the system's configuration."),
-        "flags": OptionSpec((), (), "What else the device is told."),
+        "flags": OptionSpec((), (), "Further options for the device."),
     }
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
