@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ class Block(torch.nn.Module):
         return self.norm(x + self.attend(x) * self.noise * self.scale)
 """
 MODEL = """
+import numpy
 import torch
 import delegatec
 from parts.blocks import Block
@@ -45,11 +47,16 @@ class Net(torch.nn.Module):
         self.head = torch.nn.Linear(96, 100, bias=False)
         self.head.weight = self.embedding.weight
         self.register_buffer("table", torch.randn(100, 300) @ torch.randn(300, 96), persistent=False)
+        image = torch.rand(1, 1, 20, 20)
+        image = torch.nn.functional.conv2d(image, torch.rand(1, 1, 3, 3))
+        image = torch.nn.functional.gelu(image).softmax(-1) ** 0.37
+        numbers = numpy.random.rand(64, 64) @ numpy.exp(numpy.random.rand(64, 64))
+        self.bias = torch.nn.Parameter(image.mean() + torch.from_numpy(numbers).float().mean())
 
     def forward(self, ids, options):
         x = self.embedding(ids) + self.table[:1]
         for block in self.blocks:
-            x = torch.nn.functional.dropout(block(x), 0.1, self.training)
+            x = torch.nn.functional.dropout(block(x), 0.1, self.training) + self.bias
         names = {"logits", "hidden", "last", "first"}
         return {name: self.head(x) * options["scale"] for name in sorted(names)}
 
@@ -89,8 +96,8 @@ def environment(**more: str) -> dict[str, str]:
     return dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), **more)
 
 
-def run_cold(root: Path, **variables: str) -> dict[str, str]:
-    for command in COMMANDS:
+def run_cold(root: Path, commands: Sequence[tuple[str, ...]] = COMMANDS, **variables: str) -> dict[str, str]:
+    for command in commands:
         process = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", *command]
         subprocess.run(process, cwd=root, env=environment(**variables), check=True)
     return digests(root)
@@ -132,6 +139,25 @@ def test_other_folder_hash_seed_and_threads(reference: dict[str, str], tmp_path:
         content = (root / name).read_bytes()
         assert b"unmistakable" not in content
         assert sys.prefix.encode() not in content
+
+
+def test_other_cpu(reference: dict[str, str], tmp_path: Path) -> None:
+    """Libraries that are told of an older CPU choose other instructions, where nothing pins them."""
+    older = {
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
+    }
+    assert run_cold(make_workspace(tmp_path / "older"), **older) == reference
+
+
+@pytest.mark.parametrize("pin", [{"ATEN_CPU_CAPABILITY": "default"}, {"MKL_CBWR": "AVX2"}])
+def test_the_pins_are_needed(reference: dict[str, str], tmp_path: Path, pin: dict[str, str]) -> None:
+    """On CPUs without AVX2, or not of x86-64, there may be nothing to choose from."""
+    if " avx2 " not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("the CPU has no AVX2")
+    other = run_cold(make_workspace(tmp_path / "other"), COMMANDS[:1], **pin)
+    assert other["net.pt2"] != reference["net.pt2"]
 
 
 def test_worker(reference: dict[str, str], tmp_path: Path) -> None:

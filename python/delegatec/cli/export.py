@@ -7,6 +7,7 @@ import argparse
 import os
 from typing import Final
 
+from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not _SEEDS[0] <= arguments.seed <= _SEEDS[1]:
         raise CommandLineError(f"--seed {arguments.seed}: expected {_SEEDS[0]} to {_SEEDS[1]}")
     check_environment()
+    pin_torch()
     from delegatec.frontend.export import ExportRequest, export_model
 
     export_model(

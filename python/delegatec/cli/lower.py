@@ -7,6 +7,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.delegation_arguments import (
     add_delegation_arguments,
     backends_of,
@@ -65,8 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
     _check_outputs(arguments)
     check_environment()
-    import torch
-
     from delegatec.backends import builtin_backends
     from delegatec.files import replacing
     from delegatec.frontend import archive
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.report.debug_map import debug_map_json
     from delegatec.report.etrecord import write_etrecord
 
-    torch.set_num_threads(1)  # Folded constants must not depend on the number of threads that summed them.
+    pin_torch()  # Folded constants must not depend on the machine.
     sys.path[:0] = arguments.import_path
     backends, method_backends = backends_of(arguments), method_backends_of(arguments)
     options, rules = options_of(arguments), rules_of(arguments)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from delegatec.cli.arithmetic import pin_arithmetic
 from delegatec.cli.command import Command, parse
 from delegatec.cli.failures import report_failure
 from delegatec.cli.outputs import Outputs
@@ -29,6 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    pin_arithmetic()
     if "--persistent_worker" in argv:
         from delegatec.cli import worker
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import BinaryIO
 
+from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.isolation import leave_network
 from delegatec.cli.supervisor import supervised
 from delegatec.cli.worker_protocol import (
@@ -71,9 +72,9 @@ def warm_up() -> None:
 
     Starts no threads: a forked child would lack them.
     """
+    pin_torch()
     import torch
 
-    torch.set_num_threads(1)
     import delegatec.report.build
     import delegatec.report.html  # noqa: F401 - loads its template library
     from delegatec.backends import builtin_backends
