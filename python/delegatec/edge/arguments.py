@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,15 +14,17 @@ from torch.fx import Node
 def bind(node: Node) -> dict[str, Any]:
     """Returns all arguments of the call `node` by their names in the operator's schema, in its order."""
     assert isinstance(node.target, OpOverload)
-    bound: dict[str, Any] = {}
-    for position, argument in enumerate(node.target._schema.arguments):
-        if position < len(node.args) and not argument.kwarg_only:
-            bound[argument.name] = node.args[position]
-        elif argument.name in node.kwargs:
-            bound[argument.name] = node.kwargs[argument.name]
-        else:
-            bound[argument.name] = argument.default_value if argument.has_default_value() else None
-    return bound
+    names, defaults = _parameters(node.target)
+    return {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+
+@cache
+def _parameters(operator: OpOverload) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns the names of positional arguments, and the defaults of all arguments."""
+    arguments = operator._schema.arguments
+    return tuple(each.name for each in arguments if not each.kwarg_only), {
+        each.name: each.default_value if each.has_default_value() else None for each in arguments
+    }
 
 
 def writes(node: Node) -> bool:

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import torch
 from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
-from torch.fx import Node
+from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 # The metadata that a node inherits from the node that it replaces.
 _INHERITED = ("source", "debug_handle", "stack_trace", "nn_module_stack")
@@ -44,11 +46,6 @@ class Builder:
         self._empty: dict[Any, torch.Tensor] = {}
         self._constants: dict[Any, Node] = {}
 
-    @cached_property
-    def facts(self) -> Facts:
-        """Analysis results on the values of the program."""
-        return Facts(self.program.fixed_constants())
-
     def at(self, anchor: Node) -> Builder:
         """Sets the anchor, before which nodes are created."""
         self._anchor = anchor
@@ -64,20 +61,25 @@ class Builder:
             **kwargs: nodes and constants.
         """
         assert self._anchor is not None
-        args = self._materialize(args)
+        args = tuple([each if isinstance(each, Node) else self._materialize(each) for each in args])
         if val is None:
             val = self.infer(target, args, kwargs)
-        with self.program.graph.inserting_before(self._anchor):
-            node = self.program.graph.call_function(target, args, kwargs)
+        graph = self.program.graph
+        with graph.inserting_before(self._anchor):
+            node = graph.create_node("call_function", target, name=_name(target))
+        # fx would search the arguments of a new node for symbolic numbers, which are nodes here
+        node.args = args
+        if kwargs:
+            node.kwargs = kwargs
         self.adopt(node, val)
         return node
 
     def _materialize(self, value: Any) -> Any:
         """Replaces symbolic numbers in arguments by nodes."""
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if isinstance(value, _SYMBOLIC):
             return self.number(value)
         if isinstance(value, (tuple, list)):
-            return type(value)(self._materialize(item) for item in value)
+            return type(value)([item if type(item) is int else self._materialize(item) for item in value])
         return value
 
     def number(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
@@ -107,7 +109,7 @@ class Builder:
 
     def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
         """Returns a fake tensor; calls with the same dtype and static shape share it."""
-        if not all(isinstance(size, int) for size in sizes):
+        if any(type(size) is not int for size in sizes):
             with self.fake_mode:
                 return torch.empty(sizes, dtype=dtype)
         key = (dtype, *sizes)
@@ -151,6 +153,12 @@ class Builder:
         if not isinstance(val, torch.Tensor) or _is_row_major(val):
             return val
         return self.empty(val.shape, val.dtype)
+
+
+@cache
+def _name(target: Callable[..., Any]) -> str:
+    """Returns what fx names the calls of a function."""
+    return str(Graph()._target_to_str(target)).replace(".", "_")
 
 
 def _is_row_major(val: torch.Tensor) -> bool:

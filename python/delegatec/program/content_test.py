@@ -32,5 +32,5 @@ def test_bytes_are_read_once_there_are_others_of_the_same_size() -> None:
     index = ContentIndex()
     first, other, equal = Counting(999), Counting(999, 1), Counting(999)
     assert [index.find_or_add([first], 0), index.find_or_add([Counting(998)], 1)] == [0, 1]
-    assert first.asked == 0
+    assert first.largest_request == 0
     assert [index.find_or_add([other], 2), index.find_or_add([equal], 3)] == [2, 0]

@@ -67,8 +67,8 @@ def emit(
     )
     for name, program in programs.items():
         reorder_inputs(program)
-        separate_outputs(program, placing)
-        emitter = MethodEmitter(name, program, pool, external, state, placing)
+        storages = separate_outputs(program, placing)
+        emitter = MethodEmitter(name, program, pool, external, state, storages)
         emitted.methods.append(emitter.emit())
         problems += emitter.problems
     if problems:

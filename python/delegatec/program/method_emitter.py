@@ -28,9 +28,10 @@ from delegatec.program.emitted import (
     TensorValue,
 )
 from delegatec.program.external import ExternalWeights
-from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering
+from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering, parameters
 from delegatec.program.kernels.input_order import REORDER, REORDERS
 from delegatec.program.method_values import MethodValues
+from delegatec.program.planning.assignment import Storages
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
 from delegatec.program.planning.state import State
 from delegatec.program.planning.steps import (
@@ -45,7 +46,6 @@ from delegatec.program.planning.steps import (
     slot_of,
     source_of,
 )
-from delegatec.program.planning.storages import Placing, assign_storages
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.specs import spec_text
 from delegatec.program.symbolic import PRIMITIVES, bounded_sizes, is_symbolic
@@ -61,7 +61,7 @@ class MethodEmitter:
         pool: ConstantPool,
         external: ExternalWeights,
         state: State,
-        placing: Placing,
+        storages: Storages,
     ) -> None:
         self.problems: list[Diagnostic] = []
         self._name = name
@@ -88,7 +88,7 @@ class MethodEmitter:
         self._delegates: dict[LoweredModule, int] = {}
         self._delegate_list: list[Delegate] = []
         self._arguments = ArgumentLowering(self._values, self._node, self._scalar_tensor)
-        self._storages = assign_storages(program, placing)
+        self._storages = storages
         self._plan = plan_memory([s for s in self._storages.all() if s.arena == PLANNED])
 
     def emit(self) -> EmittedMethod:
@@ -246,10 +246,8 @@ class MethodEmitter:
         operands = [n.meta["val"] for n in node.all_input_nodes]
         dtype = next((v.dtype for v in operands if isinstance(v, torch.Tensor)), torch.float32)
         args = [
-            outs[argument.name]
-            if argument.name in outs
-            else self._arguments.lower(argument, bound.get(argument.name), dtype)
-            for argument in out._schema.arguments
+            outs[each.name] if each.name in outs else self._arguments.lower(each, bound.get(each.name), dtype)
+            for each in parameters(out)
         ]
         name, _, overload = kernel_name(out).partition(".")
         # results follow the arguments

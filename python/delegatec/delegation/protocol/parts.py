@@ -68,11 +68,12 @@ class TensorBytes(ComputedBytes):
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
-    flat = tensor.detach().contiguous().reshape(-1)
+    flat = tensor.detach().reshape(-1)
     if not flat.numel():
         return memoryview(b"")
-    # a single element may have any stride
-    return memoryview(flat.as_strided(flat.shape, [1]).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    if flat.numel() == 1:  # its stride may be any
+        flat = flat.as_strided([1], [1])
+    return memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 
 def tensor_part(tensor: torch.Tensor) -> memoryview | TensorBytes:

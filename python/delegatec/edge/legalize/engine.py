@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch.fx import Node
@@ -15,6 +15,9 @@ from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
+
+# Target, arguments and keyword arguments.
+_Call = tuple[Any, Sequence[Any], dict[str, Any]]
 
 
 class Legalizer:
@@ -31,8 +34,8 @@ class Legalizer:
     def __init__(self, builder: Builder, target: Target) -> None:
         self._builder = builder
         self._target = target
-        # Signatures of the calls being rewritten, and the rules, from outermost to innermost.
-        self._path: list[tuple[Hashable, Rule]] = []
+        # The calls being rewritten, and the rules, from outermost to innermost.
+        self._path: list[tuple[_Call, Rule]] = []
 
     def run(self) -> list[tuple[Node, Refusal]]:
         """Rewrites the illegal calls; bodies of control flow are separate programs.
@@ -59,14 +62,14 @@ class Legalizer:
             return None
         refusal = self._target.refusal(node, self._builder.facts)
         for rule in () if refusal is None else self._target.rules(node):
-            if self._path and (_signature(node), rule) in self._path:
+            if self._is_applying(rule, node):
                 continue
             before = node.prev
             results = rule(self._builder.at(node), node)
             if isinstance(results, Refusal):
                 refusal = results
             elif results is not None:
-                self._path.append((_signature(node), rule))
+                self._path.append(((node.target, node.args, node.kwargs), rule))
                 apply = self._legalize_fully if self._target.full else self._legalize_partially
                 failure = apply(before, node, results)
                 self._path.pop()
@@ -75,6 +78,12 @@ class Legalizer:
                 refusal = failure
             _erase_between(before, node)
         return refusal
+
+    def _is_applying(self, rule: Rule, node: Node) -> bool:
+        """Whether a rule is being applied to a call of the same signature."""
+        call: Any = (node.target, node.args, node.kwargs)
+        outer = [each for each, other in self._path if other == rule and each[0] is node.target]
+        return bool(outer) and call_signature(*call) in [call_signature(*each) for each in outer]
 
     def _legalize_partially(self, before: Node, node: Node, results: Any) -> None:
         """Replaces a call, then legalizes its replacement as far as possible."""
@@ -124,10 +133,6 @@ def replace(node: Node, results: Node | Sequence[Node | None]) -> None:
 
 def _hold_results(results: Any) -> Any:
     return results
-
-
-def _signature(node: Node) -> Hashable:
-    return call_signature(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
 
 
 def _between(before: Node, after: Node) -> list[Node]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Collection
@@ -88,7 +89,7 @@ def _fold(program: EdgeProgram, layer: Node, norm: Node, made: NewConstants) -> 
     bias = arguments["bias"]
     offset = -mean if bias is None else program.constants[bias.name].detach().double() - mean
     offset = shift + offset * scale
-    if not (scale.isfinite().all() and offset.isfinite().all()):
+    if not math.isfinite((scale + offset).sum()):
         return
     weight = arguments["weight"]
     value = program.constants[weight.name].detach()

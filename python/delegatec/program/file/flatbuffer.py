@@ -3,30 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 
 def vector(b: Any, offsets: Sequence[int]) -> int:
     """Writes a vector of tables or strings, by their offsets."""
-    return numbers(b, offsets, 4, b.PrependUOffsetTRelative)
+    end = b.StartVector(4, len(offsets), 4) + 4 * len(offsets)
+    # each is stored as the distance from its own position
+    return _fill(b, [end - 4 * index - offset for index, offset in enumerate(offsets)], "I")
 
 
 def ints(b: Any, items: Sequence[int]) -> int:
     """Writes a vector of 32-bit integers."""
-    return numbers(b, items, 4, b.PrependInt32)
+    return numbers(b, items, "i")
 
 
-def numbers(b: Any, items: Sequence[Any], size: int, prepend: Callable[[Any], Any]) -> int:
-    """Writes a vector of numbers.
+def numbers(b: Any, items: Sequence[Any], code: str) -> int:
+    """Writes a vector of numbers, all at once.
 
     Args:
         b: the builder.
         items: the numbers.
-        size: size of an item in bytes.
-        prepend: the builder's method that writes an item.
+        code: the code of their type in the module `struct`.
     """
+    size = struct.calcsize(f"<{code}")
     b.StartVector(size, len(items), size)
-    for item in reversed(items):
-        prepend(item)
+    return _fill(b, items, code)
+
+
+def _fill(b: Any, items: Sequence[Any], code: str) -> int:
+    data = struct.pack(f"<{len(items)}{code}", *items)
+    # the builder has reserved the space, and fills its buffer from the end
+    b.head = start = b.Head() - len(data)
+    b.Bytes[start : start + len(data)] = data
     return int(b.EndVector())

@@ -113,7 +113,7 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout, location: int) -> int:
     )
     # arena 0 is reserved
     sizes = [0, method.memory_plan.arena_size, *([method.state_bytes] if method.state_bytes else [])]
-    arenas = numbers(b, sizes, 8, b.PrependInt64)
+    arenas = numbers(b, sizes, "q")
     schema.ExecutionPlanStart(b)
     schema.ExecutionPlanAddName(b, name)
     schema.ExecutionPlanAddContainerMetaType(b, container)
@@ -219,7 +219,7 @@ def _named_data(b: Any, key: str, segment: int) -> int:
 
 
 def _subsegments(b: Any, segment: int, offsets: Sequence[int]) -> int:
-    items = numbers(b, offsets, 8, b.PrependUint64)
+    items = numbers(b, offsets, "Q")
     schema.SubsegmentOffsetsStart(b)
     schema.SubsegmentOffsetsAddSegmentIndex(b, segment)
     schema.SubsegmentOffsetsAddOffsets(b, items)

@@ -51,20 +51,19 @@ def _payload(b: Any, value: Value) -> tuple[int, int]:
 
 
 def _list(b: Any, value: ListValue) -> tuple[int, int]:
-    size, prepend_name = _LIST_ITEMS[value.kind]
-    items = numbers(b, value.items, size, getattr(b, prepend_name))
+    items = numbers(b, value.items, _LIST_ITEMS[value.kind])
     getattr(schema, f"{value.kind}Start")(b)
     getattr(schema, f"{value.kind}AddItems")(b, items)
     return getattr(schema.KernelTypes, value.kind), getattr(schema, f"{value.kind}End")(b)
 
 
-# kind of list -> size of an item in bytes, and the builder's method that writes an item
+# kind of list -> code of its items in the module `struct`
 _LIST_ITEMS: Final = {
-    "IntList": (8, "PrependInt64"),
-    "DoubleList": (8, "PrependFloat64"),
-    "BoolList": (1, "PrependBool"),
-    "TensorList": (4, "PrependInt32"),
-    "OptionalTensorList": (4, "PrependInt32"),
+    "IntList": "q",
+    "DoubleList": "d",
+    "BoolList": "?",
+    "TensorList": "i",
+    "OptionalTensorList": "i",
 }
 
 

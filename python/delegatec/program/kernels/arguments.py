@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.program.emitted import ListValue
@@ -19,6 +22,34 @@ _MEMORY_FORMATS: Final = {torch.contiguous_format: 0, torch.preserve_format: 1}
 
 class ArgumentError(Exception):
     """An argument that a program cannot represent."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of a kernel's schema.
+
+    Attributes:
+        name: its name.
+        kind: its type, None apart.
+        count: the length of a list for which the schema accepts one element; 0 for any other type.
+    """
+
+    name: str
+    kind: str
+    count: int
+
+
+@cache
+def parameters(kernel: OpOverload) -> tuple[Parameter, ...]:
+    """Returns the arguments of a kernel, in order."""
+    return tuple(map(_parameter, kernel._schema.arguments))
+
+
+def _parameter(argument: Any) -> Parameter:
+    kind = str(argument.type)
+    if kind.startswith("Optional["):
+        kind = kind.removeprefix("Optional[").removesuffix("]")
+    return Parameter(argument.name, kind, argument.N or 0)
 
 
 class ArgumentLowering:
@@ -40,20 +71,18 @@ class ArgumentLowering:
         self._tensor = tensor
         self._scalar_tensor = scalar_tensor
 
-    def lower(self, argument: Any, value: Any, operand_dtype: torch.dtype) -> int:
+    def lower(self, parameter: Parameter, value: Any, operand_dtype: torch.dtype) -> int:
         """Returns the index of the value for one argument.
 
         Args:
-            argument: the argument in the kernel's schema (torch._C.Argument).
+            parameter: the argument in the kernel's schema.
             value: its value in the call: a node, a constant, or a list of these.
             operand_dtype: dtype of the call's first tensor, and of a number that replaces a tensor.
 
         Raises:
             ArgumentError: a program cannot represent it.
         """
-        kind = str(argument.type)
-        optional = kind.startswith("Optional[")
-        kind = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
+        kind = parameter.kind
         if value is None:
             return self._values.intern(None)
         if isinstance(value, Node):
@@ -61,7 +90,7 @@ class ArgumentLowering:
         if kind == "Tensor":
             return self._scalar_tensor(value, _wrapped_dtype(value, operand_dtype))
         if isinstance(value, (tuple, list)) or kind.startswith("List["):
-            return self._list(argument, kind, value)
+            return self._list(parameter, value)
         return self._scalar(kind, value)
 
     def _scalar(self, kind: str, value: Any) -> int:
@@ -81,11 +110,11 @@ class ArgumentLowering:
             return self._values.intern(value)
         raise ArgumentError(f"{value!r} for {kind}")
 
-    def _list(self, argument: Any, kind: str, value: Any) -> int:
-        item = kind.removeprefix("List[").removesuffix("]")
+    def _list(self, parameter: Parameter, value: Any) -> int:
+        item = parameter.kind.removeprefix("List[").removesuffix("]")
         if not isinstance(value, (tuple, list)):
             # the schema's int[2] accepts one number for both
-            value = [value] * (argument.N or 1)
+            value = [value] * (parameter.count or 1)
         if item in ("Tensor", "Optional[Tensor]"):
             optional = item != "Tensor"
             indices = tuple(-1 if element is None else self._tensor(element) for element in value)
@@ -98,7 +127,7 @@ class ArgumentLowering:
             return self._values.intern(ListValue("DoubleList", tuple(float(e) for e in value)))
         if item == "bool":
             return self._values.intern(ListValue("BoolList", tuple(bool(e) for e in value)))
-        raise ArgumentError(f"a list {value!r} for {kind}")
+        raise ArgumentError(f"a list {value!r} for {parameter.kind}")
 
 
 def _wrapped_dtype(number: Any, operand_dtype: torch.dtype) -> torch.dtype:

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from delegatec.program.emitted import ListValue, Value
-from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering
+from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering, parameters
 from delegatec.program.method_values import MethodValues
 
 aten = torch.ops.aten
 
 
 def _argument(operator: Any, name: str) -> Any:
-    return next(argument for argument in operator._schema.arguments if argument.name == name)
+    return next(each for each in parameters(operator) if each.name == name)
 
 
 class _Lowering:

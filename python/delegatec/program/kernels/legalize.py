@@ -62,12 +62,13 @@ class _Kernels:
         return results
 
 
+_REWRITTEN_TARGETS: Final = frozenset({*REWRITES, *COMPUTED_IN, *SYMBOLIC_REWRITES})
 _REWRITTEN: Final = Refusal("operator", "may be rejected or computed wrongly by its kernel")
 
 
 def _may_be_rewritten(node: Node) -> bool:
     target: Any = node.target
-    if any(target in table for table in (REWRITES, COMPUTED_IN, SYMBOLIC_REWRITES)):
+    if target in _REWRITTEN_TARGETS:
         return True
     return _is_empty(node) and out_variant(target) is not None
 

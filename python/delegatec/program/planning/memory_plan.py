@@ -131,7 +131,10 @@ def _attempts(storages: Sequence[Storage], bound: int) -> Iterator[tuple[str, _P
             offsets, arena_size = _first_fit(sizes, overlapping, order)
             yield name, (offsets, arena_size)
             # place those that did not fit first in the next iteration
-            order.sort(key=lambda i: offsets[i] + sizes[i] <= bound)
+            improved = sorted(order, key=lambda i: offsets[i] + sizes[i] <= bound)
+            if improved == order:
+                break
+            order = improved
 
 
 def _lower_bound(storages: Sequence[Storage]) -> int:
@@ -185,9 +188,10 @@ def _first_fit(sizes: Sequence[int], overlapping: Sequence[Sequence[int]], order
     for index in order:
         size = sizes[index]
         offset = 0
-        for start, other in sorted(
-            (offsets[n], n) for n in overlapping[index] if offsets[n] >= 0 and sizes[n]
-        ):
+        placed = [n for n in overlapping[index] if offsets[n] >= 0 and sizes[n]]
+        placed.sort(key=offsets.__getitem__)
+        for other in placed:
+            start = offsets[other]
             if start - offset >= size:
                 break
             offset = max(offset, start + sizes[other])

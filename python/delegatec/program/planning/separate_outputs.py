@@ -18,7 +18,7 @@ from delegatec.program.planning.storages import PLAN_ALL, Placing, assign_storag
 aten = torch.ops.aten
 
 
-def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
+def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storages:
     """Copies outputs that share memory with an input, a constant or another output.
 
     A caller may write to the memory of an output, or provide it; it must not be the memory of an input, of a
@@ -28,6 +28,9 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     Args:
         program: the method, edited in place.
         placing: whether outputs are in the caller's memory, which they do not share, not even with views.
+
+    Returns:
+        The storages of the edited program.
     """
     output = program.output_node()
     results: Any = output.args[0]
@@ -35,7 +38,7 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
     memory = _Memory(program, placing)
     mutated = program.mutated_inputs()
     kept = {value for name, value in mutated.items() if value.name == name}
-    owned = []
+    owned: list[Any] = []
     for result, spec in zip(results, program.output_specs, strict=True):
         if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor):
             is_user_output = spec.kind is OutputKind.USER_OUTPUT
@@ -46,30 +49,37 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> None:
             elif is_user_output:
                 memory.use(result)
         owned.append(result)
+    if tuple(owned) == tuple(results):
+        return memory.storages
     output.args = (tuple(owned),)
+    return assign_storages(program, placing)
 
 
 class _Memory:
-    """Memory that outputs must not use."""
+    """Memory that outputs must not use.
+
+    Attributes:
+        storages: of the program before outputs are copied.
+    """
 
     def __init__(self, program: EdgeProgram, placing: Placing) -> None:
         self._program = program
         self._placing = placing
-        self._storages: Storages = assign_storages(program, placing)
+        self.storages: Storages = assign_storages(program, placing)
         self._taken: dict[int, list[range]] = {}
 
     def is_state(self, node: Node) -> bool:
         """Whether a value is a mutable buffer in its initial state."""
-        return node.op == "placeholder" and node.name in self._storages.mutable
+        return node.op == "placeholder" and node.name in self.storages.mutable
 
     def is_used(self, node: Node) -> bool:
         """Whether a value is in the memory of an input, a constant, or a previous output."""
-        placement = self._storages.placements.get(slot_of(node))
+        placement = self.storages.placements.get(slot_of(node))
         if placement is None:
-            return slot_of(node) in self._storages.constants
+            return slot_of(node) in self.storages.constants
         if placement.storage.first < 0:
             return True
-        if not self._placing.plan_outputs and self._storages.shares_memory(slot_of(node)):
+        if not self._placing.plan_outputs and self.storages.shares_memory(slot_of(node)):
             return True
         own = self._range(node)
         return any(
@@ -79,9 +89,9 @@ class _Memory:
 
     def use(self, node: Node) -> None:
         """Marks the memory of an output as used."""
-        placement = self._storages.placements[slot_of(node)]
+        placement = self.storages.placements[slot_of(node)]
         self._taken.setdefault(id(placement.storage), []).append(self._range(node))
 
     def _range(self, node: Node) -> range:
-        start = self._storages.placements[slot_of(node)].offset
+        start = self.storages.placements[slot_of(node)].offset
         return range(start, start + byte_size(self._program, node.meta["val"]))
