@@ -17,7 +17,7 @@ SEQUENCE_LENGTH = 128
 
 
 class SentenceEncoder(torch.nn.Module):
-    """BERT, the mean over the tokens that are not padding, and normalisation to length 1."""
+    """BERT, the mean over the tokens that are not padding, and normalization to length 1."""
 
     def __init__(self, encoder: BertModel) -> None:
         super().__init__()

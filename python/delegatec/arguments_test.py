@@ -63,5 +63,5 @@ def test_a_wrong_type_is_a_diagnostic(told: str, call: Callable[[], Any]) -> Non
         call()
 
 
-def test_rules_take_lists() -> None:
+def test_rules_accept_lists() -> None:
     assert PartitionRules(block_operators=["aten.add"]).block_operators == ("aten.add",)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way with several backends, rules, and a backend for each method; what backends leave."""
+"""Lowering with several backends, rules, and backends per method; operators that are not delegated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ X = torch.randn(3, 8)
 
 
 class Net(torch.nn.Module):
-    """What MPS takes around what it does not, which is in float64: a sum along a dimension, and a flip."""
+    """Operators that MPS supports, around float64 ones that it does not: a sum, and a flip."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def run_file(lowered: Lowered, path: Path, registry: Any, method: str = "forward
 
 
 def called(program: EdgeProgram) -> list[Any]:
-    """What a program calls, in order; `getitem` is left out."""
+    """Returns the operators of a program, in order, without `getitem`."""
     calls = (node.target for node in program.graph.nodes if node.op == "call_function")
     return [target for target in calls if target is not operator.getitem]
 
@@ -202,7 +202,7 @@ def test_wrong_choices_are_reported_together(
 
 
 class Odd(torch.nn.Module):
-    """Runs a function between what MPS takes."""
+    """Runs a function between operators that MPS supports."""
 
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class Odd(torch.nn.Module):
         return self.function(x.exp()).sin()
 
 
-def test_composites_with_a_kernel_stay_whole_where_no_backend_takes_their_parts() -> None:
+def test_composites_with_a_kernel_are_kept_if_no_backend_supports_their_decomposition() -> None:
     def variance(dtype: torch.dtype) -> EdgeProgram:
         module = Odd(lambda x: x.to(dtype).var(1).to(torch.float32))
         return lower({"forward": exported(module)}, "mps").programs["forward"]
@@ -232,7 +232,7 @@ def test_a_blocked_composite_stays_whole() -> None:
     assert lower({"forward": exported(Odd(lambda x: x.roll(2, 1)))}, "mps").reports["forward"].nodes_left == 0
 
 
-def test_linear_is_one_operator_taken_or_left() -> None:
+def test_linear_is_one_operator_delegated_or_not() -> None:
     lowered = lower({"forward": exported()}, "mps", rules=PartitionRules(block_modules=("second",)))
     (delegate,) = lowered.reports["forward"].delegates
     assert delegate.operators == {"aten.linear.default": 1, "aten.relu.default": 1}
@@ -240,7 +240,7 @@ def test_linear_is_one_operator_taken_or_left() -> None:
 
 
 class Attentive(EagerBackend):
-    """Wants attention whole, and then takes it only in float32."""
+    """Preserves attention, but supports it only in float32."""
 
     name = "attentive"
 
@@ -251,7 +251,7 @@ class Attentive(EagerBackend):
         return SupportsAllBut(aten.scaled_dot_product_attention.default, aten.layer_norm.default)
 
 
-def test_what_a_backend_wanted_whole_and_left_gets_kernels(tmp_path: Path) -> None:
+def test_preserved_but_rejected_composites_are_decomposed(tmp_path: Path) -> None:
     class Attention(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             y = torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])
@@ -268,7 +268,7 @@ def test_what_a_backend_wanted_whole_and_left_gets_kernels(tmp_path: Path) -> No
     torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), Attention()(X))
 
 
-def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None:
+def test_a_lowered_program_in_a_model_is_written(tmp_path: Path) -> None:
     registry = builtin_backends()
     registry.register(EagerBackend())
     specs = EagerBackend().compile_specs({})
@@ -287,7 +287,7 @@ def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None
     manifest = manifest_of(lowered, tmp_path / "p.pte")
     assert [d.backend for d in manifest.methods[0].delegates] == ["MPSBackend", "MPSBackend", "EagerBackend"]
     assert manifest.methods[0].delegates[2].name == "lowered0"
-    # The delegate's own handles are of the program that it was made of; in this one it is one node.
+    # The delegate's handles refer to its original program; in this one it is one node.
     (method,) = lowered.emitted.methods
     (delegate,) = [d for d in method.delegates if d.backend_id == "EagerBackend"]
     (call,) = [node for node in lowered.programs["forward"].graph.nodes if "lowered0" in map(str, node.args)]
@@ -296,7 +296,7 @@ def test_a_lowered_program_in_a_model_goes_into_the_file(tmp_path: Path) -> None
 
 
 class Steps(torch.nn.Module):
-    """A branch whose bodies MPS takes in part and as a whole; both read the same layer."""
+    """A branch whose bodies MPS supports partially and completely; both use the same layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -330,7 +330,7 @@ def test_delegates_in_bodies_reach_the_file(tmp_path: Path) -> None:
             torch.testing.assert_close(result, module(x))
 
 
-def test_the_public_door_knows_the_built_in_backends() -> None:
+def test_the_public_function_has_the_built_in_backends() -> None:
     class Simple(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.exp().sin()

@@ -140,7 +140,7 @@ def run_everything(backend: Any) -> None:
     registry = builtin_backends()
     sys.modules["the_plugin"].BACKEND = backend  # type: ignore[attr-defined]
     found = registry.resolve("the_plugin:BACKEND")
-    # A rule that keeps what there is asks the partitioner for what is worthwhile.
+    # Rules call `is_worthwhile` of the partitioner.
     rules = PartitionRules(block_operators=("aten.exp",))
     x = torch.rand(3)
     lower({"main": export(model, x)}, "plugin", rules=rules, registry=registry)
@@ -176,7 +176,7 @@ def test_a_member_that_raises(plugin: ModuleType, member: str) -> None:
     problem = fault_of(plugin.Drawn() if member == "graph" else plugin.Plugin())
     assert problem.code == "DC410"
     what = OF_BACKEND.get(member, f"{member} of backend PluginBackend")
-    if member == "options":  # What asks for it first is the look whether it is a backend.
+    if member == "options":  # The check whether it is a backend is the first access.
         what = "backend 'the_plugin:BACKEND'"
     assert f"{what} raises ZeroDivisionError: integer division or modulo by zero" in problem.message
     assert str(problem.location) == f"the_plugin.py:{LINES.index('    return 1 // 0') + 1}"
@@ -245,7 +245,7 @@ def test_a_whole_program(plugin: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("name", ""), ("id", None), ("id", 5)])
-def test_a_name_that_is_no_string(plugin: ModuleType, name: str, value: object) -> None:
+def test_a_name_that_is_not_a_string(plugin: ModuleType, name: str, value: object) -> None:
     backend = plugin.Plugin()
     setattr(backend, name, value)
     problem = fault_of(backend)

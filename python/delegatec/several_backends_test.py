@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that one backend preserves are not hidden from the others, whatever their order."""
+"""Operators that one backend preserves are not hidden from the others, in any order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ X = torch.linspace(-2, 2, 24).reshape(1, 3, 8)
 
 
 class Preserving(EagerBackend):
-    """Preserves operators, and takes some of those or none."""
+    """Preserves operators, and supports some of those or none."""
 
     def __init__(self, name: str, preserved: Sequence[OpOverload], taken: Sequence[OpOverload] = ()) -> None:
         super().__init__(f"{name}Backend")
@@ -42,7 +42,7 @@ class Preserving(EagerBackend):
 
 
 class TakeOnly(SupportsAllBut):
-    """Takes what it names."""
+    """Supports the operators that it names."""
 
     def __init__(self, taken: frozenset[OpOverload], backend_id: str) -> None:
         super().__init__(backend_id=backend_id)
@@ -83,7 +83,7 @@ def delegates(result: Lowered) -> list[str]:
 
 
 @pytest.mark.parametrize("order", [["hoarder", "mps"], ["mps", "hoarder"]])
-def test_a_backend_that_takes_nothing_of_what_it_preserves(order: list[str]) -> None:
+def test_a_backend_that_rejects_all_preserved_operators(order: list[str]) -> None:
     result = lowered(silu, order, Preserving("hoarder", [SILU]))
     report = result.reports["forward"]
     assert delegates(result) == ["MPSBackend"]
@@ -101,7 +101,7 @@ def test_between_two_that_preserve_it() -> None:
     assert first.reports["forward"].delegates[0].operators == {"aten.silu.default": 1}
 
 
-def test_what_a_later_backend_takes_whole_stays_whole_where_no_earlier_one_takes_the_parts() -> None:
+def test_composites_are_kept_for_a_later_backend_if_no_earlier_one_supports_the_decomposition() -> None:
     sines = Preserving("sines", [], [aten.sin.default])
     result = lowered(silu, ["sines", "taker"], sines, Preserving("taker", [SILU], [SILU]))
     assert delegates(result) == ["sinesBackend", "takerBackend"]
@@ -142,7 +142,7 @@ def test_methods_with_other_backends() -> None:
     assert [report.nodes_left for report in result.reports.values()] == [0, 0]
 
 
-def test_parts_that_nobody_takes_are_counted() -> None:
+def test_decomposed_operators_that_are_not_delegated_are_counted() -> None:
     result = lowered(
         silu, ["hoarder", "sines"], Preserving("hoarder", [SILU]), Preserving("sines", [], [aten.sin.default])
     )

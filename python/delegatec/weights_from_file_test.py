@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights go from the `.pt2` to what is made of it: from file to file, as the same bytes as from memory."""
+"""Weights are copied from the `.pt2` to the outputs: the same bytes as from memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_weights_are_read_from_the_file(path: str, kind: str, monkeypatch: pytes
     assert weight.numpy().tobytes() in expected
 
 
-def test_torch_loads_what_has_no_such_file(path: str) -> None:
+def test_torch_loads_archives_without_this_file(path: str) -> None:
     file = io.BytesIO()
     write_program(lower({"forward": torch.export.load(Path(path))}).emitted, file)
     assert len(file.getvalue()) == len(written(path, "portable", from_file=True))

@@ -103,7 +103,7 @@ def compare(case: PeerCase) -> dict[str, Comparison] | None:
     found = {}
     for precision in PRECISIONS:
         references = [eager] if precision == "fp32" or half is None else [eager, half]
-        judge = _Judge(references, _TOLERANCE[precision], defined=not _reads_uninitialised(exported))
+        judge = _Judge(references, _TOLERANCE[precision], defined=not _reads_uninitialized(exported))
         peer = _peer(edge, case.args, precision, judge)
         found[precision] = Comparison(precision, peer, _ours(_export(case), case.args, precision, judge))
     return found
@@ -173,7 +173,7 @@ def _as(tensor: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tenso
     return tensor.to(new) if tensor.dtype == old else tensor
 
 
-def _reads_uninitialised(exported: ExportedProgram) -> bool:
+def _reads_uninitialized(exported: ExportedProgram) -> bool:
     return any(str(node.target).startswith("aten.empty") for node in exported.graph.nodes)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every output has the same bytes from any folder, hash seed, number of threads, and worker or not."""
+"""Every output has the same bytes for any directory, hash seed and number of threads, and with workers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_outputs_are_all_there(reference: dict[str, str]) -> None:
     }
 
 
-def test_other_folder_hash_seed_and_threads(reference: dict[str, str], tmp_path: Path) -> None:
+def test_other_directory_hash_seed_and_threads(reference: dict[str, str], tmp_path: Path) -> None:
     root = make_workspace(tmp_path / "unmistakable" / "folder")
     assert run_cold(root, PYTHONHASHSEED="12345", OMP_NUM_THREADS="4") == reference
     for name in reference:

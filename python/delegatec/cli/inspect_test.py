@@ -79,7 +79,7 @@ def test_something_else(files: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 class _Describing:
-    """A backend that knows blobs by four letters."""
+    """A backend whose blobs have a magic of four letters."""
 
     id = "Describing"
 

@@ -28,7 +28,7 @@ def sines_become_cosines(program: EdgeProgram) -> bool:
 
 
 class Editing(EagerBackend):
-    """Has a pass of its own."""
+    """A backend with a pass."""
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         return [sines_become_cosines]
@@ -56,7 +56,7 @@ def test_programs_are_printed_after_the_named_passes(capfd: pytest.CaptureFixtur
     assert "delegatec_call_delegate" in texts[-1]
 
 
-def test_all_stands_for_every_pass(capfd: pytest.CaptureFixture[str]) -> None:
+def test_all_means_every_pass(capfd: pytest.CaptureFixture[str]) -> None:
     with printing_after(["all"]):
         lower({"main": export(torch.relu, torch.ones(2))})
     texts = printed(capfd)

@@ -13,7 +13,7 @@ from delegatec.cli.worker_protocol import ProtocolError, WorkResponse, read_requ
 
 
 class Trickle(io.RawIOBase):
-    """A stream that gives one byte at a time, as a pipe may."""
+    """A stream that returns one byte at a time, like a pipe."""
 
     def __init__(self, content: bytes) -> None:
         self._content = io.BytesIO(content)
@@ -43,7 +43,7 @@ def framed(body: bytes) -> bytes:
 
 
 @given(st.lists(st.text(max_size=300)), st.integers(0, 2**31 - 1), st.booleans())
-def test_requests_are_read_whatever_the_pipe_gives(arguments: list[str], number: int, cancel: bool) -> None:
+def test_requests_are_read_in_any_pieces(arguments: list[str], number: int, cancel: bool) -> None:
     body = b"".join(string(1, argument) for argument in arguments)
     body += string(2, "\x0a\x04path") + varint(3 << 3) + varint(number) + varint(4 << 3) + varint(int(cancel))
     body += varint(5 << 3) + varint(10) + string(6, "sandbox") + varint(90 << 3 | 5) + b"1234"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the worker: with a command of our own in it, in a process of its own."""
+"""Tests of the worker: in a separate process, with a command for tests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ sys.exit(worker.serve(run, warm_up))
 
 
 class Worker:
-    """A worker process, and what Bazel would say to it."""
+    """A worker process, and requests like Bazel's."""
 
     def __init__(self) -> None:
         environment = dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path))
@@ -135,13 +135,13 @@ def worker() -> Iterator[Worker]:
         stream.close()
 
 
-def test_output_of_all_kinds_goes_into_the_response(worker: Worker) -> None:
+def test_output_of_all_kinds_is_in_the_response(worker: Worker) -> None:
     code, output = worker.ask("a")
     assert code == 0
     assert sorted(output.splitlines()) == ["err", "fd", "out a"]
 
 
-def test_a_request_knows_nothing_of_those_before(worker: Worker) -> None:
+def test_requests_are_independent(worker: Worker) -> None:
     worker.ask("a", "b")
     assert "out c\n" in worker.ask("c")[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plug-in raises or returns wrongly is reported as the plug-in's, with its line."""
+"""Exceptions and invalid results of a plug-in are reported as its fault, with its line."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def contracted_is_acyclic(predecessors: list[list[int]], groups: list[list[int]]
 
 @given(dags())
 @settings(max_examples=300, deadline=None)
-def test_groups_are_disjoint_cover_what_is_taken_and_stay_in_order(dag: Dag) -> None:
+def test_groups_are_disjoint_ordered_and_cover_supported_nodes(dag: Dag) -> None:
     predecessors, supported = dag
     groups = convex_groups(predecessors, supported)
     assert sorted(n for g in groups for n in g) == [n for n, t in enumerate(supported) if t]
@@ -71,7 +71,7 @@ def test_groups_are_convex_and_contract_to_an_acyclic_graph(dag: Dag) -> None:
 @settings(max_examples=300, deadline=None)
 def test_number_of_groups_is_the_lower_bound(dag: Dag) -> None:
     predecessors, supported = dag
-    # The lower bound, by brute force over paths: returns after having left, plus one.
+    # The lower bound, by brute force over paths: the number of returns plus one.
     best: dict[tuple[int, bool], int] = {}
     for node, sources in enumerate(predecessors):
         if supported[node]:

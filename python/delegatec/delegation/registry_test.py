@@ -93,7 +93,7 @@ def test_a_plugin_that_raises(
 
 
 @pytest.mark.parametrize("selector", [":backend", ".a_plugin:backend"])
-def test_a_plugin_without_a_module_of_its_own(selector: str) -> None:
+def test_a_plugin_without_a_module(selector: str) -> None:
     with pytest.raises(DelegatecError, match="cannot be loaded") as error:
         BackendRegistry().resolve(selector)
     assert code_of(error) == "DC403"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user reads."""
+"""The text of diagnostics."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _nested(x: Tensor) -> Any:
         pytest.param(lambda x: _branch(x, lambda x: (x + 1).relu_().mul_(2), lambda x: x * 2), id="in place"),
     ],
 )
-def test_computes_what_eager_does(function: Callable[..., Any]) -> None:
+def test_results_are_those_of_eager_mode(function: Callable[..., Any]) -> None:
     def model(x: Tensor) -> Any:
         return function(x + 0)
 
@@ -128,7 +128,7 @@ def test_handles_are_unique_and_nodes_have_lines() -> None:
     assert {node.meta["source"].file.rpartition("/")[2] for node in operators} == {"control_flow_test.py"}
 
 
-def test_two_calls_of_one_graph_get_graphs_of_their_own() -> None:
+def test_two_calls_of_one_graph_have_separate_graphs() -> None:
     def model(self: Any, x: Tensor) -> Any:
         a = _branch(x, lambda x, w: x * w, lambda x, w: _loop(x)[1] - w, self.one)
         return _branch(a, lambda x, w: x * w, lambda x, w: _loop(x)[1] - w, self.two)
@@ -146,7 +146,7 @@ def test_two_calls_of_one_graph_get_graphs_of_their_own() -> None:
         assert_computes(program, module(x), x)
 
 
-def test_names_that_torch_export_gave_are_taken() -> None:
+def test_names_of_torch_export_are_reserved() -> None:
     class Model(nn.Module):
         def forward(self, add: Tensor, mul: Tensor) -> Any:
             return torch.addcmul(add, mul, mul)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-place operators become functional ones, in place where only their own readers can tell."""
+"""In-place operators become functional ones, without copies if only their users can tell."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _user_outputs(program: EdgeProgram) -> list[Any]:
 
 
 def _adopted(function: Callable[..., Any], *inputs: torch.Tensor) -> EdgeProgram:
-    """The program as it was exported: in-place operators and all."""
+    """Returns the exported program with its in-place operators."""
     exported = export(function, *inputs)
     signature, spec = exported.graph_signature, exported.call_spec
     assert spec.in_spec is not None and spec.out_spec is not None
@@ -126,7 +126,7 @@ def test_local_writes_need_no_new_trace(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("function", OTHERS)
-def test_others_leave_the_program_as_it_was(function: Callable[..., Any]) -> None:
+def test_others_do_not_change_the_program(function: Callable[..., Any]) -> None:
     program = _adopted(function, X, Y)
     before = str(program.graph)
     assert not functionalize(program)

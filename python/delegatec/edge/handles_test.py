@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug handles belong to nodes of the exported program, whatever becomes of these."""
+"""Debug handles refer to nodes of the exported program, through all rewrites."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _export(module: torch.nn.Module) -> ExportedProgram:
 
 
 def _exported_handles(exported: ExportedProgram) -> dict[str, int]:
-    """Operator of each call -> its place among the calls, from 1."""
+    """Returns operator of each call -> its position among the calls, from 1."""
     calls = [node for node in exported.graph.nodes if node.op == "call_function"]
     return {str(node.target): place for place, node in enumerate(calls, start=1)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edge programs in eager."""
+"""Edge programs in eager mode."""
 
 from __future__ import annotations
 

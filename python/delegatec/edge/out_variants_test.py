@@ -14,7 +14,7 @@ from delegatec.edge.out_variants import VIEW_COPIES, kernel_name, out_arguments,
 
 aten = torch.ops.aten
 
-# Kernels of aten that no functional overload leads to, and what they are instead.
+# Kernels of aten without a functional overload, and the reason.
 UNREACHABLE = {
     "aten::_native_batch_norm_legit.out": "writes to the running mean and variance",
     "aten::_local_scalar_dense": "a number read off a tensor",
@@ -77,7 +77,7 @@ def test_views_are_copied(view: OpOverload) -> None:
     assert out is not None and out._opname == VIEW_COPIES[view]._opname
 
 
-def test_what_has_no_kernel() -> None:
+def test_operators_without_a_kernel() -> None:
     for operator in (
         aten.sort.default,
         aten.relu_.default,

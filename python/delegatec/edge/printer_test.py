@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of a program: stable, and what it says."""
+"""The text of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _text(program: Any) -> str:
     return "\n".join(line.split("  # ")[0] for line in print_program(program).splitlines())
 
 
-def test_what_it_says() -> None:
+def test_text() -> None:
     def model(self: Any, x: torch.Tensor, n: torch.Tensor) -> Any:
         values, indices = torch.max(x @ self.weight, 1)
         return values.half(), {"i": indices + n}, None, 3
@@ -54,7 +54,7 @@ def test_names_of_nodes_are_not_in_it() -> None:
     assert print_program(program) == before
 
 
-def test_two_lowerings_give_the_same_text() -> None:
+def test_two_lowerings_have_the_same_text() -> None:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     x = torch.ones(1, 4, 8)

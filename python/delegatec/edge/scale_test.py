@@ -104,7 +104,7 @@ def test_a_chain_of_identities_ends_where_it_starts() -> None:
     assert called(program) == [aten.neg.default] and program.output_node().args[0][1] is x  # type: ignore[index]
 
 
-def test_names_of_folded_constants_do_not_grow_with_what_they_are_made_of() -> None:
+def test_names_of_folded_constants_are_bounded() -> None:
     def model(self: Any, x: torch.Tensor) -> torch.Tensor:
         mask = self.mask
         for number in range(40):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scopes that change nothing are inlined; one that does is traced; what cannot be is refused."""
+"""Scopes without an effect are inlined, others are traced or rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = torch.arange(12.0).view(3, 4) - 5
 
 
 class Scoped(nn.Module):
-    """A layer in a scope, and a branch behind it."""
+    """A layer in a scope, and a branch after it."""
 
     def __init__(self, scope: Callable[[], AbstractContextManager[Any]]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def test_vmap_is_traced() -> None:
     assert_computes(program, function(X), X)
 
 
-def test_a_body_that_writes_to_what_is_outside_is_refused() -> None:
+def test_a_body_that_writes_to_outside_values_is_rejected() -> None:
     def model(self: Any, x: Tensor) -> Any:
         def true(x: Tensor) -> Tensor:
             self.count.add_(1)
@@ -81,7 +81,7 @@ def test_a_body_that_writes_to_what_is_outside_is_refused() -> None:
 
         return torch.cond(x.sum() > 0, true, lambda x: x + 2, (x,))
 
-    # torch takes writes in bodies only where it need not differentiate
+    # torch supports writes in bodies only without gradients
     with pytest.raises(DelegatecError) as caught, torch.no_grad():
         edge(Function(model, count=torch.zeros(4)), X)
     (problem,) = caught.value.diagnostics

@@ -33,7 +33,7 @@ def test_the_innermost_frame_of_the_users_own() -> None:
     assert location_of(OWN + DEEPER + TORCH) == gate
 
 
-def test_a_library_is_named_beside_the_users_line() -> None:
+def test_a_library_is_named_with_the_users_line() -> None:
     location = location_of(OWN + LIBRARY + TORCH)
     assert location == SourceLocation(
         *("models/net.py", 12, "forward", "y = self.encoder(x)", "site-packages/transformers/bert.py:99")
@@ -70,7 +70,7 @@ class Net(torch.nn.Module):
         return torch.tanh(x)
 
 
-def test_nodes_know_their_line() -> None:
+def test_nodes_have_their_line() -> None:
     (node,) = (n for n in edge(Net(), torch.ones(2)).graph.nodes if n.op == "call_function")
     source = node.meta["source"]
     assert source.function == "forward" and source.text == "return torch.tanh(x)"

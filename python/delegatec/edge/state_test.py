@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as state, and what a method that only reads it does with it."""
+"""State, and methods that only read it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_who_reads_state_keeps_it_and_folds_nothing_of_it() -> None:
     assert {names[node] for node in program.mutated_inputs()} == {"rows", "count"}
     for node, value in program.mutated_inputs().items():
         assert value.name == node
-    # what is made of the scale is a constant still
+    # values derived from the scale are still constant
     assert sorted(names[node] for node in program.fixed_constants()) == ["scale.add"]
 
 
@@ -59,7 +59,7 @@ def test_who_writes_it_stays_as_it_was() -> None:
 
 
 class Weight(torch.nn.Module):
-    """Doubles its own weight."""
+    """Doubles its weight."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which inputs are channels-last; nothing else in a program has strides or asks for them."""
+"""Channels-last inputs; nothing else in a program has strides or depends on them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_sizes_may_be_dynamic(dynamic: tuple[int, ...]) -> None:
     assert list(program.dim_orders.values()) == [CHANNELS_LAST]
 
 
-def test_what_is_retraced_keeps_its_order() -> None:
+def test_retraced_values_keep_their_order() -> None:
     image = torch.rand(4, 5, 3).permute(2, 0, 1)[None]
     program = edge(lambda x: torch.vmap(lambda row: row + 1)(x), image)
     assert list(program.dim_orders.values()) == [CHANNELS_LAST]
@@ -81,7 +81,7 @@ def test_no_call_has_a_memory_format(function: Any) -> None:
     assert_computes(program, function(IMAGE), IMAGE)
 
 
-def test_what_cannot_be_reordered_is_named_with_what_else_is_wrong() -> None:
+def test_unsupported_orders_are_reported_with_other_errors() -> None:
     image = torch.ones(2, 3, 4, 5, dtype=torch.uint16).to(memory_format=LAST)
 
     def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,5 +94,5 @@ def test_what_cannot_be_reordered_is_named_with_what_else_is_wrong() -> None:
     assert {node for _, node in codes} == {"args_0", "as_strided"}
 
 
-def test_sparse_values_are_left_to_the_checks_behind() -> None:
+def test_sparse_values_are_reported_by_later_checks() -> None:
     assert aten._to_sparse.default in called(edge(lambda x: x.to_sparse(), torch.rand(2, 3)))

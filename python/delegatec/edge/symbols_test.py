@@ -84,7 +84,7 @@ def test_one_node_for_equal_expressions() -> None:
         pytest.param(lambda n: (max(n, 6), min(n, 6), n**3, -n), id="more"),
     ],
 )
-def test_numbers_are_computed_by_what_the_runtime_has(function: Callable[[Any], Any]) -> None:
+def test_numbers_are_computed_by_primitives_of_the_runtime(function: Callable[[Any], Any]) -> None:
     program = edge(lambda x: function(x.shape[0]), torch.ones(5), dynamic_shapes=({0: ROWS},))
     targets = {node.target for node in program.graph.nodes if node.op == "call_function"}
     assert targets - {aten.sym_size.int} <= COMPUTED
@@ -130,7 +130,7 @@ def test_upper_bounds() -> None:
     assert upper_bound(program, columns) is None and upper_bound(program, rows * columns) is None
 
 
-def test_keys_of_sizes_ask_nothing_of_a_symbol() -> None:
+def test_keys_of_sizes_do_not_specialize() -> None:
     program = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS},))
     val = program.placeholders()[0].meta["val"]
     guards = len(val.fake_mode.shape_env.guards)
@@ -138,7 +138,7 @@ def test_keys_of_sizes_ask_nothing_of_a_symbol() -> None:
     assert len(val.fake_mode.shape_env.guards) == guards
 
 
-def test_strides_of_a_shape_that_depends_on_data_are_not_asked_for() -> None:
+def test_strides_of_a_data_dependent_shape_are_not_computed() -> None:
     def ones(x: torch.Tensor) -> torch.Tensor:
         count: Any = x.sum().item()
         return torch.ones(4, count).T.reshape(-1)

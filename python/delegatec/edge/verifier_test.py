@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier finds what is wrong with a program."""
+"""The verifier finds errors in a program."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_equal_bytes_elsewhere_are_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("offset", "size"), [(0, 1), (1, 4096), (4095, 2), (17, len(CONTENT) - 17)])
-def test_what_is_read_is_what_is_mapped(tmp_path: Path, offset: int, size: int) -> None:
+def test_reads_equal_the_mapping(tmp_path: Path, offset: int, size: int) -> None:
     file, buffer = mapped(tmp_path), memoryview(bytearray(size))
     file.read_into(buffer, offset)
     assert buffer == file.view[offset : offset + size] == CONTENT[offset : offset + size]
@@ -61,7 +61,7 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
         file.read_into(memoryview(bytearray(10)), 4090)
 
 
-def test_no_descriptor_is_left_and_views_stay(tmp_path: Path) -> None:
+def test_descriptors_are_closed_and_views_stay_valid(tmp_path: Path) -> None:
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     file = mapped(tmp_path)

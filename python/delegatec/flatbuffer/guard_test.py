@@ -105,7 +105,7 @@ def test_tables_that_many_references_share() -> None:
         unpack(schema.ProgramT, memoryview(packed(2**14, items=[])))
 
 
-def test_what_a_reader_finds_has_a_place_too() -> None:
+def test_errors_of_readers_name_the_field() -> None:
     assert message_of(lambda: plan_of(packed()).fail("it is odd")) == "ExecutionPlan[0]: it is odd"
     assert message_of(lambda: lists_of_no_type(plan_of(packed()))).endswith("unknown type of Val: 7")
 

@@ -56,7 +56,7 @@ def test_members_are_mapped(tmp_path: Path) -> None:
         archive.view("three")
 
 
-def test_compressed_member_is_refused(tmp_path: Path) -> None:
+def test_compressed_member_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("root/one", b"1" * 100)
@@ -64,7 +64,7 @@ def test_compressed_member_is_refused(tmp_path: Path) -> None:
         MappedZip(str(path)).view("one")
 
 
-def test_local_header_that_lies_is_refused(tmp_path: Path) -> None:
+def test_local_header_that_lies_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     content = bytearray(written({"one": b"first"}))
     content[28:30] = b"\xff\xff"

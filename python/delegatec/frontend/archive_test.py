@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of archive: what is saved comes back, mapped, once, and torch reads it too."""
+"""Archives: saved models are loaded, mapped, without duplicates, also by torch."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_shared_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 class Conjugated(torch.nn.Module):
-    """Buffers that say of themselves that their memory is to be conjugated, and negated."""
+    """Buffers with torch's flags for lazy conjugation and negation."""
 
     turn: torch.Tensor
     angle: torch.Tensor
@@ -118,7 +118,7 @@ def test_weights_are_mapped_from_the_file(tmp_path: Path) -> None:
     assert owner.split()[1].startswith("r-")
 
 
-def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_saving_a_loaded_model_has_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "first.pt2", tmp_path / "second.pt2"
     archive.save(export(tied_model()), str(first))
     archive.save(archive.load(str(first)).methods, str(second))
@@ -152,7 +152,7 @@ def test_truncated_file_is_one_diagnostic(tmp_path: Path, kept: int) -> None:
     assert "cut.pt2" in diagnostic.message
 
 
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
     path, other = tmp_path / "a.pt2", tmp_path / "b.pt2"
     archive.save(export(Model(torch.nn.Linear(4, 2), (torch.ones(1, 4),))), str(path))
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
@@ -163,7 +163,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
         archive.load(str(other))
 
 
-def test_failing_save_leaves_nothing(tmp_path: Path) -> None:
+def test_failing_save_removes_the_file(tmp_path: Path) -> None:
     program = export(Model(torch.nn.Linear(4, 2), (torch.ones(1, 4),)))["forward"]
     program.state_dict["weight"] = "no tensor"  # type: ignore[assignment]
     with pytest.raises(AttributeError):

@@ -48,7 +48,7 @@ def test_every_format_loads_and_ties_stay(name: str) -> None:
     assert target.head.weight is target.embedding.weight
 
 
-def test_all_misfits_are_told_and_nothing_is_loaded() -> None:
+def test_all_mismatches_are_reported_and_nothing_is_loaded() -> None:
     tensors = {"0.weight": torch.ones(2, 2), "1.weight": torch.ones(3, 3), "2.weight": torch.ones(3, 3)}
     save_file(tensors, "bad.safetensors")
     module = torch.nn.Sequential(torch.nn.Linear(3, 3, bias=False), torch.nn.Linear(3, 3))
@@ -62,7 +62,7 @@ def test_all_misfits_are_told_and_nothing_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("content", [None, [1, 2], {"a": 1}])
-def test_what_is_no_state_dict(content: object) -> None:
+def test_other_objects_than_state_dicts(content: object) -> None:
     torch.save(content, "odd.pt")
     with pytest.raises(DelegatecError, match=r"error DC116: cannot read checkpoint odd\.pt"):
         load_checkpoint(torch.nn.Linear(1, 1), "odd.pt")

@@ -131,7 +131,7 @@ def test_nodes_in_bodies_have_the_users_lines(folder: Path) -> None:
     ],
     ids=("dtypes", "shapes"),
 )
-def test_bodies_that_do_not_fit_are_refused_at_their_line(folder: Path, body: str, told: str) -> None:
+def test_bodies_that_do_not_fit_are_rejected_at_their_line(folder: Path, body: str, told: str) -> None:
     call = f"        return {body}"
     head, _, tail = FLOW.partition("        n, x = ")
     (folder / "flow_model.py").write_text(f"{head}{call}\n\n\ndef {tail.partition('def ')[2]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of export: what a Model becomes, beside the errors, which tests/errors has."""
+"""Export of models; tests/errors has the errors."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_entry_names_its_source(module: str, source: str | None) -> None:
         choose_source(sources, module)
 
 
-def test_normalization_without_statistics_is_no_training() -> None:
+def test_normalization_without_statistics_is_not_training() -> None:
     """How weights are standardized, in BiT and similar models."""
 
     class Standardized(torch.nn.Module):

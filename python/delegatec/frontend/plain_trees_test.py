@@ -30,7 +30,7 @@ pytree.register_pytree_node(
 
 @dataclass
 class Point:
-    """A class that torch.export takes apart by its fields."""
+    """A class that torch.export flattens to its fields."""
 
     x: int
     label: tuple[int, ...]
@@ -57,7 +57,7 @@ def test_containers_become_plain(tree: object, plain: object) -> None:
     result = pytree.tree_unflatten(leaves, plain_spec(spec))
     assert result == plain
     assert pytree.tree_structure(result) == pytree.tree_structure(plain)
-    # What torch.export stores of it is read without the user's classes.
+    # The exported form is read without the user's classes.
     assert pytree.treespec_loads(pytree.treespec_dumps(plain_spec(spec))) == plain_spec(spec)
 
 

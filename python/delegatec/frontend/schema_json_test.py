@@ -37,6 +37,6 @@ def test_same_objects_as_torchs_own_reader() -> None:
     assert from_json(schema.ExportedProgram, data) == _dict_to_dataclass(schema.ExportedProgram, data)
 
 
-def test_unknown_keys_are_ignored_and_absent_ones_take_defaults() -> None:
+def test_unknown_keys_are_ignored_and_absent_ones_have_defaults() -> None:
     data = {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": None, "later": 1}
     assert from_json(schema.PayloadMeta, data) == schema.PayloadMeta("weight_0", True, False, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A buffer that is written to and read as a part of another tensor is refused."""
+"""A mutable buffer that is also a part of another tensor is rejected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
 @pytest.mark.parametrize("methods", [("forward",), ("write", "read")])
-def test_a_view_of_what_is_written_to_is_refused(
+def test_a_view_of_a_mutable_buffer_is_rejected(
     view: Callable[[torch.Tensor], torch.Tensor], methods: tuple[str, ...]
 ) -> None:
     with pytest.raises(DelegatecError) as caught:
@@ -60,14 +60,14 @@ def test_a_view_of_what_is_written_to_is_refused(
     assert problem.code == "DC123" and '"count"' in problem.message and '"other"' in problem.message
 
 
-def test_what_has_other_memory_or_is_not_written_to_is_taken() -> None:
+def test_separate_or_constant_memory_is_supported() -> None:
     export(_model(Counts(lambda t: t[1:3].clone()), "write", "read"))
     export(_model(Counts(lambda t: t[1:1]), "write", "read"))
     export(_model(Counts(lambda t: t[1:3]), "look", "read"))
     export(_model(Counts(lambda t: t[1:3]), "write", "look"))
 
 
-def test_one_tensor_of_two_names_is_taken() -> None:
+def test_one_tensor_with_two_names_is_supported() -> None:
     program = export(_model(Counts(lambda t: t), "forward"))["forward"]
     eager = Counts(lambda t: t)
     module = program.module()

@@ -14,7 +14,7 @@ from delegatec.frontend.model import Model
 
 
 class Cache:
-    """Tensors in an object that is no module."""
+    """Tensors in an object that is not a module."""
 
     def __init__(self) -> None:
         self.keys = torch.zeros(4, 2)

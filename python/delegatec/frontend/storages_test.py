@@ -51,7 +51,7 @@ def test_any_views_come_back(tensors: dict[str, torch.Tensor]) -> None:
 
 
 @given(views())
-def test_bytes_do_not_depend_on_what_lies_between(tensors: dict[str, torch.Tensor]) -> None:
+def test_bytes_do_not_depend_on_gaps(tensors: dict[str, torch.Tensor]) -> None:
     # The same aliasing in other storages, whose remaining bytes are random.
     moved: dict[str, torch.Tensor] = {}
     for region in regions(tensors):

@@ -27,7 +27,7 @@ WORKSPACE = Workspace("/sandbox/7/execroot", ("/sandbox/7/execroot/lib", "/elsew
         ("/home/someone/net.py", "net.py"),
     ],
 )
-def test_names_do_not_tell_the_place(path: str, name: str) -> None:
+def test_names_do_not_depend_on_the_location(path: str, name: str) -> None:
     assert WORKSPACE.relative(path) == name
 
 

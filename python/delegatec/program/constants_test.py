@@ -49,7 +49,7 @@ def test_large_equal_constants_are_one() -> None:
     pool = ConstantPool()
     other = LARGE.clone()
     assert pool.add(LARGE, "a") == pool.add(other, "b") == pool.add(LARGE.view(2, -1), "c")
-    # at a place that a look at parts of it would miss
+    # at a position that samples miss
     other[1234] += 1
     assert pool.add(other.clone(), "d") == 2
     assert pool.names == [("a", "b", "c"), ("d",)]
@@ -90,7 +90,7 @@ def test_bytes_are_not_copied() -> None:
     assert bytes(view) == b"\0\0\0\0\1\0\0\0\0\0\0\0"
 
 
-def test_strides_are_refused() -> None:
+def test_strides_are_rejected() -> None:
     with pytest.raises(AssertionError, match="not row-major"):
         ConstantPool().add(torch.ones(2, 3).T, "a")
 

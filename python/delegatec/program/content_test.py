@@ -28,7 +28,7 @@ def test_one_byte_makes_a_difference_anywhere() -> None:
     assert index.find_or_add([memoryview(bytearray(size))], 9) == 0
 
 
-def test_bytes_are_read_once_there_are_others_of_the_same_size() -> None:
+def test_bytes_are_read_only_if_others_have_the_same_size() -> None:
     index = ContentIndex()
     first, other, equal = Counting(999), Counting(999, 1), Counting(999)
     assert [index.find_or_add([first], 0), index.find_or_add([Counting(998)], 1)] == [0, 1]

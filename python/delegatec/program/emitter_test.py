@@ -43,7 +43,7 @@ def _arguments(method: EmittedMethod, index: int = 0) -> list[Value]:
     return [method.values[argument] for argument in call.args]
 
 
-def test_a_call_has_every_argument_of_the_schema_and_what_it_returns() -> None:
+def test_a_call_has_every_argument_of_the_schema_and_the_results() -> None:
     method = _method(lambda x: torch.add(x, x * 2, alpha=3), X)
     assert _operators(method) == ["aten::mul.Scalar_out", "aten::add.out"]
     own, other, alpha, out, returned = _arguments(method, 1)
@@ -185,5 +185,5 @@ def test_external_weights_are_named_and_not_stored() -> None:
         "first.weight": layer.weight.detach().numpy().tobytes(),
         "first.bias": layer.bias.detach().numpy().tobytes(),
     }
-    # what was made of a weight is the program's own
+    # constants derived from a weight belong to the program
     assert [names[0].partition("weight.")[2] for names in emitted.constant_names] == ["view.slice"]

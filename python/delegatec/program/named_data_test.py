@@ -40,7 +40,7 @@ def test_names_that_mean_two_things_are_errors() -> None:
     ]
 
 
-def test_what_is_no_data_is_refused() -> None:
+def test_invalid_data_is_rejected() -> None:
     with pytest.raises(TypeError, match="str"):
         NamedData("abc")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="12"):

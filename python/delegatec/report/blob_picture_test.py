@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of graphs in blobs: what is drawn, where, and that the largest graph stays a page."""
+"""Drawings of graphs in blobs: contents, layout, and a bounded size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Built = tuple[BlobGraph, BlobLabels, str]
 
 
 def built_page(module: torch.nn.Module, args: tuple[torch.Tensor, ...], pte: Path) -> Built:
-    """The graph of the first delegate of a module, what is known of it, and the module's report."""
+    """Returns the graph of a module's first delegate, its labels, and the module's report."""
     rules = PartitionRules(block_operators=("aten.sin",) if isinstance(module, Cut) else ())
     lowered = lower({"forward": torch.export.export(module.eval(), args)}, "mps", rules=rules)
     with open(pte, "wb") as file:
@@ -128,12 +128,12 @@ def test_layers_of_the_same_structure_are_drawn_once(built: Built) -> None:
     assert {row.bytes for row in part.instances} == {4 * (8 + 8 + 128 + 16 + 128 + 8)}
     drawn = [box for box in boxes(part) if box.kind.startswith("op ")]
     assert len(drawn) == layers.groups[0].size
-    # The layer behind the Tanh looks the same, and refers to them.
+    # The layer after the Tanh is equal, and refers to them.
     folded = [box for box in boxes(picture.whole) if box.kind == "fold"]
     assert all("like encoder.0 … 4" in box.lines[0] for box in folded)
 
 
-def test_every_operation_is_drawn_or_stands_for_one_that_is(built: Built) -> None:
+def test_every_operation_is_drawn_or_collapsed(built: Built) -> None:
     graph, labels, _ = built
     picture = draw_blob(graph, labels)
     assert picture.omitted == 0
@@ -143,7 +143,7 @@ def test_every_operation_is_drawn_or_stands_for_one_that_is(built: Built) -> Non
     assert len(tooltips) < len(repeated) == len(graph.nodes)
 
 
-def test_boxes_say_what_weights_they_hold(built: Built) -> None:
+def test_boxes_name_their_weights(built: Built) -> None:
     graph, labels, page = built
     lines = [line for box in boxes(draw_blob(graph, labels).whole) for line in box.lines]
     assert "norm.weight f32[8] 32 B" in lines
@@ -183,7 +183,7 @@ def test_nothing_overlaps_and_everything_fits(built: Built) -> None:
 
 
 def chain(count: int, modules: int = 0) -> tuple[BlobGraph, BlobLabels]:
-    """Operations in a row, each reading the one before and one further up; in modules of a given size."""
+    """A chain of operations, each with an additional earlier operand; in modules of a given size."""
     values = {id: BlobValue("f16", (1, id % 7 + 1)) for id in range(count + 1)}
     nodes = tuple(
         BlobNode(i, "Add", Family.ARITHMETIC, (("", i), ("", max(0, i - 5))), (i + 1,)) for i in range(count)
@@ -218,7 +218,7 @@ def test_a_damaged_graph_is_drawn_all_the_same() -> None:
     assert [box.title for box in picture.whole.picture.boxes if box.kind.startswith("op ")] == ["Add"]
 
 
-def test_what_nothing_reads_is_marked() -> None:
+def test_dead_code_is_marked() -> None:
     values = {id: BlobValue("f32", (1,)) for id in range(4)}
     nodes = tuple(BlobNode(i, "Neg", Family.MOVE, (("", j),), (i + 1,)) for i, j in enumerate((0, 0, 2)))
     graph = BlobGraph("Graph", nodes, values, (0,), (1,), ())
@@ -250,7 +250,7 @@ def test_the_page_needs_nothing_else(built: Built) -> None:
 
 
 class Cut(torch.nn.Module):
-    """Three delegates around what rules leave to kernels."""
+    """Three delegates around operators that rules reject."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for _ in range(2):
@@ -258,9 +258,7 @@ class Cut(torch.nn.Module):
         return x.exp()
 
 
-def test_each_delegate_has_its_picture_until_there_are_enough(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_delegate_has_a_drawing_up_to_a_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page = built_page(Cut(), (torch.zeros(2, 3),), tmp_path / "a.pte")[2]
     found = re.findall(r"Graph of <code>(\w+)</code>", page)
     assert found == ["lowered_0", "lowered_1", "lowered_2"]

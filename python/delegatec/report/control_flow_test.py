@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow in reports: bodies are in the graph, in the picture, in the debug map and in the text."""
+"""Control flow in reports: bodies are in the graph, the drawing, the debug map and the text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_bodies_are_part_of_the_report(tmp_path: Path, backend: str) -> None:
     assert all(instruction["handles"] for instruction in debug["instructions"])
 
 
-def test_edges_go_through_bodies() -> None:
+def test_edges_pass_through_bodies() -> None:
     lowered = lower({"forward": export(Model(), (torch.randn(3, 4),))})
     graph = operator_graph(lowered.programs["forward"], {})
     edges = {node.name: [graph[index].name for index in node.inputs] for node in graph}

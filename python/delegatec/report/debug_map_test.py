@@ -29,7 +29,7 @@ class Inner(torch.nn.Module):
 
 
 class Outer(torch.nn.Module):
-    """Two delegates of MPS, with an operator between them that rules leave to a kernel."""
+    """Two MPS delegates, with an operator between them that rules reject."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def test_text_names_nodes_and_lines_of_every_instruction() -> None:
     assert "linear, silu, add" in call
 
 
-def test_text_counts_what_would_be_too_much() -> None:
+def test_text_counts_omitted_nodes() -> None:
     handles = {str(i): {"node": f"n{i}", "source": "m.py:1"} for i in range(7)}
     step = {"calls": "aten::a", "handles": list(range(7)), "outputs": 1}
     document = {"methods": {"f": {"handles": handles, "instructions": [step], "delegates": []}}}
@@ -136,7 +136,7 @@ def test_text_counts_what_would_be_too_much() -> None:
 
 
 class Branch(torch.nn.Module):
-    """A branch: its instructions stand in line with those around it."""
+    """A branch: its instructions are inlined."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         (y,) = torch.cond(x.sum() > 0, lambda x: (torch.sin(x),), lambda x: (torch.cumsum(x, 0),), (x,))
@@ -151,7 +151,7 @@ def test_instructions_of_bodies_have_handles(backend: str) -> None:
     nodes = [[handles[str(h)]["node"] for h in step["handles"]] for step in document["instructions"]]
     for name in ("sin", "cumsum", "exp"):
         assert [name] in nodes
-    assert all(nodes), "every instruction comes of something"
+    assert all(nodes), "every instruction has an origin"
     calls = {step["calls"] for step in document["instructions"]}
     assert ("aten::sin.out" in calls) == (backend == "portable")
 
@@ -170,7 +170,7 @@ class Counter(torch.nn.Module):
         return self.total * 2
 
 
-def test_the_write_to_a_buffer_comes_of_what_it_writes() -> None:
+def test_the_origin_of_a_write_to_a_buffer_is_the_value() -> None:
     exported = torch.export.export(Counter(), (torch.rand(3),))
     document = _map(lower({"forward": exported}, "portable"))
     (write,) = (step for step in document["instructions"] if step["calls"] == "aten::copy_")

@@ -128,7 +128,7 @@ def test_weights_of_the_portable_program(tmp_path: Path) -> None:
 
 
 class _Checker(HTMLParser):
-    """Counts tags, and refuses what a page that stands alone cannot have."""
+    """Counts tags, and rejects references to other files."""
 
     VOID = frozenset({"meta", "col", "br", "path", "rect", "line"})
 

@@ -26,7 +26,7 @@ def test_tolerances_add_up() -> None:
 
 
 @pytest.mark.parametrize("actual", [NAN, INF, -INF])
-def test_what_is_not_finite_never_passes_for_a_number(actual: float) -> None:
+def test_nonfinite_values_never_equal_a_number(actual: float) -> None:
     result = _compare([1.0, actual], [1.0, 2.0], atol=1e30, rtol=1e30)
     assert not result.passed and result.max_abs == INF and result.failures == 1
     assert result.worst_index == (1,) and result.snr_db == -INF

@@ -35,7 +35,7 @@ class Model(nn.Module):
         return n, y, map_rows(lambda row: self.one(row) + row.sin(), rows)
 
 
-def test_delegates_in_bodies_compute_what_eager_does() -> None:
+def test_delegates_in_bodies_agree_with_eager_mode() -> None:
     torch.manual_seed(0)
     model = Model().eval()
     calls = [(torch.randn(3, 4), torch.randn(5, 3, 4)) for _ in range(3)]

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 class Views(torch.nn.Module):
-    """Delegates read views of what was computed, alone, and beside others that are read again."""
+    """Delegates use views of computed values, alone, and with others that are used again."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.sin(x)
@@ -52,13 +52,13 @@ def _two_to_one(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [one + other]
 
 
-def test_the_number_that_fits_is_taken() -> None:
+def test_the_number_that_fits_is_used() -> None:
     values = [torch.tensor(1), torch.tensor(2)]  # and none yet for the third, the output
     count, (output,) = run_delegate(_two_to_one, range(3), values.__getitem__, range(4))
     assert (count, output) == (2, torch.tensor(3))
 
 
-def test_what_does_not_fit_is_the_delegates_first_error() -> None:
+def test_if_no_number_fits_the_first_error_is_raised() -> None:
     with pytest.raises(ValueError, match="not enough values"):
         run_delegate(_two_to_one, range(1), torch.tensor, range(1, 2))
     with pytest.raises(DelegatecError, match="returns 2 outputs; the program expects 1"):

@@ -83,8 +83,8 @@ def test_outputs_are_copies() -> None:
     torch.testing.assert_close(first, -X)
 
 
-def test_a_plan_that_drops_a_live_tensor_gives_wrong_numbers() -> None:
-    # value 0 is needed by the addition, and value 2 was given its place
+def test_a_plan_that_overwrites_a_live_tensor_has_wrong_results() -> None:
+    # the addition uses value 0, and value 2 has the same memory
     values: list[Value] = [_planned(0), _planned(16), _planned(0), _planned(32), 1]
     steps = [KernelCall(0, (0, 1, 1)), KernelCall(1, (1, 2, 2)), KernelCall(2, (0, 2, 4, 3, 3))]
     machine = _load(values, [NEG, EXP, ("aten::add", "out")], steps, [0], [3])
@@ -93,14 +93,14 @@ def test_a_plan_that_drops_a_live_tensor_gives_wrong_numbers() -> None:
     torch.testing.assert_close(output, 2 * torch.exp(-X))
 
 
-def test_an_output_over_its_own_input_is_refused() -> None:
+def test_an_output_over_its_own_input_is_rejected() -> None:
     values: list[Value] = [_planned(0), _planned(8)]
     machine = _load(values, [NEG], [KernelCall(0, (0, 1, 1))], [0], [1])
     with pytest.raises(DelegatecError, match=r"DC506.*instruction 0, aten::neg\.out"):
         machine.run([X])
 
 
-def test_memory_that_nothing_wrote_is_no_number() -> None:
+def test_uninitialized_memory_is_not_a_number() -> None:
     values: list[Value] = [_planned(0), _planned(16), _planned(32)]
     machine = _load(values, [NEG], [KernelCall(0, (1, 2, 2))], [0], [2])
     assert machine.run([X])[0].isnan().all()
@@ -153,7 +153,7 @@ def test_inputs_that_do_not_fit(bad: list[Any]) -> None:
         machine.run(bad)
 
 
-def test_a_kernel_that_refuses_its_arguments_is_named() -> None:
+def test_a_kernel_that_rejects_its_arguments_is_named() -> None:
     values: list[Value] = [_planned(0), _planned(16)]
     machine = _load(values, [("aten::mm", "out")], [KernelCall(0, (0, 0, 1, 1))], [0], [1])
     with pytest.raises(DelegatecError, match=r"DC505.*aten::mm\.out"):

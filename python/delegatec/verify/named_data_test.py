@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backend whose weights lie beside its blobs: shared by delegates and methods, found by the reference."""
+"""A backend with weights outside of its blobs: shared by delegates and methods, found by the reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ aten = torch.ops.aten
 
 
 class ScaleBackend:
-    """Takes products of an input and a constant. The blob is the key of the constant."""
+    """Supports products of an input and a constant. The blob is the key of the constant."""
 
     id = "ScaleBackend"
     name = "scale"
@@ -114,7 +114,7 @@ def test_named_data_reaches_the_reference_by_way_of_the_file(tmp_path: Path) -> 
     assert set(inspect_program(path).named_data) == set(read.named_data)
 
 
-def test_a_lowered_module_runs_with_its_own_named_data() -> None:
+def test_a_lowered_module_runs_with_its_named_data() -> None:
     backend = ScaleBackend()
     program = to_edge(export(Net(), X))
     result = to_backend(program, backend, registry=BackendRegistry([backend]))

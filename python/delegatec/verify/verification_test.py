@@ -69,7 +69,7 @@ class Nested(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("factor", "wrong"), [(2.0, False), (3.0, True)])
-def test_nested_outputs_go_by_their_paths(tmp_path: Path, factor: float, wrong: bool) -> None:
+def test_nested_outputs_have_paths(tmp_path: Path, factor: float, wrong: bool) -> None:
     def exported(factor: float) -> ExportedProgram:
         shapes = ({0: Dim("n", min=2, max=8)},)
         return export(Nested(factor), (torch.tensor([1.0, 2.0, 3.0]),), dynamic_shapes=shapes)
@@ -98,7 +98,7 @@ def test_a_program_of_another_model(tmp_path: Path) -> None:
         verify_program(path, {"forward": _exported(1.0)}, builtin_backends(), atol=0, rtol=0)
 
 
-def test_variations_keep_what_a_model_relies_on() -> None:
+def test_variations_keep_properties_that_a_model_relies_on() -> None:
     example, *varied = trials(_exported(1.0), 5)
     assert example.name == "example" and torch.equal(example.leaves[1], torch.tensor([3, 5, 7]))
     for trial in varied:

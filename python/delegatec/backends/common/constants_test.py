@@ -12,7 +12,7 @@ from delegatec.edge.scaled import ScaledTensor
 
 
 def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """What a blob holds of float32 values, and what it loses of them."""
+    """Returns float32 values as stored in float16, and the message on lost ones."""
     data, lost = to_float16(values)
     return torch.frombuffer(bytearray(join([data])), dtype=torch.float16), lost
 
@@ -20,7 +20,7 @@ def halves(values: torch.Tensor) -> tuple[torch.Tensor, str]:
 @pytest.mark.parametrize(
     ("value", "lost"), [(65519.99, False), (-65519.99, False), (65520.0, True), (-65520.0, True)]
 )
-def test_what_rounds_to_infinity_is_lost(value: float, lost: bool) -> None:
+def test_values_that_round_to_infinity_are_lost(value: float, lost: bool) -> None:
     half, message = halves(torch.tensor([0.5, value]))
     assert bool(message) is lost
     assert lost or abs(half[1].item()) == 65504
@@ -32,7 +32,7 @@ def test_float16_of_nothing_and_of_nan() -> None:
     assert half.isnan().tolist() == [True, False] and lost.startswith("1 value beyond")
 
 
-def test_float16_keeps_infinities_and_saturates_what_stands_for_them() -> None:
+def test_float16_keeps_infinities_and_saturates_limits() -> None:
     inf = float("inf")
     half, lost = halves(torch.tensor([1.0, inf, -inf, FLOAT32_MAX, -FLOAT32_MAX]))
     assert not lost

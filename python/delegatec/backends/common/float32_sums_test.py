@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays in float32 where a program becomes float16."""
+"""Operators that stay in float32 in a float16 program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[..., torch.Tensor], torch.Tensor, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sums_and_what_goes_with_them(name: str) -> None:
+def test_sums_powers_and_roots(name: str) -> None:
     function, x, expected = CASES[name]
     program = edge(function, x)
     assert to_float16(program)

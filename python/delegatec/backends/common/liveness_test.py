@@ -13,7 +13,7 @@ def check(operations: list[Operation], outputs: list[int], kept: list[int], valu
     assert found == ([operations[index] for index in kept], values)
 
 
-def test_what_no_output_is_computed_from_is_dead() -> None:
+def test_operations_without_effect_on_outputs_are_dead() -> None:
     chain: list[Operation] = [((0,), (2,)), ((1,), (3,)), ((2,), (4,)), ((3,), (5,))]
     check(chain, [4], [0, 2], {0, 2, 4})
     check(chain, [4, 5], [0, 1, 2, 3], {0, 1, 2, 3, 4, 5})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""float16 as a pass, by the graph that it leaves."""
+"""The float16 pass, by its graphs."""
 
 from __future__ import annotations
 

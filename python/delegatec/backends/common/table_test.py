@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator table, and the partitioner that reads it, for a backend that there is not."""
+"""An operator table and its partitioner, for an imagined backend."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ aten = torch.ops.aten
 
 @dataclass
 class Lowered:
-    """What was lowered, and which node was the current one then."""
+    """Records lowered nodes, and the current node."""
 
     current: Node | None = None
     nodes: list[tuple[Node, Node | None]] = field(default_factory=list)
@@ -70,7 +70,7 @@ def partition(is_fast: bool) -> tuple[list[list[str]], list[tuple[str, str, str]
     return groups, [(str(r.node.target), r.rule, r.message) for r in result.rejections]
 
 
-def test_what_has_a_row_and_keeps_its_constraints_is_taken() -> None:
+def test_nodes_with_a_row_and_satisfied_constraints_are_supported() -> None:
     groups, rejections = partition(is_fast=False)
     assert groups == [["aten.exp.default"]]
     assert [(operator, rule) for operator, rule, _ in rejections] == [

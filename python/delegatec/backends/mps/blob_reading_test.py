@@ -239,7 +239,7 @@ END = HEADER.unpack_from(GOOD)[1]
 
 
 def read(data: bytes) -> None:
-    """A good read, and what is read is in bounds, and has a text; or DC407."""
+    """Reads without an error, with all contents in bounds and a text; or raises DC407."""
     try:
         blob = read_blob(memoryview(data))
     except DelegatecError as error:

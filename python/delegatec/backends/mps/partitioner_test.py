@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is not taken, and the reasons that are given for it."""
+"""Rejected nodes, and the reasons."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str,
     [r[1:] for r in REFUSED],
     ids=[r[0] for r in REFUSED],
 )
-def test_refused_with_a_reason(
+def test_rejected_with_a_reason(
     function: Callable[..., Any], args: tuple[torch.Tensor, ...], precision: str, rule: str, message: str
 ) -> None:
     module = Call(function)
@@ -61,7 +61,7 @@ def test_refused_with_a_reason(
         torch.testing.assert_close(result, wanted)
 
 
-def test_dynamic_shapes_are_refused() -> None:
+def test_dynamic_shapes_are_rejected() -> None:
     size = torch.export.Dim("size", max=8)
     exported = torch.export.export(Call(torch.exp), (X,), dynamic_shapes=(({0: size},),))
     compiled = compile_program(to_edge(exported))
@@ -69,7 +69,7 @@ def test_dynamic_shapes_are_refused() -> None:
     assert not compiled.delegates
 
 
-def test_control_flow_is_left_and_its_bodies_are_not() -> None:
+def test_bodies_of_control_flow_are_delegated() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 3, torch.exp, torch.sin, (x,))
 
@@ -80,7 +80,7 @@ def test_control_flow_is_left_and_its_bodies_are_not() -> None:
     assert len(compiled.delegates) == 3
 
 
-def test_parts_that_only_move_data_are_left() -> None:
+def test_components_that_only_move_data_are_rejected() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         return x.exp(), y.transpose(0, 1).unsqueeze(0)
 
@@ -90,8 +90,8 @@ def test_parts_that_only_move_data_are_left() -> None:
     assert compile_module(Call(lambda x: x.transpose(0, 1)), (X,)).delegates == []
 
 
-def test_a_moved_operand_of_a_left_node_does_not_split() -> None:
-    # Were the slice taken, the product of integers that reads it would push everything behind it into a
+def test_a_moved_operand_of_a_rejected_node_does_not_split() -> None:
+    # If the slice were delegated, the integer product that uses it would push all later nodes into a
     # second delegate.
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (x.exp() + torch.mm(y[1:], y).float().mean()).sin()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models in both precisions, float16 conversion, and where values lie."""
+"""Complete models in both precisions, float16 conversion, and the placement of values."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_inputs_have_the_first_ids() -> None:
     assert len({*graph.inputIds, *graph.constantIds, *graph.outputIds}) == 3 + 1 + 1
 
 
-def test_an_output_that_is_an_input_or_another_output_gets_a_value_of_its_own() -> None:
+def test_an_output_that_is_an_input_or_another_output_is_copied() -> None:
     class Same(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             y = x.exp()
@@ -165,7 +165,7 @@ def test_numbers_beyond_float16_are_named() -> None:
     ]
 
 
-def test_numbers_beyond_float16_saturate_where_the_user_says_so() -> None:
+def test_numbers_beyond_float16_saturate_on_request() -> None:
     class Masked(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -231,7 +231,7 @@ def test_an_epsilon_does_not_vanish_in_float16() -> None:
     assert torch.tensor(FLOAT16_LEAST).half() > 0 and torch.tensor(FLOAT16_LEAST / 2).half() == 0
 
 
-def test_a_mask_of_the_lowest_number_gives_no_nan_in_float16() -> None:
+def test_a_mask_of_the_lowest_number_is_not_nan_in_float16() -> None:
     class Masked(nn.Module):
         def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             return (x + (1.0 - mask) * torch.finfo(torch.float32).min).softmax(-1)

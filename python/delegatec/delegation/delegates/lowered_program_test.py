@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that became one delegate: called, printed, exported again, and lowered with what is around it."""
+"""A program as one delegate: called, printed, exported again, and lowered inside another model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 class Odd(torch.nn.Module):
-    """Returns an argument, a constant and a number, and takes nested arguments, of which it ignores one."""
+    """Returns an argument, a constant and a number; its arguments are nested, and one is unused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Odd(torch.nn.Module):
 
 
 class Around(torch.nn.Module):
-    """What a user builds on a lowered program."""
+    """A user's model that contains a lowered program."""
 
     def __init__(self, lowered: torch.nn.Module) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def test_state_is_kept_from_call_to_call() -> None:
 
 
 def weights(program: EdgeProgram) -> dict[str, torch.Tensor]:
-    """The constants under their names in the model; products of folding are taken back."""
+    """Constants have their names in the model; folding is undone."""
     found = {name: program.constants[key] for key, name in program.names_in_model().items()}
     return {
         name.removesuffix(".permute"): value.T if name.endswith(".permute") else value
@@ -95,7 +95,7 @@ def weights(program: EdgeProgram) -> dict[str, torch.Tensor]:
     }
 
 
-def test_it_prints_what_it_is_and_was() -> None:
+def test_it_prints_the_delegate_and_the_original() -> None:
     text = repr(lowered(Odd(), (torch.zeros(1), (torch.randn(4), torch.randn(2, 4)))))
     assert text.startswith("LoweredProgram(\n  EagerBackend, blob of 1 B, settings: level=b'\\x01'\n")
     assert "forward(%unused: f32[1], %pair_0: f32[4], %pair_1: f32[2, 4]):" in text
@@ -119,7 +119,7 @@ def test_it_is_exported_again_and_lowered(strict: bool, dynamic: bool) -> None:
     assert [str(user.meta["val"].dtype) for user in call.users] == ["torch.float32"] * 2
     torch.testing.assert_close(EdgeModule(program)(*ARGS), wanted)
 
-    # Now what is around it goes to another backend, and the delegate stays as it is.
+    # Another backend lowers the rest; the delegate does not change.
     other = EagerBackend("Other")
     report = to_backend(program, SupportsAllBut(backend_id="Other"), registry=BackendRegistry([other])).report
     modules = [program.graph_module.get_submodule(str(node.args[0])) for node in calls(program)]
@@ -130,7 +130,7 @@ def test_it_is_exported_again_and_lowered(strict: bool, dynamic: bool) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_state_goes_with_a_second_export(strict: bool) -> None:
+def test_state_survives_a_second_export(strict: bool) -> None:
     module = Around(lowered(Net(), ARGS)).eval()
     program = to_edge(torch.export.export(module, ARGS, strict=strict))
     assert [spec.target for spec in program.input_specs if spec.arg.name in program.mutated_inputs()] == [
@@ -154,7 +154,7 @@ class Stateless(torch.nn.Module):
         return {"a": torch.cos(h) + y, "b": y, "c": h}
 
 
-def test_a_partition_shows_what_it_was_made_of() -> None:
+def test_a_partition_shows_its_original_nodes() -> None:
     program = edge(Net(), ARGS)
     reference = EdgeModule(edge(Net(), ARGS))
     report = to_backend(
@@ -164,13 +164,13 @@ def test_a_partition_shows_what_it_was_made_of() -> None:
     assert isinstance(first, LoweredModule)
     text = print_program(first.original_program)
     assert "@first.bias: f32[4]" in text and "aten.relu.default" in text and "aten.sin" not in text
-    # As a program of its own it computes what the delegate does.
+    # As a separate program it has the results of the delegate.
     inputs = [torch.randn(*node.meta["val"].shape) for node in second.original.inputs]
     torch.testing.assert_close(EdgeModule(second.original_program)(*inputs), second(*inputs))
     assert reference(*ARGS).keys() == EdgeModule(program)(*ARGS).keys()
 
 
-def test_a_program_that_computes_nothing_is_refused() -> None:
+def test_a_program_that_computes_nothing_is_rejected() -> None:
     class Nothing(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x

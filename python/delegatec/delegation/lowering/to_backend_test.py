@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`to_backend` with a backend that runs its nodes in eager: splicing, bodies, methods, errors, cost."""
+"""`to_backend` with a backend that runs nodes in eager mode: splicing, bodies, methods, errors, cost."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_written_buffer_is_an_input_of_the_delegate() -> None:
     assert not any("total" in node.name for node in view.constants)
 
 
-def test_several_partitioners_take_in_order() -> None:
+def test_several_partitioners_in_order() -> None:
     program = edge(Net(), ARGS)
     wanted = run(program, ARGS)
     second = EagerBackend("Second")
@@ -257,13 +257,13 @@ def test_cost_is_linear_in_nodes() -> None:
         def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
             return PreprocessResult([b""])
 
-    cost(500)  # what is done once in a process
+    cost(500)  # warm-up
     # Ten times the nodes: a quadratic algorithm would run a hundred times as many lines.
     assert cost(5_000) < 15 * cost(500)
 
 
 class Branches(torch.nn.Module):
-    """A condition in a loop: bodies that read the same parameter as what is around them."""
+    """A condition in a loop: bodies use the same parameter as the enclosing program."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -280,7 +280,7 @@ class Branches(torch.nn.Module):
         return picked * self.scale
 
 
-def test_portions_in_bodies_of_control_flow() -> None:
+def test_partitions_in_bodies_of_control_flow() -> None:
     args = (torch.randn(4), torch.tensor(True))
     program = edge(Branches(), args)
     wanted = [EdgeModule(program)(args[0], torch.tensor(flag)) for flag in (True, False)]
@@ -305,7 +305,7 @@ def test_portions_in_bodies_of_control_flow() -> None:
         torch.testing.assert_close(EdgeModule(program)(args[0], torch.tensor(flag)), value)
 
 
-def test_control_flow_itself_is_not_taken() -> None:
+def test_control_flow_itself_is_not_delegated() -> None:
     program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
     with pytest.raises(
         DelegatecError, match=r"a group contains \w+, which calls a body of control flow"
@@ -387,7 +387,7 @@ def test_the_check_of_partitioners_can_be_switched_off(
         to_backend(edge(Net(), ARGS), Bad(decide), registry=registry)
 
 
-def test_what_else_reads_a_constant_keeps_it() -> None:
+def test_a_constant_with_other_uses_is_kept() -> None:
     class Tied(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -403,7 +403,7 @@ def test_what_else_reads_a_constant_keeps_it() -> None:
         to_backend(program, SupportsAllBut(*left), registry=BackendRegistry([EagerBackend()]))
         return program, {spec.target for spec in program.input_specs if spec.target}
 
-    # What the program returns stays, whoever else reads it; the rest went with the delegate.
+    # Returned constants are kept, regardless of other uses; the others are in the delegate.
     assert taken()[1] == {"lone"}
     # A weight under two names stays once, with both readers.
     program, names = taken(aten.linear.default)

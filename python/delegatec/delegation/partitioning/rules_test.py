@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's rules over a partitioner: what they leave, why, and that what is taken stays in convex groups."""
+"""A user's rules over a partitioner: rejected nodes, reasons, and convexity of groups."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_blocked_operators_split(name: str) -> None:
     }
 
 
-def test_results_stay_with_what_has_them() -> None:
+def test_results_stay_with_their_node() -> None:
     result, reasons = delegate(PartitionRules(block_operators=("aten.topk",)))
     assert sizes(result) == [5, 1]
     assert set(reasons) == {"aten.topk.default"}
@@ -123,7 +123,7 @@ def test_only_allowed_modules() -> None:
     assert reasons["aten.cos.default"][1] == "the model itself is not one of *.inner"
 
 
-def test_small_delegates_are_left() -> None:
+def test_small_delegates_are_rejected() -> None:
     result, reasons = delegate(PartitionRules(minimum_nodes=3), aten.cos.default)
     assert sizes(result) == [4]
     assert reasons["aten.add.Tensor"][:2] == (
@@ -192,7 +192,7 @@ class Grouped:
 
 @st.composite
 def grouped(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], list[bool]]:
-    """Edges, runs of neighbours as groups (which are always convex), and which nodes are blocked."""
+    """Edges, groups of adjacent nodes (which are always convex), and blocked nodes."""
     size = draw(st.integers(1, 25))
     edges = [
         sorted(draw(st.sets(st.integers(0, node - 1), max_size=3))) if node else [] for node in range(size)
@@ -205,7 +205,7 @@ def grouped(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], list[boo
 
 @given(grouped(), st.integers(1, 4))
 @settings(max_examples=150, deadline=None)
-def test_what_is_left_of_groups_is_convex(
+def test_remaining_groups_are_convex(
     case: tuple[list[list[int]], list[list[int]], list[bool]], minimum: int
 ) -> None:
     edges, groups, blocked = case
@@ -250,6 +250,6 @@ def test_cost_is_linear() -> None:
         partitioner = RuledPartitioner(SupportsAllBut(), rules)
         return lines_run(lambda: partitioner.partition(program))
 
-    cost(100)  # what is done once in a process
+    cost(100)  # warm-up
     # Ten times the nodes: a quadratic algorithm would run a hundred times as many lines.
     assert cost(5_000) < 15 * cost(500)

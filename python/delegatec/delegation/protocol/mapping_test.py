@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug maps: what goes in, what comes out, and every misuse. `tests/peer` compares them with the peer's."""
+"""Debug maps: entries, results, and every misuse. `tests/peer` compares them with the peer's."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def view() -> PartitionView:
     return PartitionView(program, [n for n in program.graph.nodes if n.op == "call_function"])
 
 
-def test_a_map_of_the_partition_is_taken(view: PartitionView) -> None:
+def test_a_map_of_the_partition_is_valid(view: PartitionView) -> None:
     handles = [node.meta["debug_handle"] for node in view.nodes]
     check_mapping({0: tuple(handles), 1: tuple(handles[:1])}, view, "B")
     check_mapping({"a": (view.inputs[0].meta["debug_handle"],)}, view, "B")

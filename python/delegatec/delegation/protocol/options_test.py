@@ -23,7 +23,7 @@ def refused(given: dict[str, object]) -> list[Diagnostic]:
     return list(error.value.diagnostics)
 
 
-def test_what_is_not_set_has_its_default() -> None:
+def test_unset_options_have_their_defaults() -> None:
     defaults = {"precision": "fp32", "system": "", "flags": ("--fast",), "passes": ()}
     assert resolve_options("b", DECLARED, {}) == defaults
     assert resolve_options("b", DECLARED, defaults) == defaults
@@ -37,7 +37,7 @@ def test_strings_and_lists() -> None:
         "flags": ("--a=1,2", "--b"),
         "passes": ("fuse",),
     }
-    # How a command line says that a list is empty.
+    # An empty list on the command line.
     assert resolve_options("b", DECLARED, {"flags": ""})["flags"] == ()
 
 

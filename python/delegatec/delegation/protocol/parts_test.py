@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that are computed when they are asked for are asked for some at a time."""
+"""Computed bytes are requested in chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from delegatec.delegation.protocol.parts import chunks, join
 from delegatec.delegation.testing import Counting
 
 
-def test_pieces_of_what_there_is_and_of_what_is_computed() -> None:
+def test_chunks_of_stored_and_computed_bytes() -> None:
     computed = Counting(600_000)
     view = memoryview(b"view")
     assert [*chunks(view)] == [view]

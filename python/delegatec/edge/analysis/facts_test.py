@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts hold for the values that eager computes, are as narrow as needed, and take linear time."""
+"""Facts hold in eager mode, are as precise as needed, and take linear time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE = (torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max)
 
 
 def _facts(program: EdgeProgram) -> Interval:
-    """What is known of the last result of a program."""
+    """Returns the interval of the last result of a program."""
     results: Any = program.output_node().args[0]
     return Facts(program.fixed_constants()).of(results[-1])
 
@@ -212,7 +212,7 @@ def _visited(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return visited
 
 
-def test_what_is_read_twice_is_looked_at_once(visited: list[Any]) -> None:
+def test_intervals_are_memoized(visited: list[Any]) -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def model(q: torch.Tensor, c: torch.Tensor) -> torch.Tensor:

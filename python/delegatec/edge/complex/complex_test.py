@@ -196,7 +196,7 @@ REFUSED: Final[dict[str, tuple[Callable[..., Any], torch.Tensor, str, str]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_have_a_name_and_a_line(name: str) -> None:
+def test_rejections_have_a_name_and_a_line(name: str) -> None:
     function, x, code, text = REFUSED[name]
     with pytest.raises(DelegatecError) as caught:
         edge(function, x)
@@ -205,7 +205,7 @@ def test_refusals_have_a_name_and_a_line(name: str) -> None:
     assert name == "input" or problem.location is not None
 
 
-def test_a_dynamic_transform_is_refused_and_all_problems_are_told_at_once() -> None:
+def test_a_dynamic_transform_is_rejected_and_all_problems_are_told_at_once() -> None:
     def function(x: torch.Tensor) -> Any:
         wrong = torch.linalg.svdvals(torch.complex(x, x)) * 2
         return wrong, torch.fft.fft(x, dim=0).abs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalization: the order of rules, what is undone, and the reason that is given."""
+"""Legalization: the order of rules, undoing, and reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ X: Final = torch.tensor([[0.5, -1.25, 2.0], [3.0, -0.75, 0.25]])
 
 
 class Imagined:
-    """A target that takes some operators, with rules for others."""
+    """A target that supports some operators, with rules for others."""
 
     def __init__(
         self, legal: Sequence[OpOverload], rules: Mapping[OpOverload, Sequence[Rule]], full: bool = True
@@ -82,7 +82,7 @@ def test_a_call_becomes_calls_that_are_legal() -> None:
     torch.testing.assert_close(run(program), X.sinh())
 
 
-def test_what_a_rule_makes_is_made_legal_in_turn() -> None:
+def test_emitted_calls_are_legalized() -> None:
     rules: dict[OpOverload, list[Rule]] = {
         aten.sinh.default: [rule(sinh)],
         aten.neg.default: [rule(lambda x: x * -1.0)],
@@ -126,7 +126,7 @@ def test_the_reason_is_that_of_the_call_that_no_rule_makes_legal() -> None:
     assert str(program.graph) == before
 
 
-def test_a_rule_may_refuse() -> None:
+def test_a_rule_may_return_a_reason() -> None:
     refusal = Refusal("size", "is too large", "make it smaller")
     program = edge(lambda x: x.sinh())
     ((_, given),) = legalize(
@@ -135,7 +135,7 @@ def test_a_rule_may_refuse() -> None:
     assert given is refusal
 
 
-def test_a_rule_that_gives_its_own_call_back_ends() -> None:
+def test_a_rule_that_emits_its_call_terminates() -> None:
     program = edge(lambda x: x.sinh())
     ((_, refusal),) = legalize(program, Imagined((), {aten.sinh.default: [rule(lambda x: (-x) * 1.0)]}))
     assert refusal.message == "lacks aten.neg.default"
@@ -145,7 +145,7 @@ def test_a_rule_that_gives_its_own_call_back_ends() -> None:
     assert operators(program) == ["sinh"]
 
 
-def test_a_target_that_does_not_close_keeps_what_no_rule_replaces() -> None:
+def test_a_partial_target_keeps_illegal_calls() -> None:
     program = edge(lambda x: x.sinh())
     target = Imagined((), {aten.sinh.default: [rule(sinh)]}, full=False)
     legalize(program, target)

@@ -50,7 +50,7 @@ def test_one_trace_for_equal_signatures(traced: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("function", [torch.hypot, torch.lerp, torch.copysign, torch.logaddexp])
-def test_operands_of_one_template_are_told_apart(function: Callable[..., torch.Tensor]) -> None:
+def test_operands_of_one_template_are_distinguished(function: Callable[..., torch.Tensor]) -> None:
     def call(*tensors: torch.Tensor) -> torch.Tensor:
         return function(*(F.mish(x) for x in tensors))
 
@@ -88,7 +88,7 @@ def test_one_trace_for_symbolic_sizes(traced: list[Any]) -> None:
         assert_computes(program, function(x), x)
 
 
-def test_metadata_of_what_is_made_is_right_and_has_the_source() -> None:
+def test_metadata_of_emitted_nodes_is_correct_and_has_the_source() -> None:
     program = edge(lambda x: F.mish(x.permute(2, 0, 1)).flatten().softmax(0), X)
     for node in program.graph.find_nodes(op="call_function", target=aten.log1p.default):
         assert node.meta["debug_handle"] >= 1
@@ -96,7 +96,7 @@ def test_metadata_of_what_is_made_is_right_and_has_the_source() -> None:
     assert all(node.meta["source"].function in ("<lambda>", "forward") for node in calls)
     assert all(node.meta["val"].is_contiguous() for node in calls)
     mish = {node.meta["debug_handle"] for node in calls[1:4]}
-    assert len(mish) == 1, "what comes from one node shares its handle"
+    assert len(mish) == 1, "nodes emitted for one node share its handle"
 
 
 def test_preserved_operators_stay_whole() -> None:
@@ -109,14 +109,14 @@ def test_preserved_operators_stay_whole() -> None:
     assert not set(preserved) & set(called(edge(function, X)))
 
 
-def _normalised(x: torch.Tensor) -> torch.Tensor:
+def _normalized(x: torch.Tensor) -> torch.Tensor:
     return F.instance_norm(x) + F.batch_norm(x, None, None, training=True)
 
 
-def test_what_the_runtime_has_a_better_kernel_for_stays_whole_only_if_asked() -> None:
+def test_composites_with_a_better_kernel_are_kept_on_request() -> None:
     def function(x: torch.Tensor) -> Any:
         x = F.pixel_unshuffle(F.group_norm(F.linear(x, x[0, 0]), 2).roll(1, -1), 2)
-        return torch.select_scatter(x, x[:, 0], 1, 2), x.var(1), x.std((0, 1)), _normalised(x)
+        return torch.select_scatter(x, x[:, 0], 1, 2), x.var(1), x.std((0, 1)), _normalized(x)
 
     image = torch.randn(2, 2, 4, 4)
     whole, parts = edge(function, image, preserve=KERNEL_COMPOSITES), edge(function, image)
@@ -149,7 +149,7 @@ def test_operators_with_a_kernel_stay() -> None:
         (aten.igamma.default, lambda x: torch.igamma(x, x)),
     ],
 )
-def test_what_torch_decomposes_to_primitives_of_its_own_keeps_its_name(
+def test_operators_that_torch_decomposes_to_prims_are_kept(
     operator: Any, function: Callable[..., Any]
 ) -> None:
     assert called(edge(function, X))[-1] is operator
@@ -164,7 +164,7 @@ def test_decompositions_that_write_in_place_become_functional() -> None:
     assert_computes(program, function(X), X)
 
 
-def test_a_decomposition_that_gives_the_operator_back_ends() -> None:
+def test_a_decomposition_to_the_operator_itself_terminates() -> None:
     """Batch norm in training mode leads to native_batch_norm, which leads to itself."""
     operator = aten.native_batch_norm.default
     program = edge(
@@ -192,7 +192,7 @@ def test_dynamic_sizes_stay_dynamic(function: Callable[..., Any]) -> None:
         assert_computes(program, function(x), x)
 
 
-def test_a_decomposition_for_one_size_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's own decomposition of GRU reads sizes as numbers."""
     rules = {op: rule for op, rule in module.RULES.items() if op is not aten.gru.input}
     monkeypatch.setattr(module, "RULES", rules)
@@ -212,7 +212,7 @@ def test_sizes_that_depend_on_data_are_computed() -> None:
     assert_computes(program, function(-X), -X)
 
 
-def test_strides_of_a_view_are_refused() -> None:
+def test_strides_of_a_view_are_rejected() -> None:
     with pytest.raises(DelegatecError) as caught:
         edge(lambda x: (x.mT.as_strided((2, 2), (1, 3)), x[1].as_strided((2,), (1,))), X)
     assert [problem.code for problem in caught.value.diagnostics] == ["DC205"] * 2
@@ -221,7 +221,7 @@ def test_strides_of_a_view_are_refused() -> None:
 
 
 def test_a_linear_layer_of_one_weight_vector_is_never_kept() -> None:
-    """The kernel takes a matrix only."""
+    """The kernel supports a matrix only."""
     weight = torch.arange(4.0)
     x = torch.arange(24.0).view(2, 3, 4)
     program = edge(lambda x: torch.nn.functional.linear(x, weight), x, preserve={aten.linear.default})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant indices: what becomes a slice, what is counted from 0, and what is left alone."""
+"""Constant indices: slices, negative indices, and indices that do not change."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_indices_of_one_dimension_are_counted_from_0() -> None:
     assert program.constants[index.args[1][2].name].tolist() == [3, 0]
 
 
-def test_a_dynamic_dimension_is_left_alone() -> None:
+def test_a_dynamic_dimension_does_not_change() -> None:
     program = edge(lambda x: x[:, [-1]], X, dynamic_shapes=({1: torch.export.Dim("size", min=2, max=8)},))
     assert aten.index.Tensor in called(program)

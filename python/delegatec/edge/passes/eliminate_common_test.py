@@ -27,7 +27,7 @@ def test_calls_with_several_results_become_one() -> None:
     assert_computes(program, tuple(X.max(1)), X)
 
 
-def test_arguments_that_python_takes_for_equal_differ() -> None:
+def test_arguments_that_are_equal_in_python_differ() -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         i = x.int()
         return (i * 1, i * 1.0, i * True, x * 0.0, x * -0.0, torch.full((2,), 1), torch.full((2,), True))

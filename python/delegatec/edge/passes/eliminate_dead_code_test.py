@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nothing reads goes, with its constants; what is written to stays."""
+"""Dead code is removed with its constants; mutable buffers are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 X = torch.arange(6.0).view(2, 3)
 
 
-def test_chains_without_a_reader_go_with_their_constants() -> None:
+def test_unused_chains_are_removed_with_their_constants() -> None:
     def model(self: Any, x: torch.Tensor) -> Any:
         return x + self.used, torch.sin(x) + self.unused
 
@@ -48,7 +48,7 @@ def test_a_buffer_that_is_only_written_to_stays() -> None:
     assert_computes(program, (X, X + 1), X)
 
 
-def test_assertions_go() -> None:
+def test_assertions_are_removed() -> None:
     program = edge(lambda x: x.to(torch.float64) + 1, X, passes=())
     with program.graph.inserting_before(program.output_node()):
         check = program.graph.call_function(

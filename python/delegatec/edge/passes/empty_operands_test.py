@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands without elements go out of concatenations; a result keeps its dtype and shape."""
+"""Empty operands of concatenations are removed; a result keeps its dtype and shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = torch.arange(24.0).view(2, 3, 4)
         pytest.param(lambda x: torch.cat([x[:0].double(), x, x]), 3, id="the dtype is that of the empty one"),
     ],
 )
-def test_empty_operands_go(function: Callable[..., Any], operands: int) -> None:
+def test_empty_operands_are_removed(function: Callable[..., Any], operands: int) -> None:
     program = edge(function, X, passes=(remove_empty_operands,))
     calls = [node for node in program.graph.nodes if node.target is aten.cat.default]
     assert [len(node.args[0]) for node in calls] == ([operands] if operands else [])

@@ -93,7 +93,7 @@ class Shared(nn.Module):
 
 
 @pytest.mark.parametrize("result", [True, False])
-def test_what_has_other_uses_stays(result: bool) -> None:
+def test_layers_with_other_uses_are_kept(result: bool) -> None:
     program = edge(statistics(Shared(result)), torch.rand(1, 3, 4, 4))
     assert BATCH_NORM in operators(program)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions to a dtype and back go where they change nothing, and only there."""
+"""Conversions to a dtype and back are removed only if they change nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_there_and_back_is_nothing(function: Callable[[Tensor], Tensor]) -> None
         lambda x: torch.sin(x).clamp(-9, 9).to(torch.int8).float(),
     ],
 )
-def test_what_changes_numbers_stays(function: Callable[[Tensor], Tensor]) -> None:
+def test_lossy_conversions_are_kept(function: Callable[[Tensor], Tensor]) -> None:
     program = edge(lambda x: function(x) * 2, X)
     assert aten._to_copy.default in called(program)
     assert_computes(program, function(X) * 2, X)

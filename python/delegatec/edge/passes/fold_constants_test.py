@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What depends on constants only is computed at build time, where the file does not grow by it."""
+"""Constant folding, if the file does not grow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_small_subgraphs_become_one_constant() -> None:
     assert all(value.is_contiguous() for value in program.constants.values())
 
 
-def test_inputs_keep_their_place_behind_the_constants() -> None:
+def test_inputs_stay_after_the_constants() -> None:
     program = edge(lambda x, y: x * torch.arange(3) - y, X, X + 1, passes=PASSES)
     assert [node.name for node in program.user_inputs()] == ["args_0", "args_1"]
     assert_computes(program, X * torch.arange(3) - (X + 1), X, X + 1)
@@ -54,7 +54,7 @@ def test_a_large_constant_is_not_moved_to_a_copy_of_itself() -> None:
     assert [value.data_ptr() for value in program.constants.values()] == [LARGE.data_ptr()]
 
 
-def test_a_large_constant_is_replaced_by_what_is_smaller() -> None:
+def test_a_large_constant_is_replaced_by_a_smaller_one() -> None:
     program = _with(lambda self, x: x + self.a.to(torch.float16), LARGE.half(), a=LARGE)
     assert called(program) == [aten.add.Tensor]
     assert [value.dtype for value in program.constants.values()] == [torch.float16]
@@ -66,7 +66,7 @@ def test_a_large_constant_that_others_read_stays_alone() -> None:
     assert len(program.constants) == 1
 
 
-def test_what_the_program_writes_to_is_no_constant() -> None:
+def test_mutable_buffers_are_not_constants() -> None:
     def model(self: Any, x: torch.Tensor) -> Any:
         result = x + self.a * 2
         self.a.add_(1)
@@ -94,7 +94,7 @@ def test_the_constants_of_the_model_stay_as_they_were() -> None:
     assert torch.equal(a, torch.ones(3))
 
 
-def test_what_it_looks_like() -> None:
+def test_the_folded_program() -> None:
     program = edge(lambda x: x * torch.tensor([2.0, 4.0]).rsqrt(), torch.ones(2), passes=PASSES)
     text = "\n".join(line.split("  # ")[0] for line in print_program(program).splitlines())
     assert text == (

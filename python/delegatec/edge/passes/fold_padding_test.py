@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding with zeros moves into the convolution, where a convolution can say it."""
+"""Zero padding is folded into convolutions that can represent it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing that takes every element in order is a view; any other is not."""
+"""Indexing of every element in order is a view; any other is not."""
 
 from __future__ import annotations
 

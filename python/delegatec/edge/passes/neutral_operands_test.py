@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that change nothing go."""
+"""Neutral operands are removed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALL = torch.ones(1, 3, dtype=torch.bool)
     [lambda x, c: x & c, lambda x, c: c & x, lambda x, c: torch.logical_and(x, c)],
     ids=("x & true", "true & x", "logical_and"),
 )
-def test_conjunctions_with_true_go(function: Callable[..., Any], constant: torch.Tensor) -> None:
+def test_conjunctions_with_true_are_removed(function: Callable[..., Any], constant: torch.Tensor) -> None:
     assert _goes(function, constant)
 
 
@@ -48,7 +48,7 @@ def test_conjunctions_with_anything_else_stay() -> None:
     assert not _goes(lambda x, c: torch.logical_and(x, c), ALL, torch.tensor([[0, 2, 3]]))  # not bool
 
 
-def test_what_the_program_writes_to_stays() -> None:
+def test_mutable_buffers_are_kept() -> None:
     def model(self: Any, x: torch.Tensor) -> Any:
         kept = x & self.keep
         self.keep.copy_(~self.keep)
@@ -68,7 +68,7 @@ def _left(model: Callable[..., Any], expected: torch.Tensor, x: torch.Tensor = X
     return OPERATORS & set(called(program))
 
 
-def test_products_with_ones_go() -> None:
+def test_products_with_ones_are_removed() -> None:
     assert not _left(lambda self, x: x * self.one, X, one=torch.ones(1, 1))
     assert not _left(lambda self, x: self.one * x, X.expand(4, 3), one=torch.ones(4, 3))
     assert not _left(lambda self, x: x * self.one, X, one=torch.ones(3, dtype=torch.int64))
@@ -98,7 +98,7 @@ def test_weights_of_ones_are_weights() -> None:
     assert aten.mul.Tensor in called(program)
 
 
-def test_choices_that_are_made_go() -> None:
+def test_constant_choices_are_removed() -> None:
     all_of_them = torch.ones(2, 3, dtype=torch.bool)
     assert not _left(lambda self, x: torch.where(self.flags, x, 0.0), X.expand(2, 3), flags=all_of_them)
     assert not _left(lambda self, x: torch.where(self.flags, 7.0, x), X, flags=~all_of_them[:1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes run in order until nothing changes, and whoever observes them is told after each."""
+"""Passes run in order until nothing changes, and observers are called after each."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_passes_that_do_not_converge_are_named() -> None:
         run_passes(edge(torch.relu, torch.ones(2)), (steady, restless))
 
 
-def test_an_observer_is_told_after_each_pass() -> None:
+def test_an_observer_is_called_after_each_pass() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))  # type: ignore[no-any-return]
 
@@ -74,7 +74,7 @@ def test_the_pass_that_breaks_a_program_is_named() -> None:
             run_pass(program, breaking)
 
 
-def test_every_pass_leaves_a_valid_program_and_has_nothing_to_do_twice() -> None:
+def test_every_pass_is_valid_and_idempotent() -> None:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     program = edge(layer, torch.ones(1, 4, 8), passes=())

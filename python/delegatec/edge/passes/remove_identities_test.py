@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identities go; what only looks like one stays."""
+"""Identities are removed; similar calls are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ X = torch.arange(24.0).view(2, 3, 4)
         pytest.param(lambda x: aten.constant_pad_nd.default(x, [0, 0]), id="pad by nothing"),
     ],
 )
-def test_identities_go(function: Callable[..., Any]) -> None:
+def test_identities_are_removed(function: Callable[..., Any]) -> None:
     program = edge(lambda x: function(x) + 1, X, passes=(remove_identities,))
     assert called(program) == [aten.add.Scalar]
     assert_computes(program, function(X) + 1, X)
@@ -67,7 +67,7 @@ def test_dropout_in_training_stays() -> None:
     assert aten.rand.default in called(program)
 
 
-def test_a_dynamic_size_is_not_asked_what_it_is() -> None:
+def test_a_dynamic_size_is_not_specialized() -> None:
     program = edge(
         lambda x: (x[:, 0:3], x[: x.shape[0] - 1], x.expand(x.shape[0], 3, 4)),
         X.repeat(2, 1, 1),

@@ -40,7 +40,7 @@ def runs(source: MappedFile) -> list[bytes | memoryview]:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_the_bytes_are_those_given(source: MappedFile, tmp_path: Path, named: bool) -> None:
+def test_the_bytes_are_unchanged(source: MappedFile, tmp_path: Path, named: bool) -> None:
     parts = runs(source)
     expected = b"".join(parts)
     for file in (io.BytesIO(), (tmp_path / "out").open("wb"), (tmp_path / "raw").open("wb", buffering=0)):
@@ -53,7 +53,7 @@ def test_the_bytes_are_those_given(source: MappedFile, tmp_path: Path, named: bo
     assert (tmp_path / "out").read_bytes() == (tmp_path / "raw").read_bytes() == expected
 
 
-def test_only_what_is_mapped_and_long_is_read_from_the_file(
+def test_only_long_mapped_ranges_are_read_from_the_file(
     source: MappedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, int]] = []
@@ -94,7 +94,7 @@ def test_a_full_disk_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.Mon
         ChunkWriter(file, CHUNK)
 
 
-def test_a_file_of_another_kind_is_left_alone(source: MappedFile, tmp_path: Path) -> None:
+def test_other_kinds_of_files_are_not_reserved(source: MappedFile, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "out.gz", "wb") as file:
         ChunkWriter(cast(BinaryIO, file), len(CONTENT), [source]).write(source.view)
     assert (tmp_path / "out.gz").stat().st_size < len(CONTENT)
@@ -105,7 +105,7 @@ def test_a_file_of_another_kind_is_left_alone(source: MappedFile, tmp_path: Path
 def test_a_pipe_will_do() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb") as file:
-        # Of a pipe no blocks are reserved; the kernel refuses, and the bytes come all the same.
+        # The kernel does not reserve blocks for a pipe; the bytes are written anyway.
         ChunkWriter(file, CHUNK).write(b"bytes")
     with os.fdopen(reader, "rb") as file:
         assert file.read() == b"bytes"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data files: what is written is read back, weights are stored once, and damage has a code."""
+"""Data files: round trips, deduplication of weights, and damage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _tensor(file: FlatTensors, name: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("alignment", [16, 128, 4096])
-def test_what_is_written_is_read_back(alignment: int) -> None:
+def test_round_trip(alignment: int) -> None:
     file = parse_flat_tensors(_write(TENSORS, alignment=alignment))
     assert list(file.entries) == list(TENSORS)
     for name, tensor in TENSORS.items():
@@ -100,7 +100,7 @@ class _Model(torch.nn.Module):
         return result
 
 
-def test_weights_of_a_model_are_those_that_lie_row_by_row() -> None:
+def test_weights_of_a_model_are_row_major() -> None:
     exported = torch.export.export(_Model().eval(), (torch.rand(2, 3),))
     weights = weights_of({"forward": exported})
     linear = ["first.bias", "first.weight", "second.bias", "second.weight"]
@@ -116,7 +116,7 @@ def _code(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("data", [b"", b"FT01", b"PK\3\4" * 8, GOOD.replace(b"FT01", b"FT02")])
-def test_other_files_are_none_of_ours(data: bytes) -> None:
+def test_other_files_are_rejected(data: bytes) -> None:
     assert _code(data) == "DC350"
 
 
@@ -177,7 +177,7 @@ def test_damage_has_a_code(name: str) -> None:
         st.tuples(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4
     )
 )
-def test_any_damage_gives_diagnostics(patches: list[tuple[int, bytes]]) -> None:
+def test_any_damage_is_a_diagnostic(patches: list[tuple[int, bytes]]) -> None:
     data = bytearray(GOOD)
     for position, patch in patches:
         data[position : position + len(patch)] = patch

@@ -51,6 +51,6 @@ def test_alignments_are_powers_of_two(value: int) -> None:
     assert [d.code for d in caught.value.diagnostics] == ["DC310"] * 3
 
 
-def test_constants_are_aligned_as_kernels_want_it() -> None:
+def test_constants_are_aligned_for_kernels() -> None:
     with pytest.raises(DelegatecError, match="constant_alignment cannot be 8"):
         ProgramOptions(segment_alignment=1, constant_alignment=8, delegate_alignment=1)

@@ -76,7 +76,7 @@ def test_lists_of_integers_are_indices_of_values(lowering: _Lowering) -> None:
     assert result.items[0] == result.items[2]
 
 
-def test_one_number_stands_for_all_of_a_fixed_list(lowering: _Lowering) -> None:
+def test_one_number_represents_a_fixed_list(lowering: _Lowering) -> None:
     result = lowering.lower(aten.avg_pool2d.out, "kernel_size", 3)
     assert isinstance(result, ListValue) and len(result.items) == 2
 
@@ -111,7 +111,7 @@ def test_lists_of_tensors(lowering: _Lowering) -> None:
         (2.5, torch.bool, torch.float32),
     ],
 )
-def test_numbers_in_the_place_of_tensors(
+def test_numbers_instead_of_tensors(
     lowering: _Lowering, number: Any, operand: torch.dtype, dtype: torch.dtype
 ) -> None:
     lowering.lower(aten.mul.out, "other", number, operand)
@@ -135,6 +135,6 @@ def test_equal_values_are_shared_and_unequal_ones_are_not(lowering: _Lowering) -
         (aten.sum.IntList_out, "dim", [object()]),
     ],
 )
-def test_what_has_no_form_is_an_error(lowering: _Lowering, operator: Any, name: str, value: Any) -> None:
+def test_unsupported_arguments_are_errors(lowering: _Lowering, operator: Any, name: str, value: Any) -> None:
     with pytest.raises((ArgumentError, TypeError)):
         lowering.lower(operator, name, value)

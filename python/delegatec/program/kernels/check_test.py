@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime cannot run is named: operator, line and the closest form, all at once."""
+"""Unsupported calls are reported together: operator, line and the closest supported form."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_good_program_has_no_problems() -> None:
     assert check_kernels(edge(torch.nn.Linear(4, 4), X)) == []
 
 
-def test_emit_tells_of_all_methods() -> None:
+def test_emit_reports_all_methods() -> None:
     programs = {
         "first": edge(lambda x: torch.mode(x), X),
         "second": edge(lambda x: torch.special.bessel_j0(x), X),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs in another order than row by row: what is emitted for them, and what is read back."""
+"""Inputs that are not row-major: the emitted and the read program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_input_that_nothing_reads_is_not_copied() -> None:
 
 
 def test_a_body_of_another_order_is_row_major() -> None:
-    """Operands of bodies have names of their own, which may be those of inputs."""
+    """Operands of bodies have separate names, which may equal those of inputs."""
 
     def model(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))

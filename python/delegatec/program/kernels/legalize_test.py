@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels refuse or get wrong is rewritten; everything else stays as it is."""
+"""Calls that kernels reject or compute wrongly are rewritten; others do not change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rewrites_compute_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_legal_stays(name: str) -> None:
+def test_legal_calls_do_not_change(name: str) -> None:
     function, x, _ = CASES[name]
     program = _legal(function, x)
     before = called(program)
@@ -68,7 +68,7 @@ def test_what_is_legal_stays(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_what_adds_up_in_halves_is_computed_in_float32(dtype: torch.dtype) -> None:
+def test_sums_of_float16_are_computed_in_float32(dtype: torch.dtype) -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.nn.functional.layer_norm(x, [4]), x.cumsum(0), torch.var_mean(x, 1)
 
@@ -85,7 +85,7 @@ def test_what_adds_up_in_halves_is_computed_in_float32(dtype: torch.dtype) -> No
     assert {result.meta["val"].dtype for result in results} == {dtype}
 
 
-def test_float32_and_what_has_no_need_stays() -> None:
+def test_float32_and_exact_operators_do_not_change() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.nn.functional.layer_norm(x, [4]), x + 1, torch.cat([x, x]), x.sum(1), x @ x.T
 
@@ -95,7 +95,7 @@ def test_float32_and_what_has_no_need_stays() -> None:
     assert called(program) == before
 
 
-def test_rewrites_have_the_line_and_the_handle_of_what_they_rewrite() -> None:
+def test_rewrites_have_the_line_and_the_handle_of_the_call() -> None:
     program = edge(lambda x: torch.cat([x, x.to(torch.float64)]), X, passes=())
     (cat,) = (node for node in program.graph.nodes if node.target is aten.cat.default)
     legalize(program)
@@ -103,7 +103,7 @@ def test_rewrites_have_the_line_and_the_handle_of_what_they_rewrite() -> None:
     assert len(made) == 2 and all(node.meta["source"] == cat.meta["source"] for node in made)
 
 
-def test_sizes_are_computed_by_what_the_runtime_has() -> None:
+def test_sizes_are_computed_by_primitives_of_the_runtime() -> None:
     n = torch.export.Dim("n", min=2, max=9)
     program = edge(lambda x: (x.shape[0] ** 2, x + 1), X, dynamic_shapes=({0: n},))
     legalize(program)
@@ -111,7 +111,7 @@ def test_sizes_are_computed_by_what_the_runtime_has() -> None:
     assert check_kernels(program) == []
 
 
-def test_too_many_dimensions_are_refused() -> None:
+def test_too_many_dimensions_are_rejected() -> None:
     (problem, *_) = check_kernels(edge(lambda x: x.view([1] * 17) + 1, torch.ones(1)))
     assert problem.code == "DC215" and "17 dimensions" in problem.message and "16" in problem.expected
     assert problem.node == "view" and problem.location is not None

@@ -80,7 +80,9 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("room", [300, 1000, products._ROOM])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_products_compute_what_convolutions_do(name: str, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_have_the_results_of_convolutions(
+    name: str, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With any number of strips."""
     monkeypatch.setattr(products, "_ROOM", room)
     sizes, weights, has_bias, stride, padding, dilation, groups = CONVOLUTIONS[name]
@@ -101,7 +103,7 @@ def test_strips_share_the_memory_of_their_patches(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_not_finite_reaches_the_same_elements(number: float) -> None:
+def test_nonfinite_values_reach_the_same_elements(number: float) -> None:
     x = _tensor(1, 2, 6, 6)
     x[0, 1, 2, 3] = number
     convolve = _convolve([1, 2], [1, 1], [1, 1], False, [0, 0], 1)
@@ -111,7 +113,7 @@ def test_what_is_not_finite_reaches_the_same_elements(number: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_products_have_the_dtype_of_convolutions(dtype: torch.dtype) -> None:
-    """Halves are added up in float32, as eager does it."""
+    """float16 is summed in float32, as in eager mode."""
     convolve = _convolve([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     inputs = tuple(each.to(dtype) for each in (_tensor(1, 64, 3, 3), _tensor(2, 64, 3, 3), _tensor(2)))
     wide = convolve(*(each.double() for each in inputs)).to(dtype)

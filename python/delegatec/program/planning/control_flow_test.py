@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow in line: what is jumped over, what is copied, and how long memory lives."""
+"""Linearized control flow: jumps, copies, and lifetimes of memory."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_temporaries_of_both_branches_share_memory() -> None:
         pytest.param(lambda x: _loop(x, lambda x: x.sin().cos()), 3, id="loop"),
     ],
 )
-def test_only_what_has_other_memory_is_copied(true: Callable[..., Any], copies: int) -> None:
+def test_only_values_in_other_memory_are_copied(true: Callable[..., Any], copies: int) -> None:
     method = _emit(lambda x: _branch(x, true, lambda x: x * 2), X)
     assert _text(method).count("clone") == copies
 
@@ -143,7 +143,7 @@ def test_states_that_swap_are_kept_meanwhile() -> None:
     assert _text(method)[end:] == ["clone"] * 5 + [f"jump {_text(method).index('lt')}"]
 
 
-def test_what_a_loop_reads_lives_to_its_end() -> None:
+def test_values_used_in_a_loop_are_alive_to_its_end() -> None:
     def function(x: Tensor) -> Tensor:
         y = x.exp()
         return _loop(x, lambda x: (x.sin() @ y.transpose(0, 1)).softmax(1) @ x.cos())
@@ -155,7 +155,7 @@ def test_what_a_loop_reads_lives_to_its_end() -> None:
     assert storages["sin"].last < back
 
 
-def test_rows_are_taken_and_stored_one_by_one() -> None:
+def test_rows_are_read_and_stored_one_by_one() -> None:
     method = _emit(lambda xs: map_rows(lambda x: (x.sin(), x.sum()), xs), X)
     assert _text(method) == [
         *("move", "select_copy", "sin", "sum", "et_copy_index", "et_copy_index", "add", "eq", "unless 1"),
@@ -188,7 +188,7 @@ def test_handles_of_jumps_are_those_of_the_call() -> None:
     assert len(method.debug_handles) == len(method.instructions) and all(method.debug_handles)
 
 
-def test_other_control_flow_is_refused_by_name() -> None:
+def test_other_control_flow_is_rejected_by_name() -> None:
     program = edge(lambda x: _branch(x, lambda x: x.sin(), lambda x: x.cos()), X)
     (call,) = (node for node in program.graph.nodes if node.target is torch.ops.higher_order.cond)
     call.target = torch.ops.higher_order.strict_mode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is handed out never overlaps, and what comes back is one again."""
+"""Allocations never overlap, and freed holes are joined."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from delegatec.program.planning.free_list import FreeList
 
-# What is done in turn: a size to take, or, where it is negative, which of the taken ones to give back.
+# Actions: a size to allocate, or, if negative, the allocation to free.
 ACTIONS = st.lists(st.one_of(st.integers(0, 64), st.integers(-40, -1)), max_size=60)
 
 
 @given(ACTIONS)
-def test_what_is_taken_is_nobody_elses(actions: list[int]) -> None:
+def test_allocations_do_not_overlap(actions: list[int]) -> None:
     memory = FreeList()
     taken: list[tuple[int, int]] = []
     highest = 0
@@ -32,7 +32,7 @@ def test_what_is_taken_is_nobody_elses(actions: list[int]) -> None:
     assert memory.allocate(memory.size) == 0 and memory.size == highest
 
 
-def test_the_smallest_hole_that_fits_is_given() -> None:
+def test_the_smallest_hole_that_fits_is_used() -> None:
     memory = FreeList()
     offsets = [memory.allocate(size) for size in (40, 1, 20, 1, 30, 1)]
     assert offsets == [0, 40, 41, 61, 62, 92]
@@ -40,7 +40,7 @@ def test_the_smallest_hole_that_fits_is_given() -> None:
         memory.free(offset, size)
     assert memory.allocate(18) == 41
     assert memory.allocate(30) == 62
-    assert memory.allocate(2) == 59  # what was left of the first
+    assert memory.allocate(2) == 59  # the rest of the first
     assert memory.size == 93
 
 

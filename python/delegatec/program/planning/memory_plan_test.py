@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory plans: nothing that lives at one time overlaps, whatever the storages."""
+"""Memory plans: storages that are alive at one time do not overlap."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_nothing() -> None:
     assert (plan.arena_size, plan.lower_bound, plan.storages) == (0, 0, [])
 
 
-def test_what_is_dead_is_written_over() -> None:
+def test_dead_memory_is_reused() -> None:
     storages = [_storage(100, 0, 0), _storage(100, 1, 0), _storage(50, 1, 1)]
     plan = plan_memory(storages)
     assert plan.arena_size == plan.lower_bound == 112 + 64
@@ -101,7 +101,7 @@ def _residual(blocks: int) -> list[Storage]:
 
 
 def _inverted_bottlenecks() -> list[Storage]:
-    """MobileNet's lifetimes: wide and narrow by turns, smaller as it goes."""
+    """MobileNet's lifetimes: alternately wide and narrow, with decreasing sizes."""
     storages = []
     for block in range(12):
         scale = 3 - block // 4
@@ -130,7 +130,7 @@ def test_known_models_reach_the_bound(storages: list[Storage]) -> None:
 
 
 def _state(count: int) -> list[Storage]:
-    """A decoder's lifetimes: buffers that live always, beside values that do not."""
+    """A decoder's lifetimes: buffers that are always alive, and short-lived values."""
     return [Storage("state", 4096, -1, count) for _ in range(count // 20)] + _chain(
         *[64, 4096, 512] * (count // 3)
     )

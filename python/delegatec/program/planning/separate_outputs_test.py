@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every output has memory of its own."""
+"""Every output has separate memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_results_stay_the_same() -> None:
     assert_computes(program, function(X), X)
 
 
-def test_a_copy_has_the_source_of_what_it_copies() -> None:
+def test_a_copy_has_the_source_of_its_operand() -> None:
     program = edge(lambda x: (x.sin(), x.sin()), X)
     separate_outputs(program)
     results: Any = program.output_node().args[0]

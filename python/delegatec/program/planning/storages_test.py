@@ -68,7 +68,7 @@ def test_views_are_other_tensors_in_the_same_memory(view: Callable[..., Any], of
         pytest.param(lambda y: y[:1, 1:], id="not aligned"),
     ],
 )
-def test_what_moves_elements_is_a_copy(view: Callable[..., Any]) -> None:
+def test_data_movement_is_a_copy(view: Callable[..., Any]) -> None:
     _, storages = _assign(lambda x: view(torch.sin(x)), X)
     assert _steps(storages)[0] == "sin" and len(_steps(storages)) >= 2
     assert len(storages.all()) >= 3
@@ -144,4 +144,4 @@ def test_buffers_that_are_written_to_live_all_the_time_and_have_no_views() -> No
     (placeholder,) = (node for node in program.placeholders() if node.name == name)
     storage = storages.placements[slot_of(placeholder)].storage
     assert storage.first == -1 and storage.last > len(storages.steps)
-    assert "select" in _steps(storages), "what is read before the write must not change with it"
+    assert "select" in _steps(storages), "values read before the write must not change with it"

@@ -131,11 +131,11 @@ def _code(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("data", [b"", b"ET12", b"PK\3\4" * 8, b"\0\0\0\0et12" + b"\0" * 64])
-def test_other_files_are_none_of_ours(data: bytes) -> None:
+def test_other_files_are_rejected(data: bytes) -> None:
     assert _code(data) == "DC350"
 
 
-def test_an_empty_file_is_none_of_ours(tmp_path: Path) -> None:
+def test_an_empty_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "empty.pte"
     path.write_bytes(b"")
     with pytest.raises(DelegatecError, match="DC350"):
@@ -215,7 +215,7 @@ def test_shared_tables_do_not_unfold() -> None:
         st.tuples(st.integers(0, len(GOOD) - 17), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4
     )
 )
-def test_any_damage_gives_diagnostics(patches: list[tuple[int, bytes]]) -> None:
+def test_any_damage_is_a_diagnostic(patches: list[tuple[int, bytes]]) -> None:
     data = bytearray(GOOD)
     for position, patch in patches:
         data[position : position + len(patch)] = patch

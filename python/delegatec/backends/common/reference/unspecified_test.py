@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unspecified behavior of a runtime that there is not, which rounds and looks up."""
+"""Unspecified behavior of an imagined runtime, which rounds and gathers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rounded_at(values: list[float], index: int, choices: Imagined) -> list[torch
         ([2.5, 1.0], 2, ["rounding", "reads"]),
     ],
 )
-def test_what_results_depend_on(values: list[float], index: int, found: list[str]) -> None:
+def test_results_depend_on_behaviors(values: list[float], index: int, found: list[str]) -> None:
     assert depends_on(lambda choices: rounded_at(values, index, choices), Imagined(reads="first")) == found
 
 
@@ -56,7 +56,7 @@ def test_a_single_choice_that_may_show_counts() -> None:
     assert depends_on(run, Imagined(reads="first")) == ["copies"]
 
 
-def test_refusals_say_whose_behavior_it_is() -> None:
+def test_errors_name_the_runtime() -> None:
     with pytest.raises(DelegatecError, match="unspecified behavior of the imagined runtime: Round"):
         rounded_at([0.5], 0, Imagined.strict())
     with pytest.raises(DelegatecError, match="the index 1") as error:
@@ -64,7 +64,7 @@ def test_refusals_say_whose_behavior_it_is() -> None:
     assert error.value.diagnostics[0].code == "DC440"
 
 
-def test_other_errors_are_not_refusals() -> None:
+def test_other_errors_are_not_caught() -> None:
     def run(choices: Imagined) -> list[torch.Tensor]:
         raise DelegatecError([Diagnostic("DC408", "it cannot run")])
 

@@ -94,7 +94,7 @@ def test_every_input_is_read(name: str, precision: str) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("special", [float("nan"), float("inf"), -float("inf"), -0.0, -65504.0])
-def test_what_is_read_for_its_own_sake_changes_nothing(special: float, precision: str) -> None:
+def test_artificial_uses_change_nothing(special: float, precision: str) -> None:
     function = CASES["power of zero"][0]
     compiled = compile_module(Call(function), (X, Y), precision)
     assert operations(compiled.blobs()[0]).count("Where") == 1
@@ -102,7 +102,7 @@ def test_what_is_read_for_its_own_sake_changes_nothing(special: float, precision
     torch.testing.assert_close(result, wanted, rtol=2e-3, atol=0)
 
 
-def test_the_shape_of_an_input_is_no_reading_of_it() -> None:
+def test_the_shape_of_an_input_is_not_a_use() -> None:
     program = to_edge(torch.export.export(Call(lambda x, y: x + y.sin()), (X, Y)))
     (addition,) = (node for node in program.graph.nodes if node.target is aten.add.Tensor)
     x, _ = addition.args
@@ -128,8 +128,8 @@ def test_an_index_whose_expansion_stays_outside() -> None:
         torch.testing.assert_close(result, wanted)
 
 
-def test_what_nothing_reads_is_dropped_with_its_constants() -> None:
-    """A norm reads its statistics in float32, and not what float16, which has no 7e4, makes of them."""
+def test_dead_code_is_dropped_with_its_constants() -> None:
+    """A norm uses its statistics in float32: 7e4 overflows float16."""
 
     def norm(x: torch.Tensor) -> torch.Tensor:
         return x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) * 7e4 + 0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every target that upstream's compiler has a visitor for is taken here, by a row, a rewrite or otherwise.
+"""Every target with a visitor in upstream's compiler is supported, by a row, a rewrite or otherwise.
 
 Source: the targets that executorch.backends.apple.mps of ExecuTorch 1.4.1 registers.
 """
@@ -35,8 +35,8 @@ DECOMPOSED = [
     "quantized_decomposed.quantize_per_token.default",
 ]
 GROUPED = "quantized_decomposed.dequantize_per_channel_group.default"
-# The edge program has no dim orders: what makes one is `empty` or `_to_copy`. The partitioner takes `getitem`
-# with what it reads. A clone is its operand.
+# The edge program does not have dim orders: their operators are `empty` and `_to_copy`. `getitem` joins the
+# group of its operand. A clone is its operand.
 NOT_IN_THE_PROGRAM = [
     "aten.clone.default",
     "dim_order_ops._empty_dim_order.default",
@@ -50,14 +50,14 @@ def test_the_list_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ATEN)
-def test_a_row_or_a_rewrite_takes_it(name: str) -> None:
-    """What copies there is a view here: the edge program has no storages."""
+def test_a_row_or_a_rewrite_supports_it(name: str) -> None:
+    """Copies there are views here: the edge program does not have storages."""
     packet, overload = name.split(".")
     viewed = packet if packet == "_to_copy" else packet.removesuffix("_copy")
     assert f"aten.{viewed}.{overload}" in {str(target) for target in (*TABLE.rows, *REWRITES)}
 
 
-def test_a_row_takes_weights_in_groups() -> None:
+def test_a_row_supports_weights_in_groups() -> None:
     assert GROUPED in {str(target) for target in TABLE.rows}
 
 

@@ -40,7 +40,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Selection": selection.ROWS,
     "Matrix products": linear_algebra.ROWS,
     "Convolution": convolution.ROWS,
-    "Normalisation": normalization.ROWS,
+    "Normalization": normalization.ROWS,
     "Pooling": pooling.ROWS,
     "Padding": padding.ROWS,
     "Reduction": reduction.ROWS,

@@ -29,7 +29,7 @@ _LIMIT: Final = 4096
 
 
 def _outcome(data: bytes, inputs: tuple[torch.Tensor, ...], strict: bool) -> str:
-    """The code of what is wrong, or nothing."""
+    """Returns the code of the error, or None."""
     try:
         blob = read_blob(memoryview(data))
         MpsReferenceExecutor(blob, STRICT if strict else DEFAULT, max_elements=_LIMIT)(inputs)

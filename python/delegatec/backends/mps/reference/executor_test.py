@@ -47,13 +47,13 @@ def edited(**fields: Any) -> bytes:
     return make_blob(NEG, [X], {10: X}, edit=edit)
 
 
-def test_a_graph_for_a_kernel_is_refused() -> None:
+def test_a_graph_for_a_kernel_is_rejected() -> None:
     message = refused(edited(graphType=GraphType.METAL_KERNEL), X)
     assert message == "kernels for single operators are not implemented"
 
 
 @pytest.mark.parametrize("ids", [[1, 0], [0, 2], [1], [0, 0]])
-def test_inputs_are_looked_up_by_position(ids: list[int]) -> None:
+def test_inputs_are_identified_by_position(ids: list[int]) -> None:
     blob = edited(inputIds=ids)
     assert refused(blob, *[X] * len(ids)) == f"its inputs have the ids {ids}, but are identified by position"
 
@@ -85,7 +85,7 @@ def test_an_output_is_a_buffer_of_the_declared_dtype() -> None:
 
 
 @pytest.mark.parametrize("id", [-1, 11])
-def test_what_has_no_value_is_not_read(id: int) -> None:
+def test_undefined_values_are_not_read(id: int) -> None:
     blob = make_blob([("Add", ScaledBinaryT(0, id, 10, 1.0))], [X], {10: X})
     assert refused(blob, X) == f"value {id} is used before its definition"
 
@@ -100,7 +100,7 @@ def test_a_result_needs_an_id() -> None:
     assert refused(blob, X) == "a result has the id -1, but there are 15 values"
 
 
-def test_an_id_that_is_given_twice_has_the_last_value() -> None:
+def test_an_id_with_two_definitions_has_the_last_value() -> None:
     nodes = [("Neg", UnaryT(0, 11)), ("Add", ScaledBinaryT(0, 11, 11, 3.0)), ("Abs", UnaryT(11, 10))]
     assert executor(make_blob(nodes, [X], {10: X}))([X])[0].tolist() == [2.0, 4.0, 6.0]
 
@@ -138,7 +138,7 @@ def test_constants_need_not_be_aligned() -> None:
     assert constant_tensor(read_blob(memoryview(blob)), 6).data_ptr() % 4 == 0
 
 
-def test_a_constant_beside_its_type_is_not_where_the_runtime_looks() -> None:
+def test_the_runtime_does_not_support_inline_constants() -> None:
     def edit(graph: GraphT) -> None:
         graph.mpsValues[5].constantBuffer = InlineDataT(np.frombuffer(X.numpy().tobytes(), np.uint8))
 

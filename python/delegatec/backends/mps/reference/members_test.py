@@ -67,14 +67,14 @@ def test_results_are_not_all_near_zero() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNKNOWN))
-def test_what_the_runtime_does_not_know_is_refused(name: str) -> None:
+def test_unknown_operations_are_rejected(name: str) -> None:
     x = torch.rand(3)
     with pytest.raises(DelegatecError, match=f"it has no operation {name}") as error:
         executor(make_blob([(name, BinaryT(0, 1, 10))], (x, x), {10: x}))((x, x))
     assert error.value.diagnostics[0].code == "DC408"
 
 
-# Cases whose results are not specified: by the behaviour that they show.
+# Cases with unspecified results, by the behavior that they show.
 SHOWN: Final = {
     "integer_casts": {"Cast"},
     "ties": {"MaxPool2DWithIndices"},
@@ -89,10 +89,10 @@ def _by_default(name: str, index: int) -> tuple[bytes, list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("variant", Unspecified.variants())
-def test_cases_rest_on_nothing_unspecified_but_those_that_show_it(variant: str) -> None:
-    changed, behaviour = Unspecified.variants()[variant], variant.split("=")[0]
+def test_other_cases_do_not_depend_on_unspecified_behavior(variant: str) -> None:
+    changed, behavior = Unspecified.variants()[variant], variant.split("=")[0]
     for name, cases in CASES.items():
-        for index, case in enumerate(cases if name not in SHOWN.get(behaviour, ()) else ()):
+        for index, case in enumerate(cases if name not in SHOWN.get(behavior, ()) else ()):
             blob, usual = _by_default(name, index)
             for one, other in zip(usual, executor(blob, changed)(case.inputs), strict=True):
                 assert torch.equal(one.nan_to_num(123.0), other.nan_to_num(123.0)), name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations at which the runtime or MPSGraph would stop: each is refused with a sentence."""
+"""Operations on which the runtime or MPSGraph would abort: each is rejected with a message."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
 
 
 @pytest.mark.parametrize(("name", "table", "inputs", "message"), REFUSED)
-def test_refused(name: str, table: object, inputs: tuple[torch.Tensor, ...], message: str) -> None:
+def test_rejected(name: str, table: object, inputs: tuple[torch.Tensor, ...], message: str) -> None:
     run = executor(make_blob([(name, table)], inputs, {10: X}))
     with pytest.raises(DelegatecError, match=re.escape(message)) as error:
         run(inputs)
@@ -225,14 +225,14 @@ def test_refused(name: str, table: object, inputs: tuple[torch.Tensor, ...], mes
 INT4: Final = torch.zeros(2, 4, dtype=torch.int8)
 
 
-def test_int4_is_read_by_dequantisation_only() -> None:
+def test_only_dequantization_supports_int4() -> None:
     blob = make_blob([("View", ViewT(5, 10, 1, [8]))], (X,), {10: X}, int4={5: INT4})
     with pytest.raises(DelegatecError, match="value 5 is of type int4"):
         executor(blob)((X,))
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (4, 2), (8,), (2, 2, 1)])
-def test_scales_that_do_not_divide_the_weight_are_refused(shape: tuple[int, ...]) -> None:
+def test_scales_that_do_not_divide_the_weight_are_rejected(shape: tuple[int, ...]) -> None:
     table = DequantizePerChannelGroupT(5, 10, 0, -1)
     scales = torch.ones(shape, dtype=torch.float16)
     blob = make_blob([("DequantizePerChannelGroup", table)], (scales,), {10: X}, int4={5: INT4})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviours that are not specified: each choice shows in a blob that rests on it, and can be refused."""
+"""Unspecified behaviors: each choice affects a blob that depends on it, and can raise."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _int(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype)
 
 
-# Behaviour -> operation, table, inputs, result by choice, and more of the blob.
+# Behavior -> operation, table, inputs, result by choice, and more of the blob.
 SHOWN: Final[dict[str, Shown]] = {
     "rounding": (
         "Round",
@@ -162,8 +162,8 @@ SHOWN: Final[dict[str, Shown]] = {
 }
 
 
-def _run(behaviour: str, choices: Unspecified) -> torch.Tensor:
-    name, table, inputs, results, more = SHOWN[behaviour]
+def _run(behavior: str, choices: Unspecified) -> torch.Tensor:
+    name, table, inputs, results, more = SHOWN[behavior]
     more = dict(more)
     count = len(next(iter(results.values())))
     declared = torch.zeros(count, dtype=more.pop("dtype", torch.float32))
@@ -172,7 +172,7 @@ def _run(behaviour: str, choices: Unspecified) -> torch.Tensor:
     return result
 
 
-def test_every_behaviour_is_shown_with_every_choice() -> None:
+def test_every_behavior_is_shown_with_every_choice() -> None:
     named = {f"{name}={choice}" for name, (*_, results, _) in SHOWN.items() for choice in results}
     assert set(SHOWN) == {field.name for field in fields(Unspecified)}
     defaults = {f"{field.name}={field.default}" for field in fields(Unspecified)}
@@ -180,31 +180,31 @@ def test_every_behaviour_is_shown_with_every_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "choice"),
+    ("behavior", "choice"),
     [(name, choice) for name, (*_, results, _) in SHOWN.items() for choice in results],
 )
-def test_a_choice_decides(behaviour: str, choice: str) -> None:
-    change: dict[str, Any] = {behaviour: choice}
-    result = _run(behaviour, replace(DEFAULT, **change))
-    wanted = torch.tensor(SHOWN[behaviour][3][choice])
+def test_a_choice_decides(behavior: str, choice: str) -> None:
+    change: dict[str, Any] = {behavior: choice}
+    result = _run(behavior, replace(DEFAULT, **change))
+    wanted = torch.tensor(SHOWN[behavior][3][choice])
     torch.testing.assert_close(result.double(), wanted.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
-@pytest.mark.parametrize("behaviour", SHOWN)
-def test_it_can_be_refused(behaviour: str) -> None:
+@pytest.mark.parametrize("behavior", SHOWN)
+def test_it_can_be_rejected(behavior: str) -> None:
     with pytest.raises(DelegatecError, match="unspecified behavior of MPSGraph:") as error:
-        _run(behaviour, STRICT)
+        _run(behavior, STRICT)
     assert [d.code for d in error.value.diagnostics] == ["DC440"]
 
 
-def test_look_ups_out_of_range_are_refused_by_default() -> None:
-    for behaviour in ("reads", "writes"):
+def test_gathers_out_of_range_are_rejected_by_default() -> None:
+    for behavior in ("reads", "writes"):
         with pytest.raises(DelegatecError, match="out of range"):
-            _run(behaviour, DEFAULT)
+            _run(behavior, DEFAULT)
 
 
 @pytest.mark.parametrize("operation", ["Clamp", "Relu", "MaxPool2DWithIndices"])
-def test_nan_is_lost_or_kept_by_all_that_take_an_extreme(operation: str) -> None:
+def test_nan_is_dropped_or_kept_by_all_extrema(operation: str) -> None:
     x = torch.tensor([[[[1.0, nan, 3.0]]]])
     table = {"Clamp": UnaryT(0, 10), "Relu": BinaryT(0, 0, 10)}.get(operation, _pool())
     wanted = {"Clamp": [1.0, 0.5, 2.0], "Relu": [1.0, 0.0, 3.0]}.get(operation, [3.0])
@@ -219,7 +219,7 @@ def test_ties_count_only_where_an_index_is_read() -> None:
     assert executor(blob, STRICT)([x])[0].item() == 1.0
 
 
-def test_what_does_not_occur_is_not_refused() -> None:
+def test_behavior_that_does_not_occur_does_not_raise() -> None:
     x = torch.tensor([0.25, -1.75])
     blob = make_blob([("Round", UnaryT(0, 10))], [x], {10: x})
     assert executor(blob, STRICT)([x])[0].tolist() == [0.0, -2.0]

@@ -32,7 +32,7 @@ def _rank(x: torch.Tensor) -> str:
 
 
 def _attend(*inputs: torch.Tensor, **options: Any) -> EdgeProgram:
-    """The program of one attention whose tensors, a mask among them if there are four, are inputs."""
+    """Returns the program of one attention of inputs; the fourth one is a mask."""
     program = edge(lambda *x: attend(*x, **options), *inputs)
     assert_computes(program, attend(*inputs, **options), *inputs)
     assert aten.scaled_dot_product_attention.default not in called(program)
@@ -106,14 +106,14 @@ def test_constant_mask(mask: torch.Tensor, factor: bool) -> None:
 
     program = edge(Function(model, mask=mask), Q, K, V)
     assert_computes(program, attend(Q, K, V, mask), Q, K, V)
-    # a constant mask has its factor computed at build time: one product is all that is left of it
+    # the factor of a constant mask is folded: one product remains
     assert not _has_row_factor(program)
     products = [node for node in program.graph.nodes if node.target is aten.mul.Tensor]
     assert bool(products) == factor
     assert not GUARD & set(called(program))
 
 
-def test_mask_that_the_program_writes_to_is_not_taken_as_constant() -> None:
+def test_mask_that_the_program_writes_to_is_not_constant() -> None:
     def model(self: Any, q: torch.Tensor) -> Any:
         result = attend(q, q, q, attn_mask=self.mask)
         self.mask.fill_(-torch.inf)
@@ -170,7 +170,7 @@ def test_layers_share_one_row_factor() -> None:
     assert operators.count(aten.mean.dim) == 1 and operators.count(aten.gt.Scalar) == 1
 
 
-def test_what_it_becomes() -> None:
+def test_operators_of_the_decomposition() -> None:
     program = edge(lambda q, keep: attend(q, q, q, attn_mask=keep), Q[0], KEEP[:, :4])
     assert [str(operator) for operator in called(program)] == [
         *("aten.mul.Scalar", "aten.permute.default", "aten.bmm.default", "aten.where.self"),

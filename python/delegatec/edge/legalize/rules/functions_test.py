@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every function of every table: what it is traced to computes the same, and the operator is gone."""
+"""Every function of every table: its trace has the same results, without the operator."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ KEPT: dict[OpOverload, list[int]] = {
     aten._linalg_solve_ex.default: [0, 3],
 }
 
-# What the mean, the deviation, the least and the largest of many numbers are; None where it has no such.
+# Mean, deviation, minimum and maximum of many numbers; None if undefined.
 MANY = torch.full((4000,), 0.3)
 UNIT = (0.5, 12**-0.5, 0.0, 1.0)
 NORMAL = (0.0, 1.0, None, None)
@@ -259,7 +259,7 @@ def _calls() -> Iterator[Any]:
 
 
 def test_every_function_has_a_case() -> None:
-    # those of quantised models have a test of their own
+    # those of quantized models have a separate test
     assert CASES.keys() | RANDOM.keys() | quantized.FUNCTIONS.keys() == FUNCTIONS.keys()
 
 
@@ -295,7 +295,7 @@ def test_random_numbers_have_their_distribution(operator: OpOverload) -> None:
 
 
 @pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))
-def test_what_a_function_declines_is_left(case: tuple[Any, ...]) -> None:
+def test_calls_that_a_function_declines_are_kept(case: tuple[Any, ...]) -> None:
     operator, *call = case
     program, _, _ = call_program(operator, call)
     assert operator in called(program)

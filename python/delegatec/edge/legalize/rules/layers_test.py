@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rewrite of a convolution, a pool, a padding or a resizing computes what its operator computes."""
+"""Each rewrite of a convolution, a pool, a padding or a resizing has the results of its operator."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_every_rewrite_has_cases() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize("operator", CASES, ids=str)
-def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.dtype) -> None:
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip("eager mode has it in float32 only")
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 1e-2 if dtype == torch.float16 else 1e-5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised tensors have the numbers that PT2E's own operators give, and nothing is left of these."""
+"""Quantized tensors have the values of PT2E's operators, which are all decomposed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _of_tokens(choose: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Tensor
     ],
 )
 def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    """No level leaves float32: neither uint8 nor float64 is left, which delegates do not have."""
+    """Levels are float32: neither uint8 nor float64, which delegates do not support."""
     program = edge(function, x)
     assert {node.meta["val"].dtype for node in program.graph.nodes if node.op == "call_function"} <= {
         torch.float32,
@@ -115,7 +115,7 @@ def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: 
     assert_computes(program, function(x), x)
 
 
-def test_quantised_weights_are_not_unfolded() -> None:
+def test_quantized_weights_are_not_unfolded() -> None:
     class Linear(torch.nn.Module):
         weight: Tensor
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rewrite of a reduction, an order, a look-up or a replacement computes what its operator computes."""
+"""Each rewrite of a reduction, a sort, a gather or a scatter has the results of its operator."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_every_rewrite_has_cases() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize("operator", CASES, ids=str)
-def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.dtype) -> None:
     if dtype == torch.float16 and operator in _NO_HALF:
         pytest.skip("eager mode has it in float32 only")
     assert_rewrites(REWRITES[operator], CASES[operator], dtype, 2e-3 if dtype == torch.float16 else 2e-6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rewrite of a pointwise operator computes what the operator does, whatever target it is for."""
+"""Every rewrite of a pointwise operator has the results of the operator, for all targets."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_every_rewrite_has_cases() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize("operator", CASES, ids=str)
-def test_what_takes_the_place_computes_the_same(operator: OpOverload, dtype: torch.dtype) -> None:
+def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.dtype) -> None:
     rewritten = 0
     for call in CASES[operator]:
         args = [each.to(dtype) if _is_float(each) else each for each in call]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of every table: what it makes computes the same, and the operator is gone."""
+"""Every rule of every table: the emitted calls have the same results, and the operator is gone."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.zeros_like.default: [(X,), (FLAGS,)],
 }
 
-# What memory holds is not to be compared: only that the operator is gone.
+# Uninitialized memory is not compared: only that the operator is gone.
 UNDEFINED: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.empty.memory_format: [([2, 3],)],
     aten.empty_like.default: [(X,)],
@@ -211,7 +211,7 @@ REWRITTEN: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.view.default: [(X, [-1, 2]), (X, [24])],
 }
 
-# Calls to which the rule of their operator does not apply: something else takes care of them.
+# Calls to which the rule of their operator does not apply.
 DECLINED: list[tuple[Any, ...]] = [
     (aten.add.Tensor, X, MATRIX),
     (aten.div.Tensor_mode, X, MATRIX, {"rounding_mode": "floor"}),
@@ -268,12 +268,12 @@ def test_sizes_are_written_out(operator: OpOverload, call: tuple[Any, ...]) -> N
 
 
 @pytest.mark.parametrize("case", DECLINED, ids=lambda case: str(case[0]))
-def test_what_a_rule_declines_is_computed_still(case: tuple[Any, ...]) -> None:
+def test_calls_that_a_rule_declines_are_computed(case: tuple[Any, ...]) -> None:
     operator, *call = case
     program, expected, tensors = call_program(operator, tuple(call))
     assert_computes(program, expected, *tensors, atol=1e-5)
 
 
-def test_two_rules_for_one_operator_are_refused() -> None:
+def test_two_rules_for_one_operator_are_rejected() -> None:
     with pytest.raises(AssertionError, match="two decompositions"):
         merge({aten.t.default: RULES[aten.t.default]}, {aten.t.default: RULES[aten.t.default]})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on two tensors, against eager."""
+"""Arithmetic on two tensors, against eager mode."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
 }
 
 
-# Where eager in float16 takes a number of the program as it is, and the graph rounds it to float16.
+# Eager mode in float16 does not round numbers of the program to float16; the graph does.
 ONLY_FP32 = {"floor_divide by a tenth", "floor_divide by minus a tenth"}
 
 
@@ -141,7 +141,7 @@ def test_a_floored_quotient_is_not_rounded_up() -> None:
     assert compiled(torch.ones(3))[0].tolist() == [9.0] * 3
 
 
-def test_what_is_left_over_has_all_digits() -> None:
+def test_remainders_are_exact() -> None:
     run_case(lambda a: torch.remainder(a, 6.2831855), (floats(500) * 20000,), rtol=1e-6, atol=1e-9)
 
 
@@ -154,5 +154,5 @@ def test_what_is_left_over_has_all_digits() -> None:
         (lambda a: a + 1, (torch.ones(3, dtype=torch.uint8),), "aten.add.Scalar", "dtype"),
     ],
 )
-def test_refused(function: Function, args: tuple[torch.Tensor, ...], operator: str, rule: str) -> None:
+def test_rejected(function: Function, args: tuple[torch.Tensor, ...], operator: str, rule: str) -> None:
     assert (operator, rule) in [found[:2] for found in rejected(function, args)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors out of nothing, which the edge program folds where it can, and conversions, against eager."""
+"""Creation of tensors, which the edge program folds if possible, and conversions, against eager mode."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_conversion(source: torch.dtype, precision: str) -> None:
     run_case(convert, (NUMBERS.to(source),), "", precision)
 
 
-def test_conversion_of_what_is_no_number() -> None:
+def test_conversion_of_bools() -> None:
     def convert(x: torch.Tensor) -> list[torch.Tensor]:
         chosen = torch.where(x > 0, x, x * 2.0)
         return [chosen.to(torch.bool), chosen.to(torch.float16)]
@@ -77,6 +77,6 @@ def test_large_integers_wrap() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.uint8, torch.bfloat16])
-def test_conversion_to_what_the_runtime_lacks(dtype: torch.dtype) -> None:
+def test_conversion_to_unsupported_dtypes(dtype: torch.dtype) -> None:
     found = rejected(lambda a: (a + 1).to(dtype), (X,))
     assert [(operator, rule) for operator, rule, _ in found] == [("aten._to_copy.default", "dtype")]

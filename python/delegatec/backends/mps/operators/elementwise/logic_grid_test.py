@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, logic, bits, clamping and choosing, against eager."""
+"""Comparisons, logical and bitwise operators, clamp and where, against eager mode."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def test_bounds_beyond_float16_bound_nothing_there(precision: str) -> None:
     run_case(lambda a: a.clamp(-1e9, 1e9), (EDGES[:-3],), precision=precision, reference=lambda a: a)
 
 
-def test_bits_of_floats_are_refused() -> None:
+def test_bits_of_floats_are_rejected() -> None:
     function = torch.ops.aten.bitwise_left_shift.Tensor_Scalar
     assert rejected(lambda a: function(a, 2), (floats(3),))[0][1] == "dtype"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one tensor and activations, against eager."""
+"""Functions of one tensor and activations, against eager mode."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ def bounded(x: torch.Tensor) -> torch.Tensor:
     return (torch.tanh(x / 30.0) * 30.0).log_softmax(-1)
 
 
-def test_log_softmax_of_what_is_bounded_is_the_runtimes() -> None:
+def test_log_softmax_of_bounded_values_is_one_operation() -> None:
     run_case(bounded, (floats(3, 9) * 200,), "Div Tanh Mul LogSoftmax")
 
 
-def test_log_softmax_of_what_is_bounded_too_far_is_composed() -> None:
+def test_log_softmax_of_wide_bounds_is_decomposed() -> None:
     def function(x: torch.Tensor) -> Any:
         return (torch.tanh(x) * 60.0).log_softmax(-1)
 
@@ -153,7 +153,7 @@ def test_log_softmax_of_what_is_bounded_too_far_is_composed() -> None:
     assert "LogSoftmax" not in operations(compiled.blobs()[0])
 
 
-def test_what_needs_a_number_or_a_float_says_so() -> None:
+def test_rejections_have_a_reason() -> None:
     assert rejected(lambda x: torch.logit(x, 0.7), (floats(3),)) == [
         (
             "aten.logit.default",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of many geometries, against eager."""
+"""Convolutions of many geometries, against eager mode."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_operations(module: nn.Module, shape: tuple[int, ...], expected: str) ->
 
 
 def test_transposed_weight_is_stored_once() -> None:
-    """What the blob holds of a transposed convolution is its rearranged weight, and no zeros between."""
+    """The blob of a transposed convolution contains its rearranged weight without added zeros."""
     module = nn.ConvTranspose2d(8, 6, 4, 2, 1, bias=False)
     compiled = run_case(lambda x: module(x), (floats(1, 8, 5, 4),))
     blob = read_blob(memoryview(compiled.blobs()[0]))
@@ -136,7 +136,7 @@ def test_long_kernel(batch: int, transposed: bool) -> None:
     )
 
 
-def test_many_channels_are_left() -> None:
+def test_many_channels_are_rejected() -> None:
     x, weight = floats(1, 1, 4), floats(2**16 + 1, 1, 1)
     ((_, rule, message),) = rejected(F.conv1d, (x, weight))
     assert (rule, message.split(".")[0]) == ("size", "65537 output channels")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products, convolutions and pooling, against eager."""
+"""Products, convolutions and pooling, against eager mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "addmm without bias": (
         lambda a, b, c: torch.addmm(a, b, c, beta=0, alpha=2),
         (torch.full((5,), float("nan")), floats(3, 4), floats(4, 5)),
-        "MatMul Mul Slice Abs Lt Full Where",  # from Slice on, the bias is read without effect
+        "MatMul Mul Slice Abs Lt Full Where",  # from Slice on, an artificial use of the bias
     ),
     "conv2d": (
         lambda x, w, b: F.conv2d(x, w, b, stride=(2, 1), padding=(1, 2), dilation=(1, 2)),
@@ -95,7 +95,7 @@ def test_operator(name: str) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (4,)])
-def test_linear_left_whole(shape: tuple[int, ...], bias: bool) -> None:
+def test_linear_is_one_operation(shape: tuple[int, ...], bias: bool) -> None:
     module, x = torch.nn.Linear(4, 5, bias), floats(*shape)
     compiled = compile_module(module, (x,), preserve=[aten.linear.default])
     assert list(compiled.report.delegates[0].operators) == ["aten.linear.default"]

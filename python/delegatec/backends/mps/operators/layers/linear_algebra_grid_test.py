@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products in their many forms, and distances, against eager."""
+"""Products in their many forms, and distances, against eager mode."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_product(name: str, precision: str) -> None:
     )
 
 
-def test_weights_lie_in_the_blob_as_in_the_model() -> None:
-    """No product makes a weight of its own: the blob has the model's bytes once."""
+def test_weights_are_stored_as_in_the_model() -> None:
+    """No product needs a derived weight: the blob contains the model's bytes once."""
     module = nn.Sequential(nn.Linear(16, 24), nn.Conv1d(5, 5, 1), nn.Linear(24, 8))
     compiled = run_case(lambda x: module(x), (floats(2, 5, 16),), preserve=WHOLE)
     graph = read_blob(memoryview(compiled.blobs()[0])).graph
@@ -121,6 +121,6 @@ def test_long_sums(rows: int, length: int, taken: bool) -> None:
     assert [rule for _, rule, _ in rejected(torch.bmm, (stack[0], stack[1]))] == ([] if taken else ["size"])
 
 
-def test_integers_are_left() -> None:
+def test_integers_are_rejected() -> None:
     ((operator, rule, message),) = rejected(torch.mm, (ints(2, 3), ints(3, 2)))
     assert (operator, rule, message.split(".")[0]) == ("aten.mm.default", "dtype", "operand of dtype int64")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation, against eager."""
+"""Normalization, against eager mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that overlap, taken and added, against eager."""
+"""Overlapping windows, extracted and added, against eager mode."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_patches_that_do_not_overlap_are_only_moved() -> None:
 
 
 def test_patches_that_overlap() -> None:
-    """As many additions as a window has rows and columns, less the first of each, and no table of places."""
+    """One addition per row and column of a window, except the first ones, and no table of positions."""
     windows = floats(1, 8 * 9, 256)
     compiled = run_case(lambda w: F.fold(w, (16, 16), 3, padding=1), (windows,), preserve=WHOLE)
     assert operations(compiled.blobs()[0]).count("Add") == 4

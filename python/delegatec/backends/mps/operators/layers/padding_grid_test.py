@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding, against eager."""
+"""Padding, against eager mode."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_infinite_padding() -> None:
     run_case(lambda x: F.pad(x, (1, 2), value=float("-inf")) * 2, (VOLUME,), precision="fp16")
 
 
-def test_large_integers_are_left() -> None:
+def test_large_integers_are_rejected() -> None:
     left = rejected(lambda x: F.pad(x, (1, 2), value=2**24 + 1) + 1, (torch.ones(3, dtype=torch.int64),))
     assert [(operator, rule) for operator, rule, _ in left] == [("aten.constant_pad_nd.default", "argument")]
 

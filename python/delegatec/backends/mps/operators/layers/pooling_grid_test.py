@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of many geometries, against eager."""
+"""Pools of many geometries, against eager mode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_average(rank: int, seed: int) -> None:
         (x,),
         precision=PRECISIONS[seed % 2],
         preserve=WHOLE,
-        # eager has none for three dimensions in float16
+        # eager mode does not support three dimensions in float16
         reference=lambda x: AVERAGES[rank](x.float(), kernel, stride, padding, *rest),
     )
 
@@ -61,7 +61,7 @@ def test_maximum(rank: int, seed: int) -> None:
         (x,),
         precision=precision,
         preserve=WHOLE,
-        # eager has none for three dimensions in float16
+        # eager mode does not support three dimensions in float16
         reference=lambda x: MAXIMA[rank]((x - 2).float(), *geometry, ceil, indices),
     )
 
@@ -123,6 +123,6 @@ def test_infinity_stays_in_its_windows() -> None:
     run_case(lambda x: F.adaptive_avg_pool2d(x, (3, 3)), (x,), preserve=WHOLE)
 
 
-def test_integers_are_left() -> None:
+def test_integers_are_rejected() -> None:
     ((_, rule, message),) = rejected(lambda x: F.max_pool2d(x, 2), (ints(1, 1, 4, 4),))
     assert (rule, message.split(".")[0]) == ("dtype", "operand of dtype int64")

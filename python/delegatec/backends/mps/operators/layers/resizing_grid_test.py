@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing, against eager."""
+"""Resizing, against eager mode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(x: torch.Tensor, precision: str, expected: str = "", **options: Any) -
         expected,
         precision,
         preserve=WHOLE,
-        # eager's weights are not rounded to float16, ours are
+        # eager mode does not round weights to float16
         rtol=1e-5 if precision == "fp32" else 8e-3,
         # it has no antialiasing in float16
         reference=lambda x: function(x.float()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups, against eager."""
+"""Gathers, against eager mode."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_an_index_is_wrapped_once_for_all() -> None:
     assert operations(compiled.blobs()[0]).count("Where") == 1
 
 
-def test_places_are_computed_once_for_all() -> None:
+def test_positions_are_computed_once() -> None:
     compiled = run_case(lambda x, i: (x.gather(2, i), (x * 2).gather(2, i)), (X, PLACES))
     assert operations(compiled.blobs()[0]).count("Add") == 2
     compiled = run_case(lambda x, i, j: (x[i, j], (x * 2)[i, j]), (X, ROWS, COLUMNS))
@@ -137,6 +137,6 @@ def test_no_constant_has_the_size_of_a_result() -> None:
     assert len(compiled.blobs()[0]) < 64 * 64 * 4
 
 
-def test_a_mask_is_left() -> None:
+def test_a_mask_is_rejected() -> None:
     left = rejected(lambda x, m: x[m] * 2, (floats(3), BOOL))
     assert left[0][:2] == ("aten.index.Tensor", "dynamic-shape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement and accumulation at places, against eager."""
+"""Scatters with replacement and accumulation, against eager mode."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_operator(name: str, precision: str) -> None:
 
 
 class Decoder(torch.nn.Module):
-    """Two layers that keep what they have seen in buffers."""
+    """Two layers with caches in buffers."""
 
     first: torch.Tensor
     second: torch.Tensor
@@ -236,7 +236,7 @@ def test_a_step_with_caches_is_one_delegate() -> None:
         torch.testing.assert_close(found, value)
 
 
-def test_rows_are_replaced_with_one_place_each() -> None:
+def test_rows_are_replaced_by_one_index_each() -> None:
     function, args, _ = CASES["scatter of rows"]
     assert "IndexPut" in operations(run_case(function, args).blobs()[0])
 
@@ -285,6 +285,6 @@ def test_an_expansion_outside_of_the_delegate_is_an_index_like_others() -> None:
         ),
     ],
 )
-def test_what_is_left(function: Callable[..., Any], args: Any, rule: str, message: str) -> None:
+def test_rejections(function: Callable[..., Any], args: Any, rule: str, message: str) -> None:
     ((_, found, text),) = rejected(function, args)
     assert (found, text.startswith(message)) == (rule, True), text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move data, and what the edge program folds of them, against eager."""
+"""Operators that only move data, folded by the edge program or not, against eager mode."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_movement(name: str) -> None:
     function, expected = MOVES[name]
 
     def with_work(x: torch.Tensor) -> Any:
-        # A delegate that only moves data is not made: something has to be computed as well.
+        # A delegate must compute something.
         result = function(x + 1.0)
         return [r.float() * 2.0 for r in (result if isinstance(result, (tuple, list)) else (result,))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movements of several operations, and samples of pictures, against eager."""
+"""Data movement by several operations, and grid samples, against eager mode."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_movement(name: str) -> None:
     function, expected = MOVES[name]
 
     def with_work(x: torch.Tensor) -> Any:
-        # A delegate that only moves data is not made: something has to be computed as well.
+        # A delegate must compute something.
         result = function(x + 1.0)
         return [r.float() * 2.0 for r in (result if isinstance(result, (tuple, list)) else (result,))]
 
@@ -98,7 +98,7 @@ def test_grid_sample_in_half(mode: str) -> None:
     run_case(sample, (IMAGE, GRID.half().float()), "", "fp16", reference=in_float)
 
 
-def test_what_is_outside_of_a_picture_is_not_spoiled_by_its_border() -> None:
+def test_positions_outside_do_not_read_the_border() -> None:
     x = torch.full((1, 1, 2, 2), torch.inf)
     grid = torch.full((1, 1, 1, 2), -9.0)
     (result,) = run_case(lambda x, grid: F.grid_sample(x, grid, align_corners=False), (x, grid))(x, grid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised activations: arithmetic in the graph, beside weights that stay int8."""
+"""Quantized activations: arithmetic in the graph, with int8 weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _tokens(x: Tensor, choose: Callable[..., Any]) -> Tensor:
 
 
 class Int8(nn.Module):
-    """A linear layer with an int8 weight, behind one of the ways to quantise activations."""
+    """A linear layer with an int8 weight, after one of the quantizations of activations."""
 
     weight: Tensor
     scale: Tensor
@@ -84,7 +84,7 @@ def test_small_scales_keep_their_digits() -> None:
 
 
 ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "not quantised": lambda x: x,
+    "not quantized": lambda x: x,
     "static int8": lambda x: _static(x, *INT8),
     "static uint8": lambda x: _static(x, *UINT8),
     "dynamic": _dynamic,
@@ -107,7 +107,7 @@ def test_int8_weights_and_activations_are_one_delegate(name: str, precision: str
 
 
 def test_eight_bits_of_tokens_and_four_of_weights() -> None:
-    """8da4w: the activation is quantised as the program says, which the peer leaves out."""
+    """8da4w: the activation is quantized as in the program; the peer omits that."""
 
     class Linear(Weight):
         def forward(self, x: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def test_eight_bits_of_tokens_and_four_of_weights() -> None:
 
 
 class Pictures(nn.Module):
-    """Convolutions with int8 weights for each channel, between activations of uint8, as PT2E leaves them."""
+    """Convolutions with int8 weights per channel, and uint8 activations, as from PT2E."""
 
     wide: Tensor
     deep: Tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights quantised in groups: what lies in the blob, and what it computes."""
+"""Weights quantized in groups: their storage and results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_weights_in_groups_are_int8(name: str, precision: str) -> None:
     assert "DequantizePerChannelGroup" not in operations(compiled.blobs()[0])
 
 
-def test_weights_of_halves_stay_such() -> None:
+def test_float16_weights_stay_float16() -> None:
     module = Weight(levels(16, 64), scales(16, 2).half(), ZEROS, 32, torch.float16)
     one_delegate(module, floats(3, 64).half(), 1e-3)
 
@@ -65,7 +65,7 @@ def test_weights_that_are_computed() -> None:
     )
 
 
-def test_scales_of_float64_are_left() -> None:
+def test_float64_scales_are_rejected() -> None:
     scale = scales(4, 2).double()
     ((name, rule, message),) = rejected(
         lambda w: quantized.dequantize_per_channel_group(w + w, scale, None, *INT4, 8, torch.float32),
@@ -99,7 +99,7 @@ def test_packed(precision: str) -> None:
 
 
 def as_the_peer_packs(weight: Tensor) -> bytes:
-    """Numbers of an even place into the high half, then both halves of every byte changed over."""
+    """Packs even elements into the high half, then swaps the halves of every byte."""
     wide = weight.to(torch.int32)
     first = ((wide[:, ::2] & 0x0F) << 4) | (wide[:, 1::2] & 0x0F)
     return bytes(((byte & 0x0F) << 4) | (byte >> 4) for byte in first.flatten().tolist())
@@ -116,7 +116,7 @@ UNPACKED: Final[dict[str, Callable[[], Weight]]] = {
 
 
 @pytest.mark.parametrize("name", UNPACKED)
-def test_what_the_runtime_would_get_wrong_is_not_packed(name: str) -> None:
+def test_inexact_weights_are_not_packed(name: str) -> None:
     module = UNPACKED[name]()
     blobs = [
         compile_module(module, (floats(3, 64),), preserve=WHOLE, int4=int4).blobs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest elements in their order, sorting, and running sums, against eager."""
+"""Top-k, sorting, and cumulative sums, against eager mode."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_equal_elements_keep_their_order(largest: bool, most: int, monkeypatch: 
     )
 
 
-def test_many_of_long_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_k_of_long_rows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "_MOST_COMPARISONS", 32 * 32)
     assert rejected(lambda x: x.topk(17).values + 1, (ROUTER[:1],)) == []
     ((operator, rule, message),) = rejected(lambda x: (x + 1).topk(17).values * 2, (ROUTER,))
@@ -103,5 +103,5 @@ def test_running(name: str) -> None:
     run_case(*RUNNING[name])
 
 
-def test_running_sum_of_halves_is_taken_in_float32() -> None:
+def test_cumulative_sum_of_float16_is_computed_in_float32() -> None:
     run_case(lambda x: x.cumsum(1), (torch.full((2, 3000), 1.0),), precision="fp16", rtol=0, atol=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, against eager."""
+"""Reductions, against eager mode."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_single_operations(precision: str) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float64])
-def test_sums_of_what_became_float_outside_of_the_delegate(dtype: torch.dtype, precision: str) -> None:
+def test_sums_of_integers_converted_outside_of_the_delegate(dtype: torch.dtype, precision: str) -> None:
     x = (ROOM * 9).abs().to(dtype)
     module = Call(lambda x: (x.float().sum(1), (x * x).float().sum(1)))
     compiled = compile_module(module, (x,), precision)
