@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures: 1797 handwritten digits of 8 x 8 pixels that scikit-learn carries, in two fixed parts."""
+"""The images: 1797 handwritten digits of 8 x 8 pixels from scikit-learn, in two fixed parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 
 class Pictures(NamedTuple):
-    """Pictures and what they show."""
+    """Images and their labels."""
 
     pixels: torch.Tensor
     """float32 ``[count, 1, 8, 8]``, 0 (paper) to 1 (ink)."""
@@ -20,7 +20,7 @@ class Pictures(NamedTuple):
 
 
 def load_split() -> tuple[Pictures, Pictures]:
-    """Returns the 1347 pictures to train on and the 450 that training never sees."""
+    """Returns the 1347 images to train on and the 450 to test on."""
     pixels, digits = load_digits(return_X_y=True)
     train_pixels, test_pixels, train_digits, test_digits = train_test_split(
         pixels, digits, test_size=0.25, random_state=0, stratify=digits

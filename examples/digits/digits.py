@@ -10,12 +10,12 @@ import delegatec
 
 
 def build() -> delegatec.Model:
-    """Returns the trained network, for one picture."""
+    """Returns the trained network, for one image."""
     return delegatec.Model(trained_network(), (torch.rand(1, 1, 8, 8),))
 
 
 def build_batch() -> delegatec.Model:
-    """Returns the trained network, for 1 to 64 pictures at once."""
+    """Returns the trained network, for 1 to 64 images at once."""
     batch = torch.export.Dim("batch", min=1, max=64)
     return delegatec.Model(trained_network(), (torch.rand(8, 1, 8, 8),), dynamic_shapes=({0: batch},))
 

@@ -8,7 +8,7 @@ from torch import nn
 
 
 class DigitNetwork(nn.Module):
-    """A convolutional network for 8 x 8 pictures of one digit."""
+    """A convolutional network for 8 x 8 images of one digit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class DigitNetwork(nn.Module):
         self.classifier = nn.Linear(24 * 2 * 2, 10)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Classifies pictures.
+        """Classifies images.
 
         Args:
             pixels: float32 ``[batch, 1, 8, 8]``, 0 (paper) to 1 (ink).

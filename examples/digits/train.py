@@ -3,7 +3,7 @@
 
     bazel run //examples/digits:train -- $PWD/examples/digits/digits.safetensors
 
-The same machine type and torch version give the same bytes; the committed checkpoint came out of this script.
+The same machine type and torch version give the same bytes; this script wrote the committed checkpoint.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def train(pictures: Pictures) -> DigitNetwork:
 
 
 def accuracy(network: torch.nn.Module, pictures: Pictures) -> float:
-    """Returns the share of ``pictures`` that ``network`` reads right, 0 to 1."""
+    """Returns the accuracy of ``network`` on ``pictures``, 0 to 1."""
     with torch.no_grad():
         read = network(pictures.pixels).argmax(dim=1)
     return (read == pictures.digits).float().mean().item()

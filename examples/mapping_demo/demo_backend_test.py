@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo backend: what it takes and why not, what its blobs say, and what they compute."""
+"""The demo backend: supported nodes, rejections, and the contents and results of its blobs."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def blob_of(result: Lowered) -> memoryview:
 
 
 def rejections(module: torch.nn.Module, *inputs: torch.Tensor, tan: str = "split") -> dict[str, str]:
-    """Operator -> the rule by which its last call is left."""
+    """Returns operator -> the rule by which its last call is rejected."""
     partitioner = BACKEND.partitioner(BACKEND.compile_specs({"tan": tan}))
     found = partitioner.partition(edge(module, *inputs)).rejections
     return {str(r.node.target): r.rule for r in found}
 
 
 def test_the_known_mapping() -> None:
-    """conv, relu, conv, relu, tan: instructions and map that the known demo of this kind gives."""
+    """conv, relu, conv, relu, tan: instructions and map of the known demo of this kind."""
     result = lowered(Layers(conv(3), "relu", conv(1), "relu", "tan"))
     blob = read_blob(blob_of(result))
     assert [(step.operation, step.identifier) for step in blob.instructions] == [
@@ -93,7 +93,7 @@ def test_the_known_mapping() -> None:
         Layers("tan"),
     ],
 )
-def test_the_blob_alone_computes_what_eager_does(module: torch.nn.Module) -> None:
+def test_the_blob_alone_agrees_with_eager_mode(module: torch.nn.Module) -> None:
     expected = module(PICTURE)
     result = lowered(module)
     run = BACKEND.reference(blob_of(result), [])
@@ -165,13 +165,13 @@ class WeightsAreInput(torch.nn.Module):
         (Layers("tan"), (PICTURE.double(),), {"aten.tan.default": "dtype"}),
     ],
 )
-def test_what_is_left_has_a_reason(
+def test_rejected_nodes_have_a_reason(
     module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], expected: dict[str, str]
 ) -> None:
     assert rejections(module, *inputs) == expected
 
 
-def test_every_node_is_taken_or_has_a_reason() -> None:
+def test_every_node_is_delegated_or_has_a_reason() -> None:
     program = edge(Layers(conv(3), "relu", "exp", conv(1), "tan", "relu"))
     partitioning = BACKEND.partitioner(BACKEND.compile_specs({})).partition(program)
     taken = [node for group in partitioning.groups for node in group]
@@ -202,7 +202,7 @@ def test_the_description_has_an_instruction_a_line() -> None:
     )
 
 
-def test_every_cut_and_every_changed_letter_is_refused_or_still_a_blob() -> None:
+def test_every_truncation_and_changed_letter_is_rejected_or_a_valid_blob() -> None:
     """A damaged blob is DC407, and never a traceback."""
     good = bytes(blob_of(lowered(Layers(conv(1), "relu", "tan"))))
     for size in range(len(good)):

@@ -18,7 +18,7 @@ class Network(torch.nn.Module):
         self.last = torch.nn.Conv2d(8, 8, 2)
 
     def forward(self, picture: torch.Tensor) -> torch.Tensor:
-        """Convolves twice, takes the tangent, and convolves again without relu."""
+        """Convolves twice, computes the tangent, and convolves again without relu."""
         hidden = torch.relu(self.first(picture))
         hidden = torch.relu(self.second(hidden))
         return self.last(torch.tan(hidden))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MobileNetV2 for 224 x 224 pictures and 1000 classes, from its configuration.
+"""MobileNetV2 for 224 x 224 images and 1000 classes, from its configuration.
 
 The weights are random, drawn from the build's seed: the example shows compilation, not recognition.
 """
@@ -20,7 +20,7 @@ class Classifier(torch.nn.Module):
         self.network = network
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Classifies pictures.
+        """Classifies images.
 
         Args:
             pixel_values: float32 ``[batch, 3, 224, 224]``, in the range -1 to 1.
@@ -32,7 +32,7 @@ class Classifier(torch.nn.Module):
 
 
 def build() -> delegatec.Model:
-    """Returns the network for one picture."""
+    """Returns the network for one image."""
     network = MobileNetV2ForImageClassification(MobileNetV2Config(num_labels=1000))
     for module in network.modules():
         if isinstance(module, torch.nn.Conv2d):

@@ -17,8 +17,8 @@ def _buildifier_impl(rctx):
     if not npm:
         fail("\n".join([
             "",
-            "error DC012: no npm on this host, and the lint wants %s" % _PACKAGE,
-            "  help: apt-get install npm, or leave the lint out with --test_tag_filters=-lint --build_tag_filters=-lint",
+            "error DC012: no npm on this host, which the linters need for %s" % _PACKAGE,
+            "  help: apt-get install npm, or skip the linters with --test_tag_filters=-lint --build_tag_filters=-lint",
             "",
         ]))
     packed = rctx.execute([npm, "pack", "--silent", "--ignore-scripts", _PACKAGE], timeout = 600)

@@ -3,7 +3,7 @@
 
 Usage: install_wheels.py --lock FILE --target FOLDER [--drop PATTERN]... [--keep PATH]...
 
-Where pip looks for wheels is the host's own configuration of pip; what it may take is the lock's.
+The host's configuration of pip determines the index, the lock the wheels.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from install_wheels import PIP_PLATFORM
 HERE = Path(__file__).parent
 ALONE = "# without dependencies"
 
-# Site -> the sites whose folders are on the path before it. In this order, as a lock is read by later ones.
+# Site -> the sites that precede it on the path. In this order: later locks read earlier ones.
 SITES: dict[str, tuple[str, ...]] = {
     "compiler": (),
     "flatc": (),

@@ -40,7 +40,7 @@ def _wheels_impl(rctx):
             "error DC011: the wheels of %s cannot be installed" % rctx.attr.lock,
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
-            "  help: where the package index has no CPU-only torch, put its wheel into a folder and set PIP_FIND_LINKS to it",
+            "  help: if the package index does not have a CPU-only torch, set PIP_FIND_LINKS to a directory with its wheel",
             "",
         ]))
     rctx.report_progress("Compiling modules")

@@ -140,7 +140,7 @@ def _read(data: memoryview) -> Blob:
     weights = tuple(_weights(shapes, data[start:]))
     instructions = tuple(map(_instruction, _items(steps)))
     if len(instructions) != int(count):
-        raise ValueError(f"{len(instructions)} instructions, but the header says {count}")
+        raise ValueError(f"{len(instructions)} instructions, but the header specifies {count}")
     blob = Blob(int(num_inputs), instructions, tuple(map(_output, _items(outputs))), weights)
     _check_numbers(blob)
     return blob
@@ -158,7 +158,7 @@ def _instruction(text: str) -> Instruction:
         raise ValueError(f"invalid instruction {text!r}")
     operands = tuple(match[3].split(",")[1:])
     if not OPERANDS[match[1]].fullmatch("".join(operand[0] for operand in operands)):
-        raise ValueError(f"{match[1]} does not take {', '.join(operands)}")
+        raise ValueError(f"{match[1]} does not support {', '.join(operands)}")
     return Instruction(match[1], int(match[2]), operands)
 
 

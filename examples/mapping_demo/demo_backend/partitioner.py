@@ -71,7 +71,7 @@ def _convolution(node: Node, constants: dict[str, torch.Tensor]) -> Rejection | 
         return Rejection(
             node,
             "conv_without_relu",
-            "the device convolves only with a relu, but the result goes "
+            "the device convolves only with a relu, but the result is used "
             + (" and ".join(f"to {user.name}" for user in node.users) or "nowhere"),
             "add torch.relu as its only user",
         )

@@ -25,7 +25,7 @@ class DemoExecutor:
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the instructions in order."""
         if len(inputs) != self.num_inputs:
-            raise ValueError(f"got {len(inputs)} inputs; the blob takes {self.num_inputs}")
+            raise ValueError(f"got {len(inputs)} inputs; the blob has {self.num_inputs}")
         values = list(inputs)
         for step in self._blob.instructions:
             operands = [values[number] for number in step.numbers("v")]

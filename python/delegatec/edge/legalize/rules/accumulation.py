@@ -82,8 +82,8 @@ def _unsupported_accumulation(node: Node, _: object) -> str | None:
 
 SUMS: Final = Constraint[object](
     "accumulate",
-    "It adds numbers, not bools, and the places times the elements to add are 2^22 at most: each is compared "
-    "with each, where only replacement is at hand.",
+    "It adds numbers, not bools, and positions times elements are at most 2^22: all pairs are compared, as "
+    "scatters only overwrite.",
     _unsupported_accumulation,
     "run it on the portable kernel",
 )
