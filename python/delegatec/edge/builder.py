@@ -125,16 +125,16 @@ class Builder:
         Its placeholder precedes all others, which keeps the order of the user's inputs.
         """
         tensor = tensor.clone(memory_format=torch.contiguous_format)
-        content = tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        content = tensor.flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         key = (tensor.dtype, tuple(tensor.shape), content)
         if key not in self._constants:
             self._constants[key] = self._add(tensor, tensor.dtype)
         return self._constants[key]
 
-    def derived(self, constant: Node, tensor: torch.Tensor) -> Node:
-        """Adds a constant that replaces one of the model, in another arrangement, and has its name."""
+    def derived(self, constant: Node, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Node:
+        """Adds a constant with the name of one of the model, in another arrangement or dtype."""
         name = self.program.names_in_model().get(constant.name)
-        return self._add(tensor, constant.meta["val"].dtype, name)
+        return self._add(tensor, dtype or constant.meta["val"].dtype, name)
 
     def _add(self, tensor: torch.Tensor, dtype: torch.dtype, name: str | None = None) -> Node:
         graph = self.program.graph

@@ -55,6 +55,10 @@ class Facts:
                 pending += [each for each in operands if isinstance(each, Node) and each not in self._known]
         return self._known[value]
 
+    def constant(self, node: Node) -> torch.Tensor | None:
+        """Returns the tensor of a placeholder if it is a constant; do not write to it."""
+        return self._constants.get(node.name)
+
     def _interval(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
         """Returns the interval of a node whose operands are known."""
         val = node.meta.get("val")

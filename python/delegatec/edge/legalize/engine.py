@@ -138,7 +138,8 @@ def _hold_results(results: Any) -> Any:
 def _between(before: Node, after: Node) -> list[Node]:
     made, node = [], before.next
     while node is not after:
-        made.append(node)
+        if node.op == "call_function":  # constants are added at the start of the graph
+            made.append(node)
         node = node.next
     return made
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from delegatec_schemas.mps_graph import Operation
+from delegatec_schemas.mps_graph import Operation, SliceT
 from torch.fx import Node
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import full, operand
+from delegatec.backends.mps.building.operations import binary, full, reshaped, unary, where
 
 
 def use_all_inputs(builder: GraphBuilder, results: Sequence[Node]) -> None:
@@ -27,8 +27,20 @@ def use_all_inputs(builder: GraphBuilder, results: Sequence[Node]) -> None:
         results: the nodes that become outputs.
     """
     for node in builder.unused_inputs(results):
-        source, result = operand(builder, node), operand(builder, results[0])
-        element = source.view(math.prod(source.shape)).slice(0, 0, 1).to(torch.float32)
-        never = element.unary(Operation.Abs).compare(Operation.Lt, 0)
-        read = never.where(full(builder, [1], 0, result.dtype), result)
-        read.view(*result.shape).bind(results[0])
+        source, result = builder.of(node), builder.of(results[0])
+        dtype, shape = builder.type_of(result)
+        magnitude = unary(builder, Operation.Abs, builder.converted(_first(builder, source), torch.float32))
+        never = binary(builder, Operation.Lt, magnitude, 0.0)
+        read = where(builder, never, full(builder, [1], 0, dtype), result)
+        builder.alias(results[0], reshaped(builder, read, shape))
+
+
+def _first(builder: GraphBuilder, source: int) -> int:
+    """Emits the first element of a value, of shape [1]."""
+    dtype, shape = builder.type_of(source)
+    flat = reshaped(builder, source, [math.prod(shape)])
+    if math.prod(shape) == 1:
+        return flat
+    out = builder.temporary([1], dtype)
+    builder.emit(Operation.Slice, SliceT(input1Id=flat, outputId=out, dim=0, start=0, end=1, step=1))
+    return out

@@ -23,10 +23,9 @@ from delegatec.backends.mps.operators.layers import (
     normalization,
     padding,
     pooling,
-    sampling,
 )
 from delegatec.backends.mps.operators.lookups import lookup
-from delegatec.backends.mps.operators.moves import rearrangement, shape
+from delegatec.backends.mps.operators.moves import shape
 from delegatec.backends.mps.operators.quantized import weights as quantized
 from delegatec.backends.mps.operators.reductions import reduction
 from delegatec.backends.mps.operators.row import OperatorRow
@@ -44,9 +43,9 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Pooling": pooling.ROWS,
     "Padding": padding.ROWS,
     "Reduction": reduction.ROWS,
-    "Look-up": (*lookup.ROWS, *sampling.ROWS),
+    "Look-up": lookup.ROWS,
     "Replacement": lookup.REPLACEMENTS,
-    "Shape": (*shape.ROWS, *rearrangement.ROWS),
+    "Shape": shape.ROWS,
     "Creation and conversion": creation.ROWS,
     "Quantized weights": quantized.ROWS,
 }

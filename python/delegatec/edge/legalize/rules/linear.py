@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape
+from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.batched_matmul import batched_matmul
+from delegatec.edge.legalize.value import Value, full, value_of
 
 aten = torch.ops.aten
 
@@ -50,4 +52,39 @@ def _matmul(b: Builder, node: Node) -> Node | None:
     return batched_matmul(b, left, right)
 
 
-RULES: RuleTable = {aten.linear.default: _linear, aten.matmul.default: _matmul}
+def _with_vector(b: Builder, node: Node) -> Node | None:
+    """Multiplies a matrix or a row by a column; sums of integers have no kernel of a product."""
+    left, right = node.args
+    assert isinstance(left, Node) and isinstance(right, Node)
+    if not dtype(node).is_floating_point:
+        return None
+    rows = left if len(shape(left)) == 2 else b.call(aten.view.default, left, [1, *shape(left)])
+    column = b.call(aten.view.default, right, [*shape(right), 1])
+    return b.call(aten.view.default, b.call(aten.mm.default, rows, column), list(shape(node)))
+
+
+def _ignoring(builder: Builder, node: Node) -> Node | None:
+    """Ignores an operand whose factor is zero, NaN and infinities included."""
+    bound = bind(node)
+    first, second = (value_of(builder, bound[name]) for name in ("mat1", "mat2"))
+    alpha, beta = bound["alpha"], bound["beta"]
+    if alpha != 0 and beta != 0:
+        return None
+    if alpha != 0:
+        product = first @ second
+        return (product if alpha == 1 else product * alpha).node
+    if beta == 0:
+        return full(builder, shape(node), 0, first.dtype).node
+    bias = value_of(builder, bound["self"])
+    aligned = bias.view(*(1,) * (2 - bias.rank), *bias.shape)
+    scaled: Value = aligned * beta
+    return scaled.expand(*shape(node)).node
+
+
+RULES: RuleTable = {
+    aten.linear.default: _linear,
+    aten.matmul.default: _matmul,
+    **dict.fromkeys((aten.dot.default, aten.mv.default), _with_vector),
+}
+
+REWRITES: Final = (Rewrite(aten.addmm.default, _ignoring, note="without the operand whose factor is zero"),)

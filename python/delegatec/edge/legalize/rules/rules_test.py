@@ -113,6 +113,8 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, _noise(4)),
         (X, _noise(4), torch.tensor(0.5)),
     ],
+    aten.dot.default: [(MATRIX[0], MATRIX[1])],
+    aten.mv.default: [(MATRIX, MATRIX[0])],
     aten.matmul.default: [
         (MATRIX, MATRIX.T.contiguous()),
         (X, _noise(4, 5)),

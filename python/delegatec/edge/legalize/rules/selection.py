@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import torch
@@ -22,10 +23,17 @@ def _clamp(builder: Builder, node: Node) -> Node:
     """Clamps; like ATen, returns the upper bound if the bounds are out of order."""
     bound, dtype = bind(node), dtype_of(node)
     x = value_of(builder, bound["self"], dtype)
+    if any(isinstance(bound[name], float) and math.isnan(bound[name]) for name in ("min", "max")):
+        return (x * math.nan).node
     for name, choose in (("min", Value.maximum), ("max", Value.minimum)):
         if bound[name] is not None:
             x = choose(x, value_of(builder, bound[name], dtype))
     return x.node
+
+
+def _hardtanh(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    return value_of(builder, bound["self"]).clamp(bound["min_val"], bound["max_val"]).node
 
 
 def _masked_fill(builder: Builder, node: Node) -> Node:
@@ -41,5 +49,6 @@ REWRITES: Final = (
         )
         for target in (aten.clamp.default, aten.clamp.Tensor)
     ),
+    Rewrite(aten.hardtanh.default, _hardtanh),
     Rewrite(aten.masked_fill.Scalar, _masked_fill),
 )

@@ -17,22 +17,22 @@ from delegatec_schemas.mps_graph import (
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
-from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
+from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
-from delegatec.edge.legalize.constraints import argument
+from delegatec.edge.legalize import constraint
+from delegatec.edge.legalize.constraints import argument, rank_of
 from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
-_REDUCED_RANK: Final = 4
-"""Minus the logarithm of the smallest normal float32, approximately."""
+"""exp of its negative is the smallest float32 that is not subnormal, about."""
 
 
 def _relu(b: GraphBuilder, node: Node) -> None:
-    # Relu has a second operand in the format, which the runtime does not read.
+    # The format gives Relu a second operand, which the runtime does not read.
     b.emit(Operation.Relu, BinaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
 
 
@@ -48,64 +48,29 @@ def _leaky_relu(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.LeakyRelu, table)
 
 
-def _softmax(b: GraphBuilder, node: Node) -> None:
+def _softmax(operation: int) -> Lower:
+    def lower(b: GraphBuilder, node: Node) -> None:
+        bound = bind(node)
+        dim = positive(bound["dim"], len(shape_of(node)))
+        b.emit(operation, SoftmaxT(input1Id=b.of(bound["self"]), outputId=b.result(node), dim=dim))
+
+    return lower
+
+
+def _underflow(node: Node, facts: Facts) -> str | None:
+    """The reason why an element of the softmax may be too small to have a precise logarithm."""
     bound = bind(node)
-    softmax(operand(b, bound["self"]), bound["dim"]).bind(node)
-
-
-def softmax(x: Expression, dim: int, operation: int = Operation.Softmax) -> Expression:
-    """Emits the runtime's softmax or log-softmax along a dimension."""
-    shape = x.shape
-    x, dim = _of_low_rank(x, dim)
-    out = x.builder.temporary(x.shape, x.dtype)
-    x.builder.emit(operation, SoftmaxT(input1Id=x.id, outputId=out, dim=dim))
-    return Expression(x.builder, out).view(*shape)
-
-
-def _of_low_rank(x: Expression, dim: int) -> tuple[Expression, int]:
-    """Reshapes to rank 1 to 4: MPSGraph reduces the last four dimensions only."""
-    shape = x.shape
-    dim = positive(dim, len(shape) or 1)
-    if not shape:
-        return x.view(1), dim
-    if len(shape) <= _REDUCED_RANK:
-        return x, dim
-    after = math.prod(shape[dim + 1 :])
-    return x.view(math.prod(shape[:dim]), shape[dim], *([after] if after > 1 else [])), 1
-
-
-def _log_softmax(b: GraphBuilder, node: Node) -> None:
-    """Computes (x - m) - log(sum(exp(x - m))), in float32, where m is the mean of x weighted by the softmax.
-
-    The runtime computes the logarithm of the softmax, which is minus infinity if that underflows. m is less
-    than the maximum of x by at most the logarithm of the size, so that nothing overflows.
-    """
-    bound, shape = bind(node), shape_of(node)
-    x, dim = operand(b, bound["self"]), bound["dim"]
-    if _never_underflows(b, node):
-        softmax(x, dim, Operation.LogSoftmax).view(*shape).bind(node)
-        return
-    x, dim = _of_low_rank(x.to(torch.float32), dim)
-    weight = softmax(x, dim)
-    # If the weight is zero, x may be minus infinity.
-    weighed = weight.eq(0.0).where(weight, weight * x)
-    shifted = x - weighed.sum(dim)
-    total = shifted.exp().sum(dim)
-    (shifted - total.log()).view(*shape).to(dtype_of(node)).bind(node)
-
-
-def _never_underflows(b: GraphBuilder, node: Node) -> bool:
-    """Whether all elements of the softmax, in float32, are large enough for a precise logarithm."""
-    source, shape = bind(node)["self"], shape_of(node)
-    if dtype_of(source) != torch.float32:
-        return False
-    size = shape[positive(bind(node)["dim"], len(shape))] if shape else 1
-    return b.facts.of(source).width + math.log(size) < _SMALLEST_LOGARITHM
+    if dtype_of(bound["self"]) != torch.float32:
+        return "softmax in float16"
+    size = shape_of(node)[bound["dim"]]
+    least = facts.of(bound["self"]).width + math.log(size)
+    return None if least < _SMALLEST_LOGARITHM else "an unbounded operand"
 
 
 _SOFTMAX_RULES: Final = (
     FLOAT_OPERANDS,
-    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime aborts on it."),
+    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime stops at it."),
+    rank_of("self", range(1, 5), "MPSGraph reduces the last four dimensions only."),
 )
 
 ROWS: Final = (
@@ -113,7 +78,7 @@ ROWS: Final = (
         overload("relu"),
         _relu,
         (FLOAT_OPERANDS,),
-        note="NaN becomes zero, ATen keeps it: that would take four operations instead of one",
+        note="NaN becomes zero, where ATen keeps it: to keep it would take four operations for one",
     ),
     OperatorRow(
         overload("gelu"),
@@ -123,7 +88,7 @@ ROWS: Final = (
             argument(
                 "approximate",
                 lambda value: value == "none",
-                'approximate is "none": the runtime would compute x tanh(x).',
+                'approximate is "none": the runtime would give x tanh(x).',
             ),
         ),
     ),
@@ -139,11 +104,17 @@ ROWS: Final = (
             ),
         ),
     ),
-    OperatorRow(overload("_softmax"), _softmax, _SOFTMAX_RULES),
+    OperatorRow(overload("_softmax"), _softmax(Operation.Softmax), _SOFTMAX_RULES),
     OperatorRow(
         overload("_log_softmax"),
-        _log_softmax,
+        _softmax(Operation.LogSoftmax),
         _SOFTMAX_RULES,
-        note="LogSoftmax if the range of the operand excludes underflow, otherwise decomposed",
+        known=(
+            constraint.Constraint(
+                "underflow",
+                "No element of the softmax underflows: the runtime takes its logarithm, minus infinity then.",
+                _underflow,
+            ),
+        ),
     ),
 )

@@ -15,11 +15,10 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload, variants
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Operand
-from delegatec.backends.mps.building.values import operand
-from delegatec.backends.mps.dtypes import FLOATS, INTEGERS
+from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
-from delegatec.backends.mps.operators.rules import EXACT_FLOAT32
+from delegatec.backends.mps.operators.rules import exact_number
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.nodes import dtype_of
@@ -42,7 +41,7 @@ def arithmetic(operation: int) -> Lower:
 
 
 def _or_bitwise(operation: int, on_bools: int) -> Lower:
-    """Returns the lowering to one operation for numbers and another for bools."""
+    """An operation on numbers, and what it is on bools."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)
@@ -69,13 +68,9 @@ def _scaled_pair(b: GraphBuilder, node: Node, operation: int, first: Operand, se
     if dtype == torch.bool:
         arithmetic(Operation.BitwiseOr)(b, node)
         return
-    scaled = operand(b, second, dtype)
-    if dtype not in FLOATS and abs(alpha) > EXACT_FLOAT32:
-        # The field is a float32.
-        scaled, alpha = scaled * alpha, 1
     table = ScaledBinaryT(
         input1Id=b.operand(first, dtype),
-        input2Id=scaled.id,
+        input2Id=b.operand(second, dtype),
         outputId=b.result(node),
         alpha=b.number(alpha, dtype),
     )
@@ -88,8 +83,11 @@ def _scaled_bools(node: Node, _: object) -> str | None:
     return None
 
 
-_SCALED: Final = (Constraint("argument", "The alpha of bools is 1.", _scaled_bools),)
-_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum may drop NaN, and does not support bools.")
+_SCALED: Final = (
+    exact_number("alpha"),
+    Constraint("argument", "The alpha of bools is 1.", _scaled_bools),
+)
+_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum loses NaN, and has no order on bool.")
 
 ROWS: Final = (
     *(
@@ -105,6 +103,6 @@ ROWS: Final = (
         OperatorRow(overload(name), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    # Without maximum and atan2: the runtime does not implement Max and Atan2 of the format.
+    # There is no row of maximum and atan2: the runtime lacks Max and Atan2, though the format has them.
     *family({"minimum": "Minimum"}, arithmetic, _INTEGERS),
 )

@@ -19,8 +19,8 @@ NODES: dict[str, tuple[Build, str]] = {
     "full of int64": (lambda b, x: b.call(aten.full.default, [4], 3, dtype=torch.int64), "Full Cast"),
     "full of bool": (lambda b, x: b.call(aten.full.default, [4], True, dtype=torch.bool), "Expand Cast"),
     "full of rank 0": (lambda b, x: b.call(aten.full.default, [], True, dtype=torch.bool), "Cast"),
-    "full_like": (lambda b, x: b.call(aten.full_like.default, x, -1.5), "FullLike"),
-    "full_like of int": (lambda b, x: b.call(aten.full_like.default, x, 7, dtype=torch.int32), "FullLike"),
+    "full_like": (lambda b, x: b.call(aten.full_like.default, x, -1.5), "Full"),
+    "full_like of int": (lambda b, x: b.call(aten.full_like.default, x, 7, dtype=torch.int32), "Full"),
     "full_like of bool": (lambda b, x: b.call(aten.full_like.default, x, True, dtype=torch.bool), "Expand"),
     "scalar_tensor": (lambda b, x: b.call(aten.scalar_tensor.default, 7.0), ""),
     "empty": (
@@ -49,7 +49,7 @@ def test_full_of_a_large_integer() -> None:
         large = b.call(aten.full.default, [2, 4], 2**40 + 1, dtype=torch.int64)
         return b.call(aten.sub.Scalar, large, 2**40)
 
-    run_node(build, "View Expand Sub")
+    run_node(build, "Expand Sub")
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -11,12 +11,12 @@ import math
 from typing import Any, Final
 
 import torch
-from delegatec_schemas.mps_graph import DivisionT
+from delegatec_schemas.mps_graph import DivisionT, Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
+from delegatec.backends.mps.building.operations import binary
 from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMBERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint
@@ -30,7 +30,8 @@ def _true(b: GraphBuilder, node: Node) -> None:
     first, second, *_ = bind(node).values()
     are_floats = any(isinstance(o, Node) and dtype_of(o) in FLOATS for o in (first, second))
     dtype = dtype_of(node) if are_floats else torch.float32
-    (operand(b, first, dtype) / operand(b, second, dtype)).to(dtype_of(node)).bind(node)
+    quotient = binary(b, Operation.Div, b.operand(first, dtype), b.operand(second, dtype))
+    b.alias(node, b.converted(quotient, dtype_of(node)))
 
 
 def _rounded(operation: int) -> Lower:

@@ -11,16 +11,14 @@ import math
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import HardTanhT, Operation, TernaryT
+from delegatec_schemas.mps_graph import BoundsT, HardTanhT, Operation, TernaryT, UnaryT
 from torch.fx import Node
 
 from delegatec.backends.common.constants import FLOAT16_MAX, kept_from_zero
 from delegatec.backends.common.row import overload
-from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
 from delegatec.backends.mps.dtypes import NUMBERS
-from delegatec.backends.mps.operators.row import OperatorRow
+from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, exact_number
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import result_dtypes
@@ -29,35 +27,33 @@ from delegatec.edge.nodes import dtype_of
 
 def _clamp(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(node)
-    x, low, high = operand(b, bound["self"], dtype), bound["min"], bound["max"]
+    low, high = bound["min"], bound["max"]
     if dtype.is_floating_point:
-        _bounded(x, low, high).bind(node)
+        _bounded(b, node, low, high)
         return
     if low is not None and high is not None:
-        low = min(low, high)  # In ATen the upper bound has precedence.
-    x.clamp(low, high).bind(node)
+        low = min(low, high)  # ATen's upper bound goes first.
+    ends = ((low, -math.inf), (high, math.inf))
+    bounds = BoundsT(*(end if limit is None else float(limit) for limit, end in ends))
+    b.emit(Operation.Clamp, UnaryT(b.operand(bound["self"], dtype), b.result(node)), bounds)
 
 
 def _hardtanh(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    _bounded(operand(b, bound["self"]), bound["min_val"], bound["max_val"]).bind(node)
+    _bounded(b, node, bound["min_val"], bound["max_val"])
 
 
-def _bounded(x: Expression, low: float | None, high: float | None) -> Expression:
+def _bounded(b: GraphBuilder, node: Node, low: float | None, high: float | None) -> None:
     low, high = -math.inf if low is None else low, math.inf if high is None else high
-    if math.isnan(low) or math.isnan(high):
-        return x * math.nan
-    limits = [_in_range(x, limit) for limit in (min(low, high), high)]
-    out = x.builder.temporary(x.shape, x.dtype)
-    x.builder.emit(Operation.HardTanh, HardTanhT(x.id, out, *limits))
-    return Expression(x.builder, out)
+    dtype = dtype_of(node)
+    limits = [_in_range(limit) if b.is_halved(dtype) else limit for limit in (min(low, high), high)]
+    x = b.operand(bind(node)["self"], dtype)
+    b.emit(Operation.HardTanh, HardTanhT(x, b.result(node), *limits))
 
 
-def _in_range(x: Expression, limit: float) -> float:
+def _in_range(limit: float) -> float:
     """Returns a bound that is neither infinite nor zero in float16."""
-    if not x.builder.is_halved(x.dtype) or math.isinf(limit):
-        return limit
-    return kept_from_zero(max(-FLOAT16_MAX, min(limit, FLOAT16_MAX)))
+    return limit if math.isinf(limit) else kept_from_zero(max(-FLOAT16_MAX, min(limit, FLOAT16_MAX)))
 
 
 def _where(b: GraphBuilder, node: Node) -> None:
@@ -68,15 +64,23 @@ def _where(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.Where, table)
 
 
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not order bools.", "convert to int32")
+def _nan_bounds(node: Node, _: object) -> str | None:
+    _, low, high = bind(node).values()
+    return "a bound is NaN" if any(bound is not None and math.isnan(bound) for bound in (low, high)) else None
+
+
+_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no order on bool.", "convert to int32")
+_NO_NAN: Final = Constraint(
+    "argument", "No bound is NaN: what HardTanh makes of it is not documented.", _nan_bounds
+)
 
 ROWS: Final = (
     OperatorRow(
         overload("clamp"),
         _clamp,
-        (_NUMBERS, exact_number("min"), exact_number("max")),
-        note="HardTanh for floats, which keeps NaN",
+        (_NUMBERS, exact_number("min"), exact_number("max"), _NO_NAN),
+        note="of floats HardTanh, which keeps NaN",
     ),
-    OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS,)),
+    OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS, _NO_NAN)),
     OperatorRow(overload("where.self"), _where),
 )

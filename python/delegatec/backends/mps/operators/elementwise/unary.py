@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec_schemas.mps_graph import UnaryT
+from delegatec_schemas.mps_graph import Operation, UnaryT
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
+from delegatec.backends.mps.building.operations import binary, where
+from delegatec.backends.mps.building.operations import unary as apply
 from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
@@ -31,7 +32,7 @@ def unary(operation: int) -> Lower:
 
 
 def unpromoted(operation: int) -> Lower:
-    """Returns the lowering of f(self), computed in the dtype of the operand."""
+    """output = f(self), computed in the dtype of the operand."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         b.emit(operation, UnaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
@@ -41,10 +42,12 @@ def unpromoted(operation: int) -> Lower:
 
 def _round(b: GraphBuilder, node: Node) -> None:
     """Rounds ties to even, independent of Round's ties: half of an odd integer is not an integer."""
-    x = operand(b, bind(node)["self"])
-    nearest = x.rounded()
-    is_half = (x - nearest).abs().eq(0.5)
-    is_half.where((x * 0.5).rounded() * 2.0, nearest).bind(node)
+    x = b.of(bind(node)["self"])
+    nearest = apply(b, Operation.Round, x)
+    distance = apply(b, Operation.Abs, binary(b, Operation.Sub, x, nearest))
+    half = apply(b, Operation.Round, binary(b, Operation.Mul, x, 0.5))
+    even = binary(b, Operation.Mul, half, 2.0)
+    b.alias(node, where(b, binary(b, Operation.Eq, distance, 0.5), even, nearest))
 
 
 _FLOAT_FUNCTIONS: Final = (
@@ -54,24 +57,20 @@ _FLOAT_FUNCTIONS: Final = (
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
-_NUMBER_RESULT: Final = result_dtypes(
-    NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32"
-)
+_NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
 # pytorch/pytorch pull request 86615
-_EXACT_RESULT: Final = result_dtypes(
-    FLOATS, "MPSGraph's function is not exact for all integers, or does not support int64."
-)
+_EXACT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph's is not exact for all integers, or lacks int64.")
 
 ROWS: Final = (
     *family({name: name.capitalize() for name in _FLOAT_FUNCTIONS}, unary, _FLOAT_RESULT),
     *family({"neg": "Neg"}, unary, _NUMBER_RESULT),
     *family({"abs": "Abs", "ceil": "Ceil", "floor": "Floor"}, unary, _EXACT_RESULT),
-    *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="zero for NaN in ATen and in Metal"),
+    *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="that of NaN is zero in ATen, as in Metal"),
     OperatorRow(
         overload("round"),
         _round,
         (_EXACT_RESULT,),
-        note="rounds ties to even, independent of MPSGraph",
+        note="halves go to the even neighbour, whatever MPSGraph does with them",
     ),
     *family({"isinf": "Isinf", "isnan": "Isnan"}, unpromoted, FLOAT_OPERANDS),
 )

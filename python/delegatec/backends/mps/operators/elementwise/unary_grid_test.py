@@ -64,6 +64,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "relu": (F.relu, (EDGES[:-1],), "Relu"),
     "relu of int": (F.relu, (SIGNED,), "Clamp"),
     "relu6": (F.relu6, (EDGES,), "HardTanh"),
+    "hardtanh with NaN": (lambda x: F.hardtanh(x, float("nan"), 0.75), (EDGES,), "Mul"),
     "hardtanh": (lambda x: F.hardtanh(x, -0.25, 0.75), (EDGES,), "HardTanh"),
     "hardsigmoid": (F.hardsigmoid, (EDGES,), ""),
     "hardswish": (F.hardswish, (EDGES[:-3],), ""),

@@ -8,7 +8,6 @@ becomes a one or a zero.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,16 +16,15 @@ from delegatec_schemas.mps_graph import BatchNormT, LayerNormT, Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
-from delegatec.backends.mps.building.expression import Expression
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.building.values import operand
+from delegatec.backends.mps.building.operations import binary, unary
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import only_first_result, rank_of
-from delegatec.edge.nodes import dtype_of, read_results
+from delegatec.edge.nodes import dtype_of, read_results, shape_of
 
-_MOST_RANK: Final = 4
+_WHY: Final = "MPSGraph normalizes four dimensions at most."
 
 
 def _number(b: GraphBuilder, number: float, shape: Sequence[int], dtype: torch.dtype) -> int:
@@ -38,60 +36,48 @@ def _number(b: GraphBuilder, number: float, shape: Sequence[int], dtype: torch.d
     return b.shared(("number", number, tuple(shape), dtype), make)
 
 
-def _finish(results: dict[int, Expression], node: Node) -> None:
-    for index in read_results(node):
-        value = node.meta["val"][index]
-        results[index].view(*value.shape).to(value.dtype).bind(node, index)
-
-
 def _batch_norm(b: GraphBuilder, node: Node) -> None:
     bound, dtype = bind(node), dtype_of(bind(node)["input"])
-    x = operand(b, bound["input"])
-    batch, channels, *sizes = x.shape
-    if len(x.shape) > _MOST_RANK:
-        x = x.view(batch, channels, math.prod(sizes))
+    shape = shape_of(bound["input"])
+    channels = shape[1]
 
     def parameter(name: str, number: float) -> int:
         given = bound[name]
         return _number(b, number, [channels], dtype) if given is None else b.of(given)
 
-    out = Expression(b, b.temporary(x.shape, dtype))
     table = BatchNormT(
-        inputId=x.id,
+        inputId=b.of(bound["input"]),
         meanId=b.of(bound["running_mean"]),
         varId=b.of(bound["running_var"]),
         weightId=parameter("weight", 1.0),
         biasId=parameter("bias", 0.0),
         momentum=bound["momentum"],
         epsilon=b.number(bound["eps"], dtype),
-        output1Id=out.id,
+        output1Id=b.temporary(shape, dtype),
         output2Id=b.temporary([channels], dtype),
         output3Id=b.temporary([channels], dtype),
     )
     b.emit(Operation.BatchNorm, table)
-    _finish({0: out}, node)
+    b.alias(node, table.output1Id, 0)
 
 
 def _layer_norm(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    x = Expression(b, b.in_float32(bound["input"]))
-    shape = tuple(bound["normalized_shape"])
-    if len(x.shape) > _MOST_RANK:
-        shape = (math.prod(shape),)
-        x = x.view(math.prod(x.shape) // shape[0], *shape)
-    ones = [1] * len(x.shape)
+    x, normalized = b.in_float32(bound["input"]), bound["normalized_shape"]
+    shape = shape_of(bound["input"])
+    ones = [1] * len(shape)
 
     def parameter(name: str, number: float) -> int:
         given = bound[name]
         if given is None:
             return _number(b, number, ones, torch.float32)
-        return Expression(b, b.in_float32(given)).view(*shape).id
+        return b.in_float32(given)
 
-    statistics = (*x.shape[: -len(shape)], *ones[-len(shape) :])
-    out, mean, variance = (b.temporary(s, torch.float32) for s in (x.shape, statistics, statistics))
+    statistics = (*shape[: -len(normalized)], *ones[-len(normalized) :])
+    out, mean, variance = (b.temporary(s, torch.float32) for s in (shape, statistics, statistics))
     table = LayerNormT(
-        input1Id=x.id,
-        normalizedShape=list(shape),
+        input1Id=x,
+        normalizedShape=list(normalized),
         weightId=parameter("weight", 1.0),
         biasId=parameter("bias", 0.0),
         eps=bound["eps"],
@@ -100,10 +86,11 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
         output3Id=variance,
     )
     b.emit(Operation.LayerNorm, table)
-    results = {0: Expression(b, out), 1: Expression(b, mean)}
+    results = {0: out, 1: mean}
     if 2 in read_results(node):
-        results[2] = (Expression(b, variance) + bound["eps"]).unary(Operation.Rsqrt)
-    _finish(results, node)
+        results[2] = unary(b, Operation.Rsqrt, binary(b, Operation.Add, variance, float(bound["eps"])))
+    for index in read_results(node):
+        b.alias(node, b.converted(results[index], node.meta["val"][index].dtype), index)
 
 
 ROWS: Final = (
@@ -113,18 +100,17 @@ ROWS: Final = (
         (
             FLOAT_OPERANDS,
             SAME_DTYPES,
-            rank_of("input", range(2, 17), "channels are its dimension 1."),
+            rank_of("input", (2, 3, 4), _WHY),
             only_first_result(
-                "the runtime returns the running mean as the second, and does not have a third."
+                "the runtime gives the running mean for the second, and nothing for the third."
             ),
         ),
-        note="merges the dimensions after the channels if there are more than two",
     ),
     OperatorRow(
         overload("native_layer_norm"),
         _layer_norm,
-        (FLOAT_OPERANDS,),
-        note="in float32, of rank 4 at most; the runtime's third result is the variance, from which the "
+        (FLOAT_OPERANDS, rank_of("input", (1, 2, 3, 4), _WHY)),
+        note="in float32; of the third result the runtime gives the variance, and the "
         "reciprocal deviation is computed",
     ),
 )

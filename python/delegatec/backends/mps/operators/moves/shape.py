@@ -6,13 +6,13 @@ In the runtime a value of rank 0 has the shape [1], so operations that depend on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from delegatec_schemas.mps_graph import (
     CatT,
     Operation,
     PermuteT,
+    PixelShuffleT,
     SelectT,
     SliceT,
     SplitWithSizesT,
@@ -23,15 +23,12 @@ from delegatec_schemas.mps_graph import (
 from torch.fx import Node
 
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.operations import reshaped
 from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.edge.arguments import bind
+from delegatec.edge.legalize.constraints import rank_of
 from delegatec.edge.nodes import dtype_of, positive, shape_of
-
-
-def _reshape(b: GraphBuilder, operation: int, source: int, shape: Sequence[int], out: int) -> None:
-    table = ViewT(input1Id=source, outputId=out, numDims=len(shape), shape=list(shape))
-    b.emit(operation, table)
 
 
 def _alias(b: GraphBuilder, node: Node) -> None:
@@ -39,33 +36,21 @@ def _alias(b: GraphBuilder, node: Node) -> None:
 
 
 def _view(b: GraphBuilder, node: Node) -> None:
-    _reshape(b, Operation.View, b.of(bind(node)["self"]), shape_of(node), b.result(node))
+    _reshape(b, Operation.View, b.of(bind(node)["self"]), node)
 
 
 def _expand(b: GraphBuilder, node: Node) -> None:
-    source = bind(node)["self"]
-    operand, shape = b.of(source), shape_of(source)
-    if len(shape) < len(shape_of(node)):  # The runtime reads as many sizes as the operand has dimensions.
-        shape = (1,) * (len(shape_of(node)) - len(shape)) + shape
-        viewed = b.temporary(shape, dtype_of(node))
-        _reshape(b, Operation.View, operand, shape, viewed)
-        operand = viewed
-    _reshape(b, Operation.Expand, operand, shape_of(node), b.result(node))
+    """Makes the operand's rank that of the result first: the runtime reads as many sizes."""
+    source = b.of(bind(node)["self"])
+    shape = b.type_of(source)[1]
+    source = reshaped(b, source, (1,) * (len(shape_of(node)) - len(shape)) + shape)
+    _reshape(b, Operation.Expand, source, node)
 
 
-def _repeat(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    source, repeats = bound["self"], bound["repeats"]
-    if not repeats:
-        _alias(b, node)
-        return
-    shape = (1,) * (len(repeats) - len(shape_of(source))) + shape_of(source)
-    apart = tuple(size for dim in shape for size in (1, dim))
-    wide = tuple(size for pair in zip(repeats, shape, strict=True) for size in pair)
-    viewed, expanded = (b.temporary(s, dtype_of(node)) for s in (apart, wide))
-    _reshape(b, Operation.View, b.of(source), apart, viewed)
-    _reshape(b, Operation.Expand, viewed, wide, expanded)
-    _reshape(b, Operation.View, expanded, shape_of(node), b.result(node))
+def _reshape(b: GraphBuilder, operation: int, source: int, node: Node) -> None:
+    shape = shape_of(node)
+    table = ViewT(input1Id=source, outputId=b.result(node), numDims=len(shape), shape=list(shape))
+    b.emit(operation, table)
 
 
 def _permute(b: GraphBuilder, node: Node) -> None:
@@ -138,10 +123,15 @@ def _split(b: GraphBuilder, node: Node) -> None:
     b.emit(Operation.SplitWithSizes, table)
 
 
+def _pixel_shuffle(b: GraphBuilder, node: Node) -> None:
+    source, factor = bind(node).values()
+    table = PixelShuffleT(input1Id=b.of(source), outputId=b.result(node), upscaleFactor=factor)
+    b.emit(Operation.PixelShuffle, table)
+
+
 ROWS: Final = (
     movement("view", _view),
     movement("expand", _expand, note="a View first if the rank grows"),
-    movement("repeat", _repeat),
     movement("permute", _permute),
     movement("squeeze.dims", _squeeze, note="no operation if none of the dimensions has size 1"),
     movement("unsqueeze", _unsqueeze),
@@ -149,4 +139,5 @@ ROWS: Final = (
     movement("slice.Tensor", _slice),
     movement("cat", _cat),
     movement("split_with_sizes", _split),
+    movement("pixel_shuffle", _pixel_shuffle, rank_of("self", (4,), "MPSGraph shuffles batches of images.")),
 )

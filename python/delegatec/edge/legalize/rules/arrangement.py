@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Movements of elements by views, permutations, slices and concatenation."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.places import progression
+from delegatec.edge.legalize.value import Value, cat, value_of
+from delegatec.edge.nodes import positive, shape_of
+
+aten = torch.ops.aten
+
+
+def _diagonal(builder: Builder, node: Node) -> Node:
+    """Takes one slice: in row-major order the elements of a diagonal are a row and a column apart."""
+    bound = bind(node)
+    x, offset = value_of(builder, bound["self"]), bound["offset"]
+    two = [positive(bound[name], x.rank) for name in ("dim1", "dim2")]
+    moved = x.permute(*(dim for dim in range(x.rank) if dim not in two), *two)
+    *outer, rows, columns = moved.shape
+    start = offset if offset >= 0 else -offset * columns
+    end = start + (shape_of(node)[-1] - 1) * (columns + 1) + 1
+    return moved.view(*outer, rows * columns).slice(len(outer), start, end, columns + 1).node
+
+
+def _lower_triangle(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    rows, columns = progression(builder, x.shape[-2], 1), progression(builder, x.shape[-1])
+    last = rows + bound["diagonal"] if bound["diagonal"] else rows
+    return last.ge(columns).where(x, False if x.dtype == torch.bool else 0).node
+
+
+def _roll(builder: Builder, node: Node) -> Node:
+    """Moves the last elements of a dimension before the others; without dimensions, in row-major order."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    shape = x.shape
+    rolled = x if bound["dims"] else x.view(math.prod(shape))
+    for dim, shift in zip(bound["dims"] or [0], bound["shifts"], strict=True):
+        dim, size = positive(dim, rolled.rank), rolled.shape[dim]
+        cut = -shift % size
+        if cut:
+            rolled = cat([rolled.slice(dim, cut, size), rolled.slice(dim, 0, cut)], dim)
+    return rolled.view(*shape).node
+
+
+def _repeat(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    x, repeats = value_of(builder, bound["self"]), bound["repeats"]
+    shape = (1,) * (len(repeats) - x.rank) + x.shape
+    apart = (size for dim in shape for size in (1, dim))
+    wide = (size for pair in zip(repeats, shape, strict=True) for size in pair)
+    return x.view(*apart).expand(*wide).view(*shape_of(node)).node
+
+
+def _pixel_shuffle(builder: Builder, node: Node) -> Node | None:
+    """Shuffles all images as one batch."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    if x.rank == 4:
+        return None
+    images, (channels, height, width) = x.view(math.prod(x.shape[:-3]), *x.shape[-3:]), shape_of(node)[-3:]
+    shape = (images.shape[0], channels, height, width)
+    val = builder.empty(shape, x.dtype)
+    shuffled = builder.call(aten.pixel_shuffle.default, images.node, bound["upscale_factor"], val=val)
+    return Value(builder, shuffled).view(*shape_of(node)).node
+
+
+REWRITES: Final = (
+    *(
+        Rewrite(target, _diagonal, note="a slice of rows and columns as one dimension", computes=False)
+        for target in (aten.diagonal.default, aten.diagonal_copy.default)
+    ),
+    Rewrite(aten.tril.default, _lower_triangle, computes=False),
+    Rewrite(aten.roll.default, _roll, (HAS_AXIS,), computes=False),
+    Rewrite(aten.repeat.default, _repeat, computes=False),
+    Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, note="images as one batch", computes=False),
+)
