@@ -13,7 +13,25 @@ from torch.fx import Node
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 
+aten = torch.ops.aten
+
 _NOT_REPEATABLE: Final = torch.Tag.nondeterministic_seeded
+
+# Without keyword arguments. The maximum of zeros of both signs depends on their order.
+_COMMUTATIVE: Final = frozenset(
+    {
+        aten.add.Tensor,
+        aten.bitwise_and.Tensor,
+        aten.bitwise_or.Tensor,
+        aten.bitwise_xor.Tensor,
+        aten.eq.Tensor,
+        aten.logical_and.default,
+        aten.logical_or.default,
+        aten.logical_xor.default,
+        aten.mul.Tensor,
+        aten.ne.Tensor,
+    }
+)
 
 
 def eliminate_common(program: EdgeProgram) -> bool:
@@ -25,7 +43,8 @@ def eliminate_common(program: EdgeProgram) -> bool:
             continue
         if isinstance(node.target, OpOverload) and _NOT_REPEATABLE in node.target.tags:
             continue
-        key = (node.target, _key(node.args, equal), _key(tuple(sorted(node.kwargs.items())), equal))
+        args, kwargs = _key(node.args, equal), _key(tuple(sorted(node.kwargs.items())), equal)
+        key = (node.target, frozenset(args) if node.target in _COMMUTATIVE and not kwargs else args, kwargs)
         first = seen.setdefault(key, node)
         if first is not node:
             equal[node] = first

@@ -54,3 +54,21 @@ def test_random_numbers_are_drawn_each_time() -> None:
 def test_operands_keep_their_order() -> None:
     program = edge(lambda x, y: (x - y) * (y - x), X, X + 1, passes=(eliminate_common,))
     assert called(program).count(aten.sub.Tensor) == 2
+
+
+def test_operands_of_commutative_calls_are_compared_in_any_order() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x + y, y + x, x * y, y * x, x == y, y == x, x * x
+
+    program = edge(function, X, X.mT.reshape(2, 3), passes=(eliminate_common,))
+    assert called(program) == [aten.add.Tensor, aten.mul.Tensor, aten.eq.Tensor, aten.mul.Tensor]
+    assert_computes(program, function(X, X.mT.reshape(2, 3)), X, X.mT.reshape(2, 3))
+
+
+def test_scaled_sums_do_not_commute() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.add(x, y, alpha=2), torch.add(y, x, alpha=2), x + y, x < y, y < x
+
+    program = edge(function, X, X.mT.reshape(2, 3), passes=(eliminate_common,))
+    assert len(called(program)) == 5
+    assert_computes(program, function(X, X.mT.reshape(2, 3)), X, X.mT.reshape(2, 3))

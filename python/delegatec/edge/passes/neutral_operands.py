@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of neutral operands: `x & true`, `x * 1` and `where(true, x, y)` are x, broadcast.
+"""Removal of neutral operands: `x & true`, `x * 1`, `-(-x)` and `where(true, x, y)` are x, broadcast.
 
 Masks that mask nothing are such constants: every attention layer tests, selects and multiplies by them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -15,12 +16,17 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import dtype, shape
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.movement.arrangement import is_movement
+from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
 
 # Whether a node is a constant filled with a number.
 _IsFull = Callable[[Any, float], bool]
+
+
+_OperandOf = Callable[[Node, _IsFull], object]
 
 
 def remove_neutral_operands(program: EdgeProgram) -> bool:
@@ -32,42 +38,78 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
     if not found:
         return False
     builder, is_full = Builder(program), _full_constants(program)
-    changed = False
+    expanded: dict[Node, Node] = {}
     for node, operand_of in found:
         operand = operand_of(node, is_full)
-        if not isinstance(operand, Node) or dtype(operand) is not dtype(node):
-            continue
-        expanded = builder.at(node).call(
-            aten.expand.default, operand, list(shape(node)), val=node.meta["val"]
-        )
-        node.replace_all_uses_with(expanded)
-        program.graph.erase_node(node)
-        changed = True
-    return changed
+        if isinstance(operand, Node) and dtype(operand) is dtype(node):
+            sizes = list(shape(node))
+            expanded[node] = builder.at(node).call(aten.expand.default, operand, sizes, val=node.meta["val"])
+    return redirect(expanded)
+
+
+def _beside(neutral: float, is_commutative: bool = True) -> _OperandOf:
+    """Returns the rule of operators that return the operand beside constants of a neutral number."""
+
+    def rule(node: Node, is_full: _IsFull) -> object:
+        first, second = node.args
+        if node.kwargs.get("alpha", 1) == 1 and is_full(second, neutral):
+            return first
+        return second if is_commutative and is_full(first, neutral) else None
+
+    return rule
 
 
 def _of_conjunction(node: Node, is_full: _IsFull) -> object:
-    """Returns the other operand of a conjunction with a constant true."""
-    if dtype(node) is not torch.bool:
+    return _beside(1)(node, is_full) if dtype(node) is torch.bool else None
+
+
+def _of_sum(node: Node, is_full: _IsFull) -> object:
+    """Returns the operand beside zeros; -0.0 + 0.0 is 0.0, which only some users can tell from -0.0."""
+    if node.kwargs.get("alpha", 1) != 1:
         return None
-    return next((other for true, other in (node.args, node.args[::-1]) if is_full(true, 1)), None)
+    ignores_sign = not dtype(node).is_floating_point or _ignores_sign_of_zero(node)
+    return _beside(-0.0)(node, is_full) or (_beside(0.0)(node, is_full) if ignores_sign else None)
 
 
-def _of_product(node: Node, is_full: _IsFull) -> object:
-    """Returns the other operand of a product with constant ones."""
-    return next((other for ones, other in (node.args, node.args[::-1]) if is_full(ones, 1)), None)
+def _ignores_sign_of_zero(node: Node) -> bool:
+    """Whether zeros of both signs lead to the same results, through movements."""
+    pending = list(node.users)
+    while pending:
+        user = pending.pop()
+        if is_movement(user):
+            pending += user.users
+        elif user.target not in (aten._softmax.default, aten.exp.default):
+            return False
+    return True
 
 
 def _of_choice(node: Node, is_full: _IsFull) -> object:
-    """Returns the operand that a constant condition selects."""
+    """Returns the operand that a constant condition selects, or the only one."""
     condition, then, otherwise = node.args
-    return then if is_full(condition, 1) else otherwise if is_full(condition, 0) else None
+    if then is otherwise or is_full(condition, 1):
+        return then
+    return otherwise if is_full(condition, 0) else None
 
 
-_OPERANDS: Final[Mapping[Any, Callable[[Node, _IsFull], object]]] = {
+def _of_inverse(node: Node, _: _IsFull) -> object:
+    """Returns the operand of an involution that is applied twice."""
+    before = node.args[0]
+    return before.args[0] if isinstance(before, Node) and before.target is node.target else None
+
+
+_OPERANDS: Final[Mapping[Any, _OperandOf]] = {
+    aten.add.Tensor: _of_sum,
     aten.bitwise_and.Tensor: _of_conjunction,
+    aten.bitwise_not.default: _of_inverse,
+    aten.bitwise_or.Tensor: _beside(0),
+    aten.bitwise_xor.Tensor: _beside(0),
+    aten.div.Tensor: _beside(1, is_commutative=False),
     aten.logical_and.default: _of_conjunction,
-    aten.mul.Tensor: _of_product,
+    aten.logical_not.default: _of_inverse,
+    aten.logical_or.default: _beside(0),
+    aten.mul.Tensor: _beside(1),
+    aten.neg.default: _of_inverse,
+    aten.sub.Tensor: _beside(0.0, is_commutative=False),
     aten.where.self: _of_choice,
 }
 
@@ -79,14 +121,22 @@ def _full_constants(program: EdgeProgram) -> _IsFull:
         for spec in program.input_specs
         if spec.kind is not InputKind.PARAMETER and spec.arg.name in fixed
     }
-    known: dict[tuple[str, float], bool] = {}
+    known: dict[tuple[str, str], bool] = {}
 
     def is_full(value: Any, number: float) -> bool:
         if not isinstance(value, Node) or value.name not in constants:
             return False
-        if (value.name, number) not in known:
-            tensor = constants[value.name]
-            known[value.name, number] = tensor.numel() > 0 and bool((tensor == number).all())
-        return known[value.name, number]
+        key = (value.name, repr(number))
+        if key not in known:
+            known[key] = _is_full(constants[value.name], number)
+        return known[key]
 
     return is_full
+
+
+def _is_full(tensor: torch.Tensor, number: float) -> bool:
+    """Whether a tensor has elements and all are equal to a number, of the same sign if they are zero."""
+    if tensor.numel() == 0 or tensor.flatten()[0] != number or not bool((tensor == number).all()):
+        return False
+    is_negative = math.copysign(1, number) < 0
+    return number != 0 or bool((tensor.signbit() == is_negative).all())

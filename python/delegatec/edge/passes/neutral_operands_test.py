@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+from delegatec.edge.interpret import interpret
+from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.testing import Function, assert_computes, called, edge
 
@@ -59,11 +62,23 @@ def test_mutable_buffers_are_kept() -> None:
 
 
 X = torch.tensor([[1.0, -2.0, 3.0]])
-OPERATORS = {*CONJUNCTIONS, aten.mul.Tensor, aten.where.self}
+OPERATORS = {
+    *CONJUNCTIONS,
+    aten.add.Tensor,
+    aten.bitwise_or.Tensor,
+    aten.bitwise_xor.Tensor,
+    aten.div.Tensor,
+    aten.logical_not.default,
+    aten.logical_or.default,
+    aten.mul.Tensor,
+    aten.neg.default,
+    aten.sub.Tensor,
+    aten.where.self,
+}
 
 
 def _left(model: Callable[..., Any], expected: torch.Tensor, x: torch.Tensor = X, **state: Any) -> set[Any]:
-    program = edge(Function(model, **state), x, passes=(remove_neutral_operands,))
+    program = edge(Function(model, **state), x, passes=(remove_neutral_operands, eliminate_dead_code))
     assert_computes(program, expected, x)
     return OPERATORS & set(called(program))
 
@@ -115,3 +130,65 @@ def test_choices_that_are_open_or_promote_stay() -> None:
         flags=torch.ones(1, 3, dtype=torch.bool),
         other=torch.tensor(0.5),
     )
+
+
+SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5])
+ZEROS = torch.zeros(6)
+
+
+@pytest.mark.parametrize(
+    ("model", "state"),
+    [
+        pytest.param(lambda self, x: x / self.y, torch.ones(6), id="x / 1"),
+        pytest.param(lambda self, x: x - self.y, ZEROS, id="x - 0"),
+        pytest.param(lambda self, x: x - self.y, torch.zeros(6, dtype=torch.int32), id="x - integer 0"),
+        pytest.param(lambda self, x: self.y + x, -ZEROS, id="-0.0 + x"),
+        pytest.param(lambda self, x: x.neg().neg(), ZEROS, id="-(-x)"),
+        pytest.param(lambda self, x: torch.where(self.y == x, x, x), ZEROS, id="where(c, x, x)"),
+    ],
+)
+def test_neutral_operands_of_floats_go(model: Callable[..., Any], state: torch.Tensor) -> None:
+    program = edge(Function(model, y=state), SPECIAL, passes=(remove_neutral_operands, eliminate_dead_code))
+    assert not OPERATORS & set(called(program))
+    (result,) = interpret(program, [SPECIAL])
+    assert torch.equal(result.view(torch.int32), SPECIAL.view(torch.int32))
+
+
+@pytest.mark.parametrize(
+    ("model", "state"),
+    [
+        pytest.param(lambda self, x: self.y / x, torch.ones(6), id="1 / x"),
+        pytest.param(lambda self, x: x + self.y, ZEROS, id="x + 0"),
+        pytest.param(lambda self, x: x + self.y, torch.zeros(6, dtype=torch.int32), id="x + integer 0"),
+        pytest.param(lambda self, x: x - self.y, -ZEROS, id="x - -0.0"),
+        pytest.param(lambda self, x: self.y - x, ZEROS, id="0 - x"),
+        pytest.param(lambda self, x: torch.sub(x, self.y, alpha=-1), ZEROS, id="x + 0 by alpha"),
+        pytest.param(lambda self, x: x * self.y, ZEROS, id="x * 0"),
+        pytest.param(lambda self, x: -x.abs(), ZEROS, id="-|x|"),
+    ],
+)
+def test_other_operands_of_floats_stay(model: Callable[..., Any], state: torch.Tensor) -> None:
+    program = edge(Function(model, y=state), SPECIAL, passes=(remove_neutral_operands,))
+    assert OPERATORS & set(called(program))
+    assert_computes(program, Function(model, y=state)(SPECIAL), SPECIAL)
+
+
+def test_zeros_go_where_their_sign_does_not_matter() -> None:
+    x = torch.tensor([[-0.0, 0.0, 1.0]])
+    assert not _left(
+        lambda self, x: (x + self.y).view(3).softmax(0), x.view(3).softmax(0), x, y=torch.zeros(3)
+    )
+    both = lambda self, x: ((x + self.y).softmax(0), x + self.y)  # noqa: E731
+    program = edge(Function(both, y=torch.zeros(3)), x, passes=(remove_neutral_operands,))
+    assert aten.add.Tensor in called(program)
+
+
+def test_neutral_operands_of_integers_and_bools_go() -> None:
+    numbers, zeros = torch.tensor([[-3, 0, 7]]), torch.zeros(3, dtype=torch.int64)
+    for function in (torch.add, torch.sub, torch.bitwise_or, torch.bitwise_xor):
+        assert not _left(
+            lambda self, x, function=function: function(x, self.zeros), numbers, numbers, zeros=zeros
+        )
+    assert not _left(lambda self, x: torch.logical_or(self.no, x), FLAGS, FLAGS, no=torch.tensor([False]))
+    assert not _left(lambda self, x: ~~x, FLAGS, FLAGS, no=FLAGS)
+    assert _left(lambda self, x: torch.logical_or(x, self.zeros), numbers != 0, numbers, zeros=zeros)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 import torch
 from torch.export import Dim
 
+from delegatec.edge.interpret import interpret
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.printer import print_program
-from delegatec.edge.testing import assert_computes, called, edge
+from delegatec.edge.testing import assert_computes, called, edge, export
 
 aten = torch.ops.aten
 X = torch.arange(24.0).view(2, 3, 4)
@@ -79,3 +81,63 @@ def test_a_dynamic_size_is_not_specialized() -> None:
     for size in (3, 8):
         x = torch.ones(size, 3, 4)
         assert_computes(program, (x, x[:-1], x), x)
+
+
+SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5, 1e-45, 3e38])
+NUMBERS = torch.tensor([-(2**31), -1, 0, 1, 2**31 - 1], dtype=torch.int32)
+
+
+def _is_kept(function: Callable[..., Any], x: torch.Tensor) -> bool:
+    """Whether the last call of a function stays; its results are the same, with the signs of zeros."""
+    program = edge(function, x, passes=(remove_identities,))
+    (result,) = interpret(program, [x])
+    expected = function(x)
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(result.signbit(), expected.signbit())
+    return len(called(program)) == sum(node.op == "call_function" for node in export(function, x).graph.nodes)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x * 1, id="x * 1"),
+        pytest.param(lambda x: x * 1.0, id="x * 1.0"),
+        pytest.param(lambda x: x / 1, id="x / 1"),
+        pytest.param(lambda x: x - 0, id="x - 0"),
+        pytest.param(lambda x: x + -0.0, id="x + -0.0"),
+        pytest.param(lambda x: aten.pow.Tensor_Scalar(x, 1), id="x ** 1"),
+        pytest.param(lambda x: x.relu().relu(), id="relu"),
+        pytest.param(lambda x: x.abs().abs(), id="abs"),
+        pytest.param(lambda x: x.clamp(-1, 2).clamp(-1, 2), id="clamp"),
+        pytest.param(lambda x: x.round().floor(), id="floor of a whole number"),
+        pytest.param(lambda x: x.trunc().ceil(), id="ceil of a whole number"),
+    ],
+)
+def test_identities_of_floats_go(function: Callable[..., Any]) -> None:
+    assert not _is_kept(function, SPECIAL)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x * 0, id="x * 0"),
+        pytest.param(lambda x: x * -1, id="x * -1"),
+        pytest.param(lambda x: x + 0, id="x + 0"),
+        pytest.param(lambda x: x + 0.0, id="x + 0.0"),
+        pytest.param(lambda x: x - -0.0, id="x - -0.0"),
+        pytest.param(lambda x: aten.sub.Scalar(x, 0, -1), id="x + 0 by alpha"),
+        pytest.param(lambda x: aten.pow.Tensor_Scalar(x, 2), id="x ** 2"),
+        pytest.param(lambda x: x.clamp(-1, 2).clamp(-1, 3), id="clamps"),
+        pytest.param(lambda x: x.abs().floor(), id="floor of a fraction"),
+        pytest.param(lambda x: x.relu().abs(), id="another call"),
+    ],
+)
+def test_others_of_floats_stay(function: Callable[..., Any]) -> None:
+    assert _is_kept(function, SPECIAL)
+
+
+def test_numbers_are_neutral_in_their_dtype() -> None:
+    for function in (lambda x: x + 0, lambda x: x - 0, lambda x: x * 1, lambda x: x | 0, lambda x: x ^ 0):
+        assert not _is_kept(function, NUMBERS)
+    assert _is_kept(lambda x: x * 1.0, NUMBERS) and _is_kept(lambda x: x / 1, NUMBERS)
+    assert _is_kept(lambda x: x + 0, NUMBERS > 0)
