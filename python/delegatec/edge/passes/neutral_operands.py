@@ -97,20 +97,61 @@ def _of_inverse(node: Node, _: _IsFull) -> object:
     return before.args[0] if isinstance(before, Node) and before.target is node.target else None
 
 
+def _of_number(neutral: float) -> _OperandOf:
+    """Returns the rule of operators that return the operand beside a number; zeros have to be of its sign."""
+
+    def rule(node: Node, _: _IsFull) -> object:
+        operand, number, *scale = node.args
+        if isinstance(number, Node) or number != neutral or scale:
+            return None
+        is_same = math.copysign(1, number) == math.copysign(1, neutral)  # type: ignore[arg-type]
+        return operand if is_same or not dtype(node).is_floating_point else None
+
+    return rule
+
+
+def _of_repetition(node: Node, _: _IsFull) -> object:
+    """Returns the operand if it is the result of the same call."""
+    before: Any = node.args[0]
+    is_same = before.target is node.target and (before.args[1:], before.kwargs) == (
+        node.args[1:],
+        node.kwargs,
+    )
+    return before if is_same else None
+
+
+def _of_whole_number(node: Node, _: _IsFull) -> object:
+    before: Any = node.args[0]
+    return before if before.target in _ROUNDINGS else None
+
+
+_ROUNDINGS: Final = (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
+
 _OPERANDS: Final[Mapping[Any, _OperandOf]] = {
+    # -0.0 + 0.0 is 0.0, but -0.0 - 0.0 is -0.0
+    aten.add.Scalar: _of_number(-0.0),
     aten.add.Tensor: _of_sum,
     aten.bitwise_and.Tensor: _of_conjunction,
     aten.bitwise_not.default: _of_inverse,
+    aten.bitwise_or.Scalar: _of_number(0),
     aten.bitwise_or.Tensor: _beside(0),
+    aten.bitwise_xor.Scalar: _of_number(0),
     aten.bitwise_xor.Tensor: _beside(0),
+    aten.div.Scalar: _of_number(1),
     aten.div.Tensor: _beside(1, is_commutative=False),
     aten.logical_and.default: _of_conjunction,
     aten.logical_not.default: _of_inverse,
     aten.logical_or.default: _beside(0),
+    aten.mul.Scalar: _of_number(1),
     aten.mul.Tensor: _beside(1),
     aten.neg.default: _of_inverse,
+    aten.pow.Tensor_Scalar: _of_number(1),
+    aten.sub.Scalar: _of_number(0.0),
     aten.sub.Tensor: _beside(0.0, is_commutative=False),
     aten.where.self: _of_choice,
+    **dict.fromkeys((aten.abs.default, aten.clamp.default, aten.hardtanh.default), _of_repetition),
+    aten.relu.default: _of_repetition,
+    **dict.fromkeys(_ROUNDINGS, _of_whole_number),
 }
 
 

@@ -13,7 +13,7 @@ import torch
 from delegatec.edge.interpret import interpret
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
-from delegatec.edge.testing import Function, assert_computes, called, edge
+from delegatec.edge.testing import Function, assert_computes, called, edge, export
 
 aten = torch.ops.aten
 FLAGS = torch.tensor([[True, False, True]])
@@ -132,16 +132,16 @@ def test_choices_that_are_open_or_promote_stay() -> None:
     )
 
 
-SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5])
-ZEROS = torch.zeros(6)
+SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5, 1e-45, 3e38])
+ZEROS = torch.zeros(9)
 
 
 @pytest.mark.parametrize(
     ("model", "state"),
     [
-        pytest.param(lambda self, x: x / self.y, torch.ones(6), id="x / 1"),
+        pytest.param(lambda self, x: x / self.y, torch.ones(9), id="x / 1"),
         pytest.param(lambda self, x: x - self.y, ZEROS, id="x - 0"),
-        pytest.param(lambda self, x: x - self.y, torch.zeros(6, dtype=torch.int32), id="x - integer 0"),
+        pytest.param(lambda self, x: x - self.y, torch.zeros(9, dtype=torch.int32), id="x - integer 0"),
         pytest.param(lambda self, x: self.y + x, -ZEROS, id="-0.0 + x"),
         pytest.param(lambda self, x: x.neg().neg(), ZEROS, id="-(-x)"),
         pytest.param(lambda self, x: torch.where(self.y == x, x, x), ZEROS, id="where(c, x, x)"),
@@ -157,9 +157,9 @@ def test_neutral_operands_of_floats_go(model: Callable[..., Any], state: torch.T
 @pytest.mark.parametrize(
     ("model", "state"),
     [
-        pytest.param(lambda self, x: self.y / x, torch.ones(6), id="1 / x"),
+        pytest.param(lambda self, x: self.y / x, torch.ones(9), id="1 / x"),
         pytest.param(lambda self, x: x + self.y, ZEROS, id="x + 0"),
-        pytest.param(lambda self, x: x + self.y, torch.zeros(6, dtype=torch.int32), id="x + integer 0"),
+        pytest.param(lambda self, x: x + self.y, torch.zeros(9, dtype=torch.int32), id="x + integer 0"),
         pytest.param(lambda self, x: x - self.y, -ZEROS, id="x - -0.0"),
         pytest.param(lambda self, x: self.y - x, ZEROS, id="0 - x"),
         pytest.param(lambda self, x: torch.sub(x, self.y, alpha=-1), ZEROS, id="x + 0 by alpha"),
@@ -192,3 +192,63 @@ def test_neutral_operands_of_integers_and_bools_go() -> None:
     assert not _left(lambda self, x: torch.logical_or(self.no, x), FLAGS, FLAGS, no=torch.tensor([False]))
     assert not _left(lambda self, x: ~~x, FLAGS, FLAGS, no=FLAGS)
     assert _left(lambda self, x: torch.logical_or(x, self.zeros), numbers != 0, numbers, zeros=zeros)
+
+
+NUMBERS = torch.tensor([-(2**31), -1, 0, 1, 2**31 - 1], dtype=torch.int32)
+
+
+def _is_kept(function: Callable[..., Any], x: torch.Tensor) -> bool:
+    """Whether the last call of a function stays; its results are the same, with the signs of zeros."""
+    program = edge(function, x, passes=(remove_neutral_operands, eliminate_dead_code))
+    (result,) = interpret(program, [x])
+    expected = function(x)
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(result.signbit(), expected.signbit())
+    before = [node.target for node in export(function, x).graph.nodes if node.op == "call_function"]
+    return len([each for each in called(program) if each is not aten.expand.default]) == len(before)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x * 1, id="x * 1"),
+        pytest.param(lambda x: x * 1.0, id="x * 1.0"),
+        pytest.param(lambda x: x / 1, id="x / 1"),
+        pytest.param(lambda x: x - 0, id="x - 0"),
+        pytest.param(lambda x: x + -0.0, id="x + -0.0"),
+        pytest.param(lambda x: aten.pow.Tensor_Scalar(x, 1), id="x ** 1"),
+        pytest.param(lambda x: x.relu().relu(), id="relu"),
+        pytest.param(lambda x: x.abs().abs(), id="abs"),
+        pytest.param(lambda x: x.clamp(-1, 2).clamp(-1, 2), id="clamp"),
+        pytest.param(lambda x: x.round().floor(), id="floor of a whole number"),
+        pytest.param(lambda x: x.trunc().ceil(), id="ceil of a whole number"),
+    ],
+)
+def test_identities_of_floats_go(function: Callable[..., Any]) -> None:
+    assert not _is_kept(function, SPECIAL)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x * 0, id="x * 0"),
+        pytest.param(lambda x: x * -1, id="x * -1"),
+        pytest.param(lambda x: x + 0, id="x + 0"),
+        pytest.param(lambda x: x + 0.0, id="x + 0.0"),
+        pytest.param(lambda x: x - -0.0, id="x - -0.0"),
+        pytest.param(lambda x: aten.sub.Scalar(x, 0, -1), id="x + 0 by alpha"),
+        pytest.param(lambda x: aten.pow.Tensor_Scalar(x, 2), id="x ** 2"),
+        pytest.param(lambda x: x.clamp(-1, 2).clamp(-1, 3), id="clamps"),
+        pytest.param(lambda x: x.abs().floor(), id="floor of a fraction"),
+        pytest.param(lambda x: x.relu().abs(), id="another call"),
+    ],
+)
+def test_others_of_floats_stay(function: Callable[..., Any]) -> None:
+    assert _is_kept(function, SPECIAL)
+
+
+def test_numbers_are_neutral_in_their_dtype() -> None:
+    for function in (lambda x: x + 0, lambda x: x - 0, lambda x: x * 1, lambda x: x | 0, lambda x: x ^ 0):
+        assert not _is_kept(function, NUMBERS)
+    assert _is_kept(lambda x: x * 1.0, NUMBERS) and _is_kept(lambda x: x / 1, NUMBERS)
+    assert _is_kept(lambda x: x + 0, NUMBERS > 0)

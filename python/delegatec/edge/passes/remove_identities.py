@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -46,38 +45,6 @@ def _no_padding(_program: EdgeProgram, node: Node) -> bool:
     return all(amount == 0 for amount in amounts)
 
 
-def _neutral_number(_program: EdgeProgram, node: Node) -> bool:
-    """Whether the number is neutral, with the sign of a neutral zero, and nothing is promoted."""
-    number: Any = node.args[1]
-    neutral = _NEUTRAL[node.target]
-    if number != neutral or len(node.args) > 2 or dtype(node) != dtype(_first(node)):
-        return False
-    return not dtype(node).is_floating_point or math.copysign(1, number) == math.copysign(1, neutral)
-
-
-def _applied_before(_program: EdgeProgram, node: Node) -> bool:
-    """Whether the first argument is the result of the same call."""
-    before = _first(node)
-    return before.target is node.target and (before.args[1:], before.kwargs) == (node.args[1:], node.kwargs)
-
-
-def _rounded_before(_program: EdgeProgram, node: Node) -> bool:
-    return _first(node).target in _ROUNDINGS
-
-
-# -0.0 + 0.0 is 0.0, but -0.0 - 0.0 is -0.0.
-_NEUTRAL: Final[Mapping[Any, float]] = {
-    aten.add.Scalar: -0.0,
-    aten.bitwise_or.Scalar: 0,
-    aten.bitwise_xor.Scalar: 0,
-    aten.div.Scalar: 1,
-    aten.mul.Scalar: 1,
-    aten.pow.Tensor_Scalar: 1,
-    aten.sub.Scalar: 0.0,
-}
-_IDEMPOTENT: Final = (aten.abs.default, aten.clamp.default, aten.hardtanh.default, aten.relu.default)
-_ROUNDINGS: Final = (aten.ceil.default, aten.floor.default, aten.round.default, aten.trunc.default)
-
 # Operator -> the condition under which its result is its first argument. The shape decides for slices and
 # views: a slice that keeps every size keeps every element, and the edge program does not have strides.
 _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
@@ -95,9 +62,6 @@ _IDENTITIES: Final[dict[Any, Callable[[EdgeProgram, Node], bool]]] = {
     aten.permute.default: _no_move,
     aten.slice.Tensor: _same_shape,
     aten.view.default: _same_shape,
-    **dict.fromkeys(_NEUTRAL, _neutral_number),
-    **dict.fromkeys(_IDEMPOTENT, _applied_before),
-    **dict.fromkeys(_ROUNDINGS, _rounded_before),
 }
 
 
