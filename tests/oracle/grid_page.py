@@ -21,20 +21,20 @@ _NAMES: Final = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
 
 
 _LEGEND: Final = f"""\
-Every operator that the runtime has a kernel for, called in the stock runtime and in eager: ranks 0 to 5,
-broadcast, empty, transposed, with numbers, of mixed dtypes, NaN and infinities. `{AS_EAGER}` is the same
-result; `{REWRITTEN}` the same result by way of other operators or dtypes, where the kernel alone refuses a
-call, gets it wrong or is slow; a code is that of the compiler's refusal, beside another sign of some of the
-calls only. Where there is nothing, eager has no such call."""
+Every operator with a kernel in the runtime, called in the stock runtime and in eager mode: ranks 0 to 5,
+broadcast, empty, transposed, with numbers, of mixed dtypes, NaN and infinities. `{AS_EAGER}`: the same
+result; `{REWRITTEN}`: the same result by other operators or dtypes, because the kernel rejects the call,
+computes it wrongly or is slow; a code: the compiler rejects the call, next to another sign only some of the
+calls. Empty: eager mode does not support the call."""
 
 
 # Kernels without a functional operator of ATen, and their use.
 NO_OPERATORS: Final = {
-    "aten::_local_scalar_dense": "called for a number out of a tensor",
+    "aten::_local_scalar_dense": "called for the number in a tensor",
     "aten::copy_": "called for the new value of a buffer",
     "aten::index_put_": "writes in place; a program's operators are functional",
-    "aten::split_copy.Tensor_out": "slices instead, which cost nothing where they are views",
-    "aten::split_with_sizes_copy.out": "slices instead, which cost nothing where they are views",
+    "aten::split_copy.Tensor_out": "slices instead, which are free if they are views",
+    "aten::split_with_sizes_copy.out": "slices instead, which are free if they are views",
     "aten::sym_numel": "called for the number of elements of a dynamic shape",
     "aten::sym_size.int": "called for a dynamic size",
     "aten::unbind_copy.int_out": "selects instead",
@@ -59,7 +59,7 @@ def render(rows: dict[str, tuple[str, ...]]) -> str:
     """
     table = [("operator", *_NAMES), ("---",) * (len(_NAMES) + 1)]
     table += [(f"`aten.{name}`", *cells) for name, cells in sorted(rows.items())]
-    limits = [f"- `{target}` takes {limit.expected}." for target, limit in _operators(LIMITS)]
+    limits = [f"- `{target}` supports {limit.expected}." for target, limit in _operators(LIMITS)]
     deviations = [f"- `{target}`: {text}." for target, text in _operators(DEVIATIONS)]
     return "\n".join(
         [
@@ -73,7 +73,7 @@ def render(rows: dict[str, tuple[str, ...]]) -> str:
             "",
             *("| " + " | ".join(cells) + " |" for cells in table),
             "",
-            "## Kernels that are no operator's",
+            "## Kernels without an operator",
             "",
             *(f"- `{kernel}`: {text}." for kernel, text in NO_OPERATORS.items()),
             "",
@@ -103,8 +103,8 @@ def summary(rows: Iterable[tuple[str, ...]]) -> str:
     partly = sum(cell[0] in (AS_EAGER, REWRITTEN) and "DC" in cell for cell in cells)
     refused = len(cells) - same - rewritten
     return (
-        f"{len(cells)} cells: {same} as they are, {rewritten} rewritten ({partly} of both refuse some calls),"
-        f" {refused} refused."
+        f"{len(cells)} cells: {same} unchanged, {rewritten} rewritten ({partly} of both reject some calls),"
+        f" {refused} rejected."
     )
 
 

@@ -19,40 +19,40 @@ WORSE: Final = "worse"
 
 CLASSES: Final = {
     EQUAL: "the same operations that compute, with the same constants, and no more that move data",
-    BETTER: "the peer's is refused by the runtime, wrong, more, or in more pieces",
-    OTHER: "the same numbers by other operations, for a reason that is named",
-    WORSE: "ours is wrong, leaves more, or has more operations for no reason that is known",
+    BETTER: "the peer's is rejected by the runtime, wrong, larger, or in more delegates",
+    OTHER: "the same results by other operations, for a named reason",
+    WORSE: "ours is wrong, rejects more operators, or has more operations without a known reason",
 }
 
 # Message of the runtime for the peer's blob -> the bug.
 _STOPS: Final = {
-    r"kernels for single operators": "it is a graph for a single Metal kernel, which no runtime has",
-    r"inputs instead of": "it takes constants of the model for inputs, which nobody passes",
+    r"kernels for single operators": "it is a graph for a single Metal kernel, which no runtime supports",
+    r"inputs instead of": "constants of the model are inputs, which nobody passes",
     r"has \d+ bytes": "its integer constants have another size than their type",
     r"\d indices": "it has an index for each of several dimensions",
-    r"index of bool": "it takes a mask for an index",
-    r"it is empty": "MPSGraph has no empty tensors",
+    r"index of bool": "a mask is used as an index",
+    r"it is empty": "MPSGraph does not support empty tensors",
     r"does not promote": "operands of one operation have several dtypes",
-    r"for floats only": "MPSGraph has it for floats only",
-    r"unsupported type \d+": "the runtime does not know its dtype",
+    r"for floats only": "MPSGraph supports it for floats only",
+    r"unsupported type \d+": "the runtime does not support its dtype",
     r"out of range": "negative indices are not counted from the end",
     r"an expansion of": "it expands to a higher rank",
     r"a convolution of": "it is a convolution of another kind",
     r"Scatter into": "it scatters out of bounds",
     r"padding \[": "the runtime pads one to three dimensions, and crops none",
-    r"squeezing dimensions": "it squeezes no dimension, which the runtime reads as the first",
-    r"is declared as": "its outputs have another shape or dtype than they are declared with",
-    r"used before its definition": "it reads a value that nothing computes",
+    r"squeezing dimensions": "its list of dimensions is empty, which the runtime reads as the first",
+    r"is declared as": "shape or dtype of its outputs differs from the declaration",
+    r"used before its definition": "it uses an undefined value",
     r"operands of one operation have the dtypes": "operands of one operation have several dtypes",
-    r"in float16": "MPSGraph has it for float32 only",
-    r"depthwise convolution of": "it is depthwise with several results a channel",
+    r"in float16": "MPSGraph supports it for float32 only",
+    r"depthwise convolution of": "it is depthwise with several results per channel",
 }
 
 # Exception of the peer -> the reason.
 _FAILS: Final = {
     r"not linked with support for mps": "int4 weights are packed on a Mac",
-    r"tuple index out of range|NoneType": "an argument that has a default is not there",
-    r"flatc": "its JSON has no NaN and no bool for a number",
+    r"tuple index out of range|NoneType": "an argument with a default is missing",
+    r"flatc": "its JSON supports neither NaN nor bools as numbers",
 }
 
 
@@ -82,12 +82,15 @@ def _exchange(reason: str, peers: str, ours: str, moves: str = "", *, replaced: 
 
 EXCHANGES: Final = (
     _exchange("a clamp of floats is a HardTanh, which keeps NaN", "Clamp", "HardTanh"),
-    _exchange("NaN stays NaN", "Minimum", "BitwiseAnd BitwiseOr Isnan Lt Where"),
+    _exchange("NaN is kept", "Minimum", "BitwiseAnd BitwiseOr Isnan Lt Where"),
     _exchange("powers by small integers are products", "Pow", "Mul", replaced=True),
     _exchange(
-        "powers of negative numbers are composed", "Pow", "Abs Eq Floor Lt Mul Ne Neg Sub Where", "Cast Full"
+        "powers of negative numbers are decomposed",
+        "Pow",
+        "Abs Eq Floor Lt Mul Ne Neg Sub Where",
+        "Cast Full",
     ),
-    _exchange("halves are rounded to even", "Round", "Abs Eq Mul Round Sub Where"),
+    _exchange("ties are rounded to even", "Round", "Abs Eq Mul Round Sub Where"),
     _exchange(
         "quotients are rounded exactly",
         "Div Fmod Remainder",
@@ -95,23 +98,25 @@ EXCHANGES: Final = (
         "Cast Full View",
     ),
     _exchange(
-        "logarithms are not taken of probabilities that have become zero",
+        "no logarithm of probabilities that underflow",
         "LogSoftmax",
         "Eq Exp Log Mean Mul Softmax Sub Where",
         "Cast Slice View",
     ),
     _exchange(
-        "negative indices count from the end, and MPSGraph does not do so",
+        "negative indices count from the end, unlike in MPSGraph",
         "Embedding IndexPut IndexSelect IndexTensor",
         "Add Lt Where",
         "Cast View",
     ),
     _exchange("positions are one index, not one for each element", "Scatter", "IndexPut", "Cast"),
-    _exchange("what a slice does not cover is concatenated to it", "Scatter", "", "Cat Slice", replaced=True),
+    _exchange(
+        "the elements outside of a slice are concatenated to it", "Scatter", "", "Cat Slice", replaced=True
+    ),
 )
 # Operations with which casts on both sides are a choice of ours: sums of float16 lose bits, or overflow.
 _WIDE: Final = frozenset(("Mean", "LayerNorm", "BatchNorm"))
-_IN_FLOAT32: Final = "means of float16 are taken in float32"
+_IN_FLOAT32: Final = "means of float16 are computed in float32"
 _CAST: Final = "operands of one operation are cast to one dtype"
 # Operators of the peer's graphs that create a number, which is a constant in ours.
 _NUMBERS: Final = frozenset(("scalar_tensor.default",))
@@ -138,16 +143,16 @@ def classify(comparison: Comparison) -> Verdict:
     if peer.result == FAILS:
         return Verdict(BETTER, (f"the peer fails: {reason_of(peer)}",))
     if peer.result == STOPS:
-        return Verdict(BETTER, (f"the runtime stops at the peer's: {reason_of(peer)}",))
+        return Verdict(BETTER, (f"the runtime aborts on the peer's: {reason_of(peer)}",))
     if peer.result != RIGHT:
-        return Verdict(BETTER, ("the peer's numbers are wrong",))
+        return Verdict(BETTER, ("the peer's results are wrong",))
     return _both_right(peer, ours)
 
 
 def _both_right(peer: Side, ours: Side) -> Verdict:
     if not ours.delegates and not ours.left:
         constant = peer.delegates or peer.left
-        return Verdict(BETTER, ("all of it is known when it is compiled",)) if constant else Verdict(EQUAL)
+        return Verdict(BETTER, ("everything is constant at compile time",)) if constant else Verdict(EQUAL)
     if not ours.delegates and ours.copies:
         return Verdict(BETTER, ("data is only moved, which is not worth a delegate",))
     left = Counter(name for name in peer.left if name not in _NUMBERS)
@@ -159,7 +164,7 @@ def _both_right(peer: Side, ours: Side) -> Verdict:
     if len(ours.left) < left.total():
         reasons.append(f"the peer leaves {', '.join(sorted(left - Counter(ours.left)))}")
     if len(peer.left) > left.total():
-        reasons.append("the peer makes numbers beside its delegate")
+        reasons.append("the peer computes numbers outside of its delegate")
     if ours.delegates < peer.delegates:
         reasons.append("one delegate instead of several" if ours.delegates == 1 else "fewer delegates")
     if reasons:

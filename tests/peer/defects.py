@@ -98,13 +98,13 @@ ROW: Final = torch.tensor([0, 1])
 
 DEFECTS: Final[dict[str, Defect]] = {
     "numbers across partitions": Defect(
-        "the id that a number has in one partition is used for it in the next",
+        "the id of a number in one partition is used in the next",
         lambda a: torch.sort(a.pow(3)).values.exp().exp().pow(3),
         (X,),
     ),
-    "tensor attributes": Defect("a tensor that is no parameter or buffer becomes an input", Table(), (X,)),
+    "tensor attributes": Defect("an unregistered tensor becomes an input", Table(), (X,)),
     "addmm": Defect(
-        "beta is dropped, and alpha",
+        "beta and alpha are dropped",
         lambda a, b, c: torch.addmm(a, b, c, beta=2, alpha=3),
         (_rand(5), _rand(3, 4), _rand(4, 5)),
     ),
@@ -113,35 +113,35 @@ DEFECTS: Final[dict[str, Defect]] = {
         "the third dimension is dropped", F.conv3d, (_rand(1, 2, 4, 4, 4), _rand(2, 2, 3, 3, 3))
     ),
     "conv2d with one padding for both": Defect(
-        "a list of one number is taken for that of conv1d",
+        "a list of one number is handled like that of conv1d",
         lambda x, w: aten.convolution.default(x, w, None, [1, 1], [1], [1, 1], False, [0, 0], 1),
         (IMAGE, _rand(6, 4, 3, 3)),
     ),
     "depthwise with several results a channel": Defect(
-        "MPSGraph's depthwise convolution has one result a channel",
+        "MPSGraph's depthwise convolution has one result per channel",
         lambda x, w: F.conv2d(x, w, None, groups=4),
         (IMAGE, _rand(8, 1, 3, 3)),
     ),
     "avg_pool2d with a divisor": Defect(
-        "count_include_pad is dropped; in float16 the runtime stops",
+        "count_include_pad is dropped; in float16 the runtime aborts",
         lambda a: F.avg_pool2d(a, 3, 2, padding=1, count_include_pad=False, divisor_override=5),
         (IMAGE,),
     ),
     "avg_pool2d with ceil_mode": Defect(
-        "the padding that gives the last window is zero without padding",
+        "without padding, the padding of the last window is zero",
         lambda a: F.avg_pool2d(a, 3, 2, ceil_mode=True),
         (_rand(1, 1, 6, 6),),
     ),
     "max_pool2d with ceil_mode and padding": Defect(
-        "it pads for more windows than there are",
+        "it pads for nonexistent windows",
         lambda a: F.max_pool2d(a, 3, 2, padding=1, ceil_mode=True),
         (_rand(1, 1, 5, 5),),
     ),
     "max_pool2d without a stride": Defect(
-        "the stride is not there", lambda a: F.max_pool2d(a, 2), (IMAGE,)
+        "the stride is missing", lambda a: F.max_pool2d(a, 2), (IMAGE,)
     ),
     "avg_pool2d without a stride": Defect(
-        "the stride is not there", lambda a: aten.avg_pool2d.default(a, [2, 2]), (IMAGE,)
+        "the stride is missing", lambda a: aten.avg_pool2d.default(a, [2, 2]), (IMAGE,)
     ),
     "indices of max_pool2d": Defect(
         "they are int32, and declared as int64",
@@ -149,10 +149,10 @@ DEFECTS: Final[dict[str, Defect]] = {
         (IMAGE,),
     ),
     "cast to integers": Defect(
-        "a cast becomes another name of its operand", lambda a: a.to(torch.int32) + 1, (X * 9,)
+        "a cast becomes an alias of its operand", lambda a: a.to(torch.int32) + 1, (X * 9,)
     ),
     "cast to float16": Defect(
-        "a cast becomes another name of its operand", lambda a: a.to(torch.float16) + 1, (X * 9,)
+        "a cast becomes an alias of its operand", lambda a: a.to(torch.float16) + 1, (X * 9,)
     ),
     "gelu, tanh": Defect(
         "the runtime computes x tanh(x) for it", lambda a: F.gelu(a, approximate="tanh"), (X * 4,)
@@ -161,21 +161,21 @@ DEFECTS: Final[dict[str, Defect]] = {
         "the runtime zeroes that row, which is for training only", Embedding(0), (torch.tensor([[0, 1]]),)
     ),
     "expand to a higher rank": Defect(
-        "the runtime expands to as many sizes as there are dimensions",
+        "the runtime reads one size per dimension of the operand",
         lambda a: a.exp().expand(2, 2, 3, 4),
         (X,),
     ),
     "squeeze of no dimension": Defect(
         "an empty list is the first dimension to the runtime", lambda a: a.exp().squeeze(1), (X,)
     ),
-    "NaN": Defect("its JSON has no NaN", lambda a: torch.full_like(a, float("nan")) + a, (X,)),
+    "NaN": Defect("its JSON does not support NaN", lambda a: torch.full_like(a, float("nan")) + a, (X,)),
     "full of bools": Defect(
-        "its JSON has no bool for a number",
+        "its JSON does not support bools as numbers",
         lambda a: torch.where(torch.full((4,), True), a, a * 2),
         (X,),
     ),
     "full of integers": Defect(
-        "they are float32 unless a dtype is given", lambda a: torch.full((4,), 3) + a, (N,)
+        "they are float32 without a dtype", lambda a: torch.full((4,), 3) + a, (N,)
     ),
     "int32 and a number": Defect(
         "the number is an int64 that is declared as int32", lambda a: a + 3, (N.int(),)
@@ -184,15 +184,15 @@ DEFECTS: Final[dict[str, Defect]] = {
         "the number is a float32 that is declared as int64", lambda a: a > 0.5, (N,)
     ),
     "indices of several dimensions": Defect(
-        "a graph of one Metal kernel, which no runtime has",
+        "a graph of one Metal kernel, which no runtime supports",
         lambda a, i, j: a[:, i, j] * 1.5,
         (X, ROW, COLUMN),
     ),
     "an index for each dimension": Defect(
-        "the runtime takes one index", lambda a, i, j: a[i, j], (X[0], ROW, COLUMN)
+        "the runtime supports one index", lambda a, i, j: a[i, j], (X[0], ROW, COLUMN)
     ),
     "index_put with several indices": Defect(
-        "the runtime takes one index",
+        "the runtime supports one index",
         lambda a, i, j, v: a.index_put((i, j), v),
         (X[0], ROW, COLUMN, _rand(2)),
     ),
@@ -202,7 +202,7 @@ DEFECTS: Final[dict[str, Defect]] = {
         (X[0], torch.tensor([1, 1]), _rand(2, 4)),
     ),
     "negative indices": Defect(
-        "they are left to MPSGraph, which does not count from the end",
+        "they are passed to MPSGraph, which does not count from the end",
         lambda a, i: a[i] * 1.5,
         (X, torch.tensor([0, -1])),
     ),
@@ -215,31 +215,31 @@ DEFECTS: Final[dict[str, Defect]] = {
         (X, X[:1] * 2),
     ),
     "slice_scatter beyond the end": Defect(
-        "an end beyond the size is not cut", lambda a, b: a.exp().slice_scatter(b, 1, 1, 99), (X, X[:, :2])
+        "an end beyond the size is kept", lambda a, b: a.exp().slice_scatter(b, 1, 1, 99), (X, X[:, :2])
     ),
     "hardtanh without bounds": Defect(
-        "its defaults are not there", lambda a: aten.hardtanh.default(a), (X * 9,)
+        "its defaults are missing", lambda a: aten.hardtanh.default(a), (X * 9,)
     ),
     "constant_pad_nd without a value": Defect(
-        "its default is not there", lambda a: aten.constant_pad_nd.default(a.exp(), [1, 2]), (X,)
+        "its default is missing", lambda a: aten.constant_pad_nd.default(a.exp(), [1, 2]), (X,)
     ),
     "padding of four dimensions": Defect(
         "the runtime pads three", lambda a: F.pad(a.exp(), (1,) * 8), (_rand(2, 2, 2, 2),)
     ),
-    "negative padding": Defect("the runtime crops nothing", lambda a: F.pad(a.exp(), (-1, 1)), (X,)),
+    "negative padding": Defect("the runtime does not crop", lambda a: F.pad(a.exp(), (-1, 1)), (X,)),
     "split_with_sizes without a dimension": Defect(
-        "its default is not there", lambda a: aten.split_with_sizes.default(a.exp(), [1, 1]), (X,)
+        "its default is missing", lambda a: aten.split_with_sizes.default(a.exp(), [1, 1]), (X,)
     ),
     "layer_norm without weights": Defect(
-        "the runtime reads the weight and the bias that are not there", lambda a: F.layer_norm(a, (4,)), (X,)
+        "the runtime reads the missing weight and bias", lambda a: F.layer_norm(a, (4,)), (X,)
     ),
     "batch_norm without weights": Defect(
-        "the runtime reads the weight and the bias that are not there",
+        "the runtime reads the missing weight and bias",
         lambda a, m, v: F.batch_norm(a, m, v),
         (IMAGE, _rand(4), _rand(4) + 1),
     ),
     "mean of all dimensions": Defect(
-        "no dimensions are none to the runtime", lambda a: aten.mean.dim(a, []), (X,)
+        "the runtime reduces nothing for an empty list", lambda a: aten.mean.dim(a, []), (X,)
     ),
     "mean of integers": Defect(
         "its dtype is dropped", lambda a: a.mean(1, dtype=torch.float32), (N,)
@@ -252,18 +252,18 @@ DEFECTS: Final[dict[str, Defect]] = {
         lambda a, b: torch.div(a, b, rounding_mode="floor"),
         (N, DIVISOR),
     ),
-    "truncation in float16": Defect("the runtime stops there", torch.fmod, (X * 9, X.abs() + 1)),
-    "exp of integers": Defect("MPSGraph has it for floats", torch.exp, (N,)),
+    "truncation in float16": Defect("the runtime aborts", torch.fmod, (X * 9, X.abs() + 1)),
+    "exp of integers": Defect("MPSGraph supports it for floats only", torch.exp, (N,)),
     "softmax of integers": Defect(
         "its dtype is dropped", lambda a: a.softmax(0, dtype=torch.float32), (N,)
     ),
     "log_softmax of small probabilities": Defect(
-        "the runtime takes the logarithm of what has become zero",
+        "the runtime computes the logarithm of values that underflow",
         lambda a: a.log_softmax(-1),
         (torch.tensor([[0.0, 200.0]]),),
     ),
     "logical_not of numbers": Defect(
-        "MPSGraph has it for bool", lambda a: a.logical_not(), (X.round(),)
+        "MPSGraph supports it for bool only", lambda a: a.logical_not(), (X.round(),)
     ),
     "round of halves": Defect(
         "Metal rounds them away from zero", torch.round, (torch.tensor([0.5, 1.5, 2.5, -0.5]),)
@@ -277,6 +277,6 @@ DEFECTS: Final[dict[str, Defect]] = {
         "where and cat do not promote", lambda a, b: torch.where(a > 0, a, b), (X, N)
     ),
     "float64": Defect("it is declared as float32", lambda a: a + 1, (X.double(),)),
-    "uint8": Defect("the runtime has no such dtype", lambda a: a + 1, (N.abs().to(torch.uint8),)),
+    "uint8": Defect("the runtime does not support the dtype", lambda a: a + 1, (N.abs().to(torch.uint8),)),
     "int4 weights": Defect("they are packed on a Mac", Int4(), (_rand(1, 64),)),
 }  # fmt: skip

@@ -109,16 +109,16 @@ FLOAT64_IN_FLOAT32: Final = frozenset(
     }
 )
 
-_FAR_MEANS: Final = "loses digits where the mean is beyond some hundred times the deviation"
+_FAR_MEANS: Final = "loses digits if the mean exceeds the deviation some hundred times"
 
 # Known differences from eager mode that are not worked around.
 DEVIATIONS: Final[dict[OpOverload, str]] = {
     **dict.fromkeys(FLOAT64_IN_FLOAT32, "float64 is computed in float32"),
     aten._native_batch_norm_legit.no_stats: _FAR_MEANS,
     aten.fmod.Scalar: "integers beyond 2^53 are rounded",
-    aten.gelu.default: "infinity gives infinity, where eager in float32 and bfloat16 gives NaN",
+    aten.gelu.default: "infinity for infinity; eager mode returns NaN in float32 and bfloat16",
     aten.native_group_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
     aten.native_layer_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
     aten.pow.Tensor_Scalar: "integers beyond 2^53 are rounded",
-    aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is added up in float32",
+    aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is summed in float32",
 }
