@@ -33,7 +33,7 @@ def pin_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
-    torch.backends.mkldnn.set_flags(False)
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
 
 
 def _has_avx2() -> bool:
