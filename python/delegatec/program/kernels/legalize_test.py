@@ -17,6 +17,7 @@ from delegatec.program.kernels.check import check_kernels
 from delegatec.program.kernels.legalize import legalize
 
 aten = torch.ops.aten
+SPECIAL = torch.tensor([0.0, 1, -1, 3, float("nan"), float("inf"), 2, 0, 0, -0.0])
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 
@@ -40,6 +41,12 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "no_elements": (lambda x: x.amax(0), torch.zeros(2, 0, 3), "full"),
     "integers_rounded": (torch.ceil, torch.tensor([2**62 + 1]), None),
     "log_softmax_of_float64": (lambda x: x.log_softmax(1), X.double(), "log"),
+    "log_softmax_of_one_nan": (lambda x: x.log_softmax(0), torch.tensor(float("nan")), "sub"),
+    "moments_of_one_element": (lambda x: torch.var_mean(x, dim=1), X[:, :1], "mean"),
+    "floor_of_a_quotient": (lambda x: x // x.flip(0), SPECIAL, "where"),
+    "floor_of_a_division": (lambda x: torch.div(x, x.flip(0), rounding_mode="floor"), SPECIAL, "where"),
+    "floor_of_a_division_by_0": (lambda x: torch.div(x, 0.0, rounding_mode="floor"), SPECIAL, "div"),
+    "floor_of_a_quotient_by_0": (lambda x: x // 0.0, SPECIAL, "div"),
     "group_norm_of_float64": (
         lambda x: torch.nn.functional.group_norm(x, 2),
         X.double().view(1, 4, 3),

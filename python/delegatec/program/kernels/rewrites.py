@@ -18,11 +18,9 @@ from delegatec.edge.arguments import bind, dtype, shape
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
-from delegatec.program.kernels import products
+from delegatec.program.kernels import products, special_values
 
 aten = torch.ops.aten
-
-_HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
@@ -90,17 +88,6 @@ def _wrap(number: Any, to: torch.dtype) -> Any:
     if not isinstance(number, int) or isinstance(number, bool) or info.min <= number <= info.max:
         return number
     return (number - info.min) % (info.max - info.min + 1) + info.min
-
-
-def _log_softmax(b: Builder, node: Node) -> Node | None:
-    """The kernel does not support float64."""
-    a = bind(node)
-    x, dim = a["self"], a["dim"]
-    if dtype(x) is not torch.float64 or dtype(node) is not torch.float64:
-        return None
-    shifted = b.call(aten.sub.Tensor, x, b.call(aten.amax.default, x, [dim], True))
-    total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
-    return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])
 
 
 def _sum(b: Builder, node: Node) -> Node | None:
@@ -180,15 +167,6 @@ def _masks_nan(node: Node, x: Node) -> bool:
     return isinstance(mask, Node) and mask.target is aten.isnan.default and mask.args[0] is x
 
 
-def _truncated_quotient(b: Builder, node: Node) -> Node | None:
-    """Eager mode rounds a 16-bit quotient before truncating it; the kernel does not."""
-    a = bind(node)
-    x, y = a["self"], a["other"]
-    if a["rounding_mode"] != "trunc" or not all(isinstance(z, Node) and dtype(z) in _HALVES for z in (x, y)):
-        return None
-    return b.call(aten.trunc.default, b.call(aten.div.Tensor, x, y), val=node.meta["val"])
-
-
 def _scaled_sum(b: Builder, node: Node) -> Node | None:
     """If the first operand has one element and the second has more, the kernel scales the wrong one."""
     a = bind(node)
@@ -264,6 +242,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 REWRITES: RuleTable = merge(
     products.RULES,
+    special_values.RULES,
     dict.fromkeys(
         (
             aten._conj_physical.default,
@@ -280,14 +259,12 @@ REWRITES: RuleTable = merge(
     ),
     dict.fromkeys((aten._upsample_bilinear2d_aa.default, aten.upsample_bilinear2d.vec), _resized_bytes),
     {
-        aten._log_softmax.default: _log_softmax,
         aten.add.Scalar: _promoted_first,
         aten.add.Tensor: _scaled_sum,
         aten.cat.default: _cat,
         aten.clamp.default: _wrapped_numbers("min", "max"),
         aten.constant_pad_nd.default: _pad,
         aten.cumsum.default: _cumsum,
-        aten.div.Tensor_mode: _truncated_quotient,
         aten.fmod.Scalar: _wrapped_numbers("other"),
         aten.full.default: _wrapped_numbers("fill_value"),
         aten.linear.default: _linear,
