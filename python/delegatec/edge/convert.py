@@ -37,7 +37,7 @@ from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
-from delegatec.edge.refusals import functions, refuse_functions, refuse_writes
+from delegatec.edge.refusals import functions, not_functional, refuse_functions, refuse_writes
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
@@ -159,7 +159,11 @@ def _take_over(module: GraphModule) -> None:
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
     """Functionalizes the program by torch, which retraces it; debug handles are kept."""
     origins = {each.method: each.graph for each in before.walk()}
-    program = _adopt(exported.run_decompositions({}), before.method)
+    try:
+        functional = exported.run_decompositions({})
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DelegatecError([not_functional(error, before)]) from error
+    program = _adopt(functional, before.method)
     for each in program.walk():
         origin = origins.get(each.method, before.graph)
         last = inherit_handles(each.graph, handles_by_name(origin), id(origin), last)

@@ -46,6 +46,8 @@ def _training(nodes: list[Node]) -> Iterator[Diagnostic]:
         index = _TRAINING_ARGUMENT.get(node.target)
         if index is None or len(node.args) <= index or node.args[index] is not True:
             continue
+        if "dropout" in str(node.target) and node.args[1] == 0:
+            continue  # It drops nothing.
         if node.target is aten.batch_norm.default and node.args[3] is None:
             continue  # No running statistics: it only normalizes, as in weight standardization.
         yield Diagnostic(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from torch.fx import Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -10,6 +13,9 @@ from delegatec.edge.functionalize import mutations, storage_roots
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.source import location_of
 from delegatec.edge.verifier import is_callable
+
+# torch.fx names the node that failed in the text of the exception.
+_FAILED_NODE: Final = re.compile(r"While executing %(\w+)")
 
 
 def refuse_writes(program: EdgeProgram) -> None:
@@ -32,6 +38,20 @@ def refuse_writes(program: EdgeProgram) -> None:
                 )
     if problems:
         raise DelegatecError(problems)
+
+
+def not_functional(error: Exception, program: EdgeProgram) -> Diagnostic:
+    """Returns why torch cannot replace the writes of a program by functional operators."""
+    match = _FAILED_NODE.search(str(error))
+    node = next((node for node in program.graph.nodes if match and node.name == match[1]), None)
+    return Diagnostic(
+        "DC205",
+        f"torch cannot make a write functional: {str(error).strip().partition(chr(10))[0]}",
+        location=location_of(node.meta.get("stack_trace")) if node else None,
+        node=node.name if node else "",
+        expected="writes to tensors of fixed sizes, such as copy_ to a slice",
+        help="create the result with torch.cat, torch.stack or torch.where instead of writing parts of it",
+    )
 
 
 def functions(program: EdgeProgram) -> list[Node]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics import DelegatecError
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.files import replacing
 from delegatec.frontend import archive
@@ -19,6 +19,7 @@ from delegatec.frontend import session as sessions
 from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
+from delegatec.frontend.module_checks import module_problems
 from delegatec.frontend.plain_state import changed_attributes, plain_state_problems
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
@@ -95,9 +96,10 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
         raise wrong_argument("delegatec.export", "model", model, "a delegatec.Model", help)
     workspace = workspace or Workspace.at(os.getcwd())
+    if problems := module_problems(model):
+        raise DelegatecError(problems)
     model.module.eval().requires_grad_(False)
     programs: dict[str, ExportedProgram] = {}
-    problems: list[Diagnostic] = []
     for name, method in model.all_methods().items():
         try:
             with changed_attributes(model.module, model.strict) as changed:

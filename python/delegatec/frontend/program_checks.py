@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils._sympy.numbers import int_oo
 
 from delegatec.diagnostics import Diagnostic
@@ -31,6 +31,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
             for problem in exported_problems(program.graph_module)
         ),
         *_not_storable(program, model),
+        *_outputs(program, model),
     ]
 
 
@@ -62,6 +63,22 @@ def _symbols(size: Any) -> set[Any]:
     return set() if isinstance(size, int) else set(size.node.expr.free_symbols)
 
 
+def _outputs(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    results = [
+        spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    for index, result in enumerate(results):
+        value = result.value if isinstance(result, ConstantArgument) else None
+        if value is not None and not isinstance(value, (bool, int, float)):
+            yield Diagnostic(
+                code="DC119",
+                message=f"output {index} is of type {type(value).__name__}: {value!r}",
+                location=model.location,
+                expected="tensors, numbers, None, and containers of these",
+                help="do not return it; a constant method of delegatec.Model can",
+            )
+
+
 def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
     for name, value in {**program.state_dict, **program.constants}.items():
         plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
@@ -70,10 +87,13 @@ def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic
         kind = f"of type {type(value).__name__}"
         if plain:
             kind = f"a tensor on {value.device.type} with layout {str(value.layout).removeprefix('torch.')}"
+        help = "load the weights on cpu, as plain tensors; a tensor on meta has no data"
+        if isinstance(value, torch._C.Generator):
+            help = "create random constants in __init__, and register them as buffers"
         yield Diagnostic(
             code="DC119",
             message=f'"{name}" of the module is {kind}',
             location=model.location,
             expected="plain strided tensors on cpu",
-            help="load the weights on cpu, as plain tensors; a tensor on meta has no data",
+            help=help,
         )

@@ -31,6 +31,23 @@ def _stft(x: torch.Tensor, **options: Any) -> torch.Tensor:
     )
 
 
+def _assigned(z: torch.Tensor) -> torch.Tensor:
+    """Writes real and complex values to parts of a spectrum, as Fourier neural operators do."""
+    result = torch.zeros(3, 4, 8, dtype=z.dtype)
+    result[:, :2, :3] = z[:, 1:3, :3] * 2
+    result[:, -1] = X[:, 0]
+    result[0] = 2
+    result[1, 0, 0] = 1j
+    return result
+
+
+def _scattered(z: torch.Tensor) -> torch.Tensor:
+    rows = torch.tensor([0, 2])
+    z = z.index_copy(0, rows, z[1:] * 2).index_add(0, rows, z[:2], alpha=2).index_fill(1, rows, 2 + 1j)
+    z = z.masked_scatter(X > 0, z.flip(0)).diagonal_scatter(z[0, 0, :3].expand(8, 3), 0, 0, 1)
+    return z.scatter(0, rows.view(2, 1, 1), z[1:, :1, :1]).scatter_add(0, rows.view(2, 1, 1), z[1:])
+
+
 def _there_and_back(x: torch.Tensor, length: int | None = None, **options: Any) -> torch.Tensor:
     options = {"n_fft": 12, "hop_length": 4, "window": WINDOW, **options}
     spectrum = torch.stft(x, return_complex=True, **options)
@@ -64,6 +81,8 @@ PARTS: Final[dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "fft2": lambda z: torch.fft.ifft2(torch.fft.fft2(z, norm="forward") * 2, dim=(0, 2)),
     "fftn": lambda z: torch.fft.fftshift(torch.fft.fftn(z, norm="ortho")),
     "ihfft": lambda z: torch.fft.ihfft(z.real) + torch.fft.rfft(z.imag, norm="forward"),
+    "assigned": _assigned,
+    "scattered": _scattered,
     "written": lambda z: (z + 1).mul_(z).add_(1j),
 }  # fmt: skip
 

@@ -17,18 +17,21 @@ from delegatec.edge.complex.values import Values
 
 # Names of operators, for all their overloads.
 _NAMES: Final = """
-alias broadcast_to cat chunk clone concat concatenate constant_pad_nd contiguous cumsum detach diag_embed
-diagonal expand expand_as flatten flip gather hstack index index_put index_select lift_fresh_copy masked_fill
-mean moveaxis movedim mT narrow neg numpy_T pad permute positive repeat repeat_interleave reshape
-resolve_conj resolve_neg roll rot90 select select_scatter slice slice_scatter split split_with_sizes squeeze
-stack sum swapaxes t T take_along_dim tensor_split tile transpose tril triu unbind unflatten unfold unsqueeze
-unsafe_chunk unsafe_split vstack view view_copy where _neg_view _reshape_alias _unsafe_view
+alias broadcast_to cat chunk clone concat concatenate constant_pad_nd contiguous copy cumsum detach diag_embed
+diagonal diagonal_scatter expand expand_as fill flatten flip gather hstack index index_add index_copy
+index_fill index_put index_select lift_fresh_copy masked_fill masked_scatter mean moveaxis movedim mT narrow
+neg numpy_T pad permute positive repeat repeat_interleave reshape resolve_conj resolve_neg roll rot90 scatter
+scatter_add select select_scatter slice slice_scatter split split_with_sizes squeeze stack sum swapaxes T t
+take_along_dim tensor_split tile transpose tril triu unbind unflatten unfold unsafe_chunk unsafe_split
+unsqueeze view view_copy vstack where _neg_view _reshape_alias _unsafe_view
 """
 
 PARTWISE: Final = frozenset(_NAMES.split())
 
 # Arguments that contribute values; the others are indices, masks, conditions or settings.
-_VALUES: Final = frozenset({"self", "tensor", "tensors", "input", "other", "value", "values", "src"})
+_VALUES: Final = frozenset(
+    {"self", "tensor", "tensors", "input", "other", "value", "values", "source", "src"}
+)
 
 
 def partwise(values: Values, b: Builder, node: Node) -> Pair | None:

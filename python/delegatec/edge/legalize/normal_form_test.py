@@ -49,6 +49,23 @@ def test_one_trace_for_equal_signatures(traced: list[Any]) -> None:
     assert_computes(program, function(X), X)
 
 
+@pytest.mark.parametrize(
+    ("function", "x", "operator"),
+    [
+        (lambda x: F.rrelu(x), X - 2.5, aten.leaky_relu.default),
+        (lambda x: F.rrelu(x, 0.25, 0.5), X - 2.5, aten.leaky_relu.default),
+        (lambda x: torch.addcmul(x, x, x, value=2.7), torch.arange(4), None),
+        (lambda x: torch.addcmul(x, x, x, value=-0.5), torch.arange(4), None),
+    ],
+)
+def test_operators_that_torch_decomposes_wrongly(
+    function: Callable[..., torch.Tensor], x: torch.Tensor, operator: Any
+) -> None:
+    program = edge(function, x)
+    assert_computes(program, function(x), x)
+    assert operator is None or operator in called(program)
+
+
 @pytest.mark.parametrize("function", [torch.hypot, torch.lerp, torch.copysign, torch.logaddexp])
 def test_operands_of_one_template_are_distinguished(function: Callable[..., torch.Tensor]) -> None:
     def call(*tensors: torch.Tensor) -> torch.Tensor:

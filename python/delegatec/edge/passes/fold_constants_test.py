@@ -35,6 +35,20 @@ def test_small_subgraphs_become_one_constant() -> None:
     assert all(value.is_contiguous() for value in program.constants.values())
 
 
+def test_factorizations_of_any_size_are_computed() -> None:
+    square = torch.rand(200, 200) + 200 * torch.eye(200)
+
+    def model(self: Any, x: torch.Tensor) -> Any:
+        q, r = torch.linalg.qr(self.a)
+        values, vectors = torch.linalg.eigh(self.a[:3, :3] @ self.a[:3, :3].mT)
+        return x @ q @ r, values * vectors, torch.linalg.svd(self.a[:4, :5])[2]
+
+    x = torch.rand(2, 200)
+    program = _with(model, x, a=square)
+    assert called(program) == [aten.mm.default, aten.mm.default]
+    assert_computes(program, Function(model, a=square)(x), x)
+
+
 def test_inputs_stay_after_the_constants() -> None:
     program = edge(lambda x, y: x * torch.arange(3) - y, X, X + 1, passes=PASSES)
     assert [node.name for node in program.user_inputs()] == ["args_0", "args_1"]

@@ -70,6 +70,23 @@ def _hard_gate(b: Builder, node: Node) -> Node:
     return b.call(aten.div.Scalar, gate, 6, val=node.meta["val"])
 
 
+def _integer_addcmul(b: Builder, node: Node) -> Node | None:
+    """Truncates the factor of integers, as eager mode does; torch's decomposition rejects a fraction."""
+    a = bind(node)
+    if dtype(node).is_floating_point or dtype(node).is_complex or isinstance(a["value"], int):
+        return None
+    operands = a["self"], a["tensor1"], a["tensor2"]
+    return b.call(aten.addcmul.default, *operands, value=int(a["value"]), val=node.meta["val"])
+
+
+def _rrelu(b: Builder, node: Node) -> Node | None:
+    """Replaces the random slope by its mean, as torch does outside of training."""
+    a = bind(node)
+    if a["training"]:
+        return None
+    return b.call(aten.leaky_relu.default, a["self"], (a["lower"] + a["upper"]) / 2, val=node.meta["val"])
+
+
 def _rsub(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     if a["alpha"] != 1:
@@ -113,6 +130,7 @@ RULES: RuleTable = {
     aten.mul.Tensor: _scalar_overload(aten.mul.Scalar),
     aten.div.Tensor: _scalar_overload(aten.div.Scalar),
     aten.div.Tensor_mode: _scalar_overload(aten.div.Scalar_mode),
+    aten.addcmul.default: _integer_addcmul,
     aten.arange.default: _arange,
     aten.arange.start: _arange,
     aten.clamp_min.default: _clamp,
@@ -123,6 +141,8 @@ RULES: RuleTable = {
     aten.relu6.default: _relu6,
     aten.remainder.Scalar: _integer_remainder,
     aten.remainder.Tensor: _integer_remainder,
+    aten.rrelu.default: _rrelu,
+    aten.rrelu_with_noise.default: _rrelu,
     aten.rsub.Tensor: _rsub,
     aten.silu.default: _silu,
 }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of modules before torch.export runs them, for causes that its own errors do not name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.frontend.model import Model
+
+
+def module_problems(model: Model) -> list[Diagnostic]:
+    """Returns a problem for each submodule or weight that cannot be exported."""
+    return [*_scripted(model), *_weights(model)]
+
+
+def _scripted(model: Model) -> Iterator[Diagnostic]:
+    inside: tuple[str, ...] = ()
+    for name, module in model.module.named_modules():
+        if isinstance(module, torch.jit.ScriptModule) and not (inside and name.startswith(inside)):
+            inside = (*inside, f"{name}." if name else "")
+            yield Diagnostic(
+                "DC119",
+                f"{_module(name)} is a TorchScript module, which torch.export cannot trace",
+                location=model.location,
+                expected="modules written in Python",
+                help="create the original torch.nn.Module, and load the state_dict() of the TorchScript one",
+            )
+
+
+def _weights(model: Model) -> Iterator[Diagnostic]:
+    named = (*model.module.named_parameters(), *model.module.named_buffers())
+    for name, weight in named:
+        if isinstance(weight, UninitializedTensorMixin):
+            yield Diagnostic(
+                "DC119",
+                f'"{name}" of the module is not initialized: a lazy module has not seen an input yet',
+                location=model.location,
+                expected="weights with shapes and values",
+                help="call the module once before creating the Model, then load its weights",
+            )
+        elif weight.layout is not torch.strided:
+            layout = str(weight.layout).removeprefix("torch.")
+            yield Diagnostic(
+                "DC119",
+                f'"{name}" of the module is a tensor with layout {layout}',
+                location=model.location,
+                expected="dense tensors",
+                help="convert it with to_dense() before creating the Model",
+            )
+
+
+def _module(name: str) -> str:
+    return f'"{name}" of the module' if name else "the module"
