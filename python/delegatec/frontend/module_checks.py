@@ -42,15 +42,31 @@ def _weights(model: Model) -> Iterator[Diagnostic]:
                 expected="weights with shapes and values",
                 help="call the module once before creating the Model, then load its weights",
             )
-        elif weight.layout is not torch.strided:
-            layout = str(weight.layout).removeprefix("torch.")
-            yield Diagnostic(
-                "DC119",
-                f'"{name}" of the module is a tensor with layout {layout}',
-                location=model.location,
-                expected="dense tensors",
-                help="convert it with to_dense() before creating the Model",
-            )
+        elif problem := not_storable(name, weight, model):
+            yield problem
+
+
+def not_storable(name: str, value: object, model: Model) -> Diagnostic | None:
+    """Returns why an exported program cannot store a weight or constant of the module."""
+    plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
+    if isinstance(value, torch.Tensor) and plain:
+        if value.device.type == "cpu" and value.layout is torch.strided:
+            return None
+        layout = str(value.layout).removeprefix("torch.")
+        kind = f"a tensor on {value.device.type} with layout {layout}"
+        help = "load the weights on cpu, as dense tensors; a tensor on meta has no data"
+    else:
+        kind = f"of type {type(value).__name__}"
+        help = "load the weights as plain tensors"
+        if isinstance(value, torch.Generator):
+            help = "create random constants in __init__, and register them as buffers"
+    return Diagnostic(
+        code="DC119",
+        message=f'"{name}" of the module is {kind}',
+        location=model.location,
+        expected="plain strided tensors on cpu",
+        help=help,
+    )
 
 
 def _module(name: str) -> str:

@@ -15,6 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.frontend.model import Model
+from delegatec.frontend.module_checks import not_storable
 
 
 def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]:
@@ -81,19 +82,5 @@ def _outputs(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
 
 def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
     for name, value in {**program.state_dict, **program.constants}.items():
-        plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
-        if plain and value.device.type == "cpu" and value.layout is torch.strided:
-            continue
-        kind = f"of type {type(value).__name__}"
-        if plain:
-            kind = f"a tensor on {value.device.type} with layout {str(value.layout).removeprefix('torch.')}"
-        help = "load the weights on cpu, as plain tensors; a tensor on meta has no data"
-        if isinstance(value, torch._C.Generator):
-            help = "create random constants in __init__, and register them as buffers"
-        yield Diagnostic(
-            code="DC119",
-            message=f'"{name}" of the module is {kind}',
-            location=model.location,
-            expected="plain strided tensors on cpu",
-            help=help,
-        )
+        if problem := not_storable(name, value, model):
+            yield problem
