@@ -124,7 +124,7 @@ def _recompute(builder: Builder, node: Node) -> Any:
     try:
         return builder.number(node.meta["val"])
     except UnknownSizeError as error:
-        raise DelegatecError([_unknown_size(node, error)]) from None
+        raise DelegatecError([_data_dependent(node, error)]) from None
 
 
 def _nothing(builder: Builder, node: Node) -> Node:
@@ -149,11 +149,9 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
             return templates.apply(builder, node, results)
         if results is None and is_traced(node.target):
             return templates.apply(builder, node, FUNCTIONS.get(node.target))
-    except UnknownSizeError as error:
-        raise DelegatecError([_unknown_size(node, error)]) from None
     except _ShapeEnvGuardError:
         raise DelegatecError([_fixed_size(node)]) from None
-    except (GuardOnDataDependentSymNode, DataDependentOutputException) as error:
+    except (UnknownSizeError, GuardOnDataDependentSymNode, DataDependentOutputException) as error:
         raise DelegatecError([_data_dependent(node, error)]) from None
     return results
 
@@ -181,23 +179,18 @@ def _fixed_size(node: Node) -> Diagnostic:
 
 
 def _data_dependent(
-    node: Node, error: GuardOnDataDependentSymNode | DataDependentOutputException
+    node: Node, error: UnknownSizeError | GuardOnDataDependentSymNode | DataDependentOutputException
 ) -> Diagnostic:
-    what = error.cond if isinstance(error, GuardOnDataDependentSymNode) else error.func
+    if isinstance(error, UnknownSizeError):
+        message = (
+            f"the shape of {node.name} depends on {error}, which does not follow from the inputs' shapes"
+        )
+    else:
+        what = error.cond if isinstance(error, GuardOnDataDependentSymNode) else error.func
+        message = f"the decomposition of {node.target} depends on {what}, which is data-dependent"
     return Diagnostic(
         "DC205",
-        f"the decomposition of {node.target} depends on {what}, which is data-dependent",
-        location=node.meta.get("source"),
-        node=node.name,
-        expected="sizes that follow from the sizes of the inputs",
-        help="avoid operators whose output shape depends on data, such as nonzero and masked_select",
-    )
-
-
-def _unknown_size(node: Node, error: UnknownSizeError) -> Diagnostic:
-    return Diagnostic(
-        "DC205",
-        f"the shape of {node.name} depends on {error}, which does not follow from the inputs' shapes",
+        message,
         location=node.meta.get("source"),
         node=node.name,
         expected="sizes that follow from the sizes of the inputs",

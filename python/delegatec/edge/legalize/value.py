@@ -22,6 +22,26 @@ aten = torch.ops.aten
 Number = bool | int | float
 
 
+def _unary(target: Callable[..., Any], dtype: torch.dtype | None = None) -> Callable[[Value], Value]:
+    """Returns a method for an operator on one tensor; `dtype` is that of the result if it has another one."""
+    return lambda self: self._call(target, self, shape=self.shape, dtype=dtype)
+
+
+def _binary(
+    tensors: Callable[..., Any], scalar: Callable[..., Any] | None = None, *, dtype: torch.dtype | None = None
+) -> Callable[[Value, Value | Number], Value]:
+    """Returns a method for the two overloads of an operator: with a tensor, and with a number."""
+
+    def method(self: Value, other: Value | Number) -> Value:
+        if isinstance(other, Value):
+            assert other.dtype == self.dtype, (self.dtype, other.dtype)
+            return self._call(tensors, self, other, shape=self._broadcast(other), dtype=dtype)
+        assert scalar is not None
+        return self._call(scalar, self, other, shape=self.shape, dtype=dtype)
+
+    return method
+
+
 @dataclass(frozen=True)
 class Value:
     """The result of a node, a tensor of static shape.
@@ -60,71 +80,60 @@ class Value:
 
     # ---- element by element ------------------------------------------------------------------------------
 
-    def __neg__(self) -> Value:
-        return self._unary(aten.neg.default)
-
-    def __add__(self, other: Value | Number) -> Value:
-        return self._binary(aten.add.Tensor, aten.add.Scalar, other)
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return self._binary(aten.sub.Tensor, aten.sub.Scalar, other)
+    __neg__ = _unary(aten.neg.default)
+    __add__ = _binary(aten.add.Tensor, aten.add.Scalar)
+    __sub__ = _binary(aten.sub.Tensor, aten.sub.Scalar)
+    __mul__ = _binary(aten.mul.Tensor, aten.mul.Scalar)
+    __pow__ = _binary(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar)
+    __and__ = _binary(aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
+    __or__ = _binary(aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
+    __xor__ = _binary(aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
+    eq = _binary(aten.eq.Tensor, aten.eq.Scalar, dtype=torch.bool)
+    ne = _binary(aten.ne.Tensor, aten.ne.Scalar, dtype=torch.bool)
+    lt = _binary(aten.lt.Tensor, aten.lt.Scalar, dtype=torch.bool)
+    le = _binary(aten.le.Tensor, aten.le.Scalar, dtype=torch.bool)
+    gt = _binary(aten.gt.Tensor, aten.gt.Scalar, dtype=torch.bool)
+    ge = _binary(aten.ge.Tensor, aten.ge.Scalar, dtype=torch.bool)
+    minimum = _binary(aten.minimum.default)  # NaN if an operand is NaN
+    maximum = _binary(aten.maximum.default)  # NaN if an operand is NaN
+    fmin = _binary(aten.fmin.default)  # the other operand if one is NaN
+    abs = _unary(aten.abs.default)
+    ceil = _unary(aten.ceil.default)
+    floor = _unary(aten.floor.default)
+    round = _unary(aten.round.default)  # ties to even
+    trunc = _unary(aten.trunc.default)  # toward zero
+    exp = _unary(aten.exp.default)
+    exp2 = _unary(aten.exp2.default)
+    log = _unary(aten.log.default)
+    sqrt = _unary(aten.sqrt.default)
+    rsqrt = _unary(aten.rsqrt.default)
+    reciprocal = _unary(aten.reciprocal.default)
+    sin = _unary(aten.sin.default)
+    cos = _unary(aten.cos.default)
+    atan = _unary(aten.atan.default)
+    tanh = _unary(aten.tanh.default)
+    sigmoid = _unary(aten.sigmoid.default)
+    relu = _unary(aten.relu.default)
+    isnan = _unary(aten.isnan.default, torch.bool)
+    isinf = _unary(aten.isinf.default, torch.bool)
 
     def __rsub__(self, other: Number) -> Value:
         return self._call(aten.rsub.Scalar, self, other, shape=self.shape)
 
-    def __mul__(self, other: Value | Number) -> Value:
-        return self._binary(aten.mul.Tensor, aten.mul.Scalar, other)
-
     def __truediv__(self, other: Value | Number) -> Value:
         """Returns the quotient of floating-point values."""
         assert self.dtype.is_floating_point
-        return self._binary(aten.div.Tensor, aten.div.Scalar, other)
+        return _binary(aten.div.Tensor, aten.div.Scalar)(self, other)
 
     def truncated_quotient(self, other: Value | Number) -> Value:
         """Returns the quotient, rounded toward zero."""
         target = aten.div.Tensor_mode if isinstance(other, Value) else aten.div.Scalar_mode
         return self._call(target, self, other, shape=self._broadcast(other), rounding_mode="trunc")
 
-    def __pow__(self, exponent: Value | Number) -> Value:
-        return self._binary(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, exponent)
-
-    def __and__(self, other: Value | Number) -> Value:
-        return self._binary(aten.bitwise_and.Tensor, aten.bitwise_and.Scalar, other)
-
-    def __or__(self, other: Value | Number) -> Value:
-        return self._binary(aten.bitwise_or.Tensor, aten.bitwise_or.Scalar, other)
-
-    def __xor__(self, other: Value | Number) -> Value:
-        return self._binary(aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar, other)
-
     def __invert__(self) -> Value:
         """Negates a bool."""
         assert self.dtype == torch.bool
-        return self._unary(aten.logical_not.default)
-
-    def eq(self, other: Value | Number) -> Value:
-        """Whether they are equal."""
-        return self._binary(aten.eq.Tensor, aten.eq.Scalar, other, torch.bool)
-
-    def ne(self, other: Value | Number) -> Value:
-        """Whether they differ."""
-        return self._binary(aten.ne.Tensor, aten.ne.Scalar, other, torch.bool)
-
-    def lt(self, other: Value | Number) -> Value:
-        """Whether this is less."""
-        return self._binary(aten.lt.Tensor, aten.lt.Scalar, other, torch.bool)
-
-    def le(self, other: Value | Number) -> Value:
-        """Whether this is less or equal."""
-        return self._binary(aten.le.Tensor, aten.le.Scalar, other, torch.bool)
-
-    def gt(self, other: Value | Number) -> Value:
-        """Whether this is greater."""
-        return self._binary(aten.gt.Tensor, aten.gt.Scalar, other, torch.bool)
-
-    def ge(self, other: Value | Number) -> Value:
-        """Whether this is greater or equal."""
-        return self._binary(aten.ge.Tensor, aten.ge.Scalar, other, torch.bool)
+        return _unary(aten.logical_not.default)(self)
 
     def where(self, then: Value | Number, otherwise: Value | Number) -> Value:
         """Returns `then` where this bool is true, else `otherwise`. At least one of them is a value."""
@@ -135,97 +144,9 @@ class Value:
         shape = broadcast(self.shape, first.shape, second.shape)
         return self._call(aten.where.self, self, first, second, shape=shape, dtype=first.dtype)
 
-    def minimum(self, other: Value) -> Value:
-        """Returns the elementwise minimum; NaN if an operand is NaN."""
-        return self._binary(aten.minimum.default, None, other)
-
-    def maximum(self, other: Value) -> Value:
-        """Returns the elementwise maximum; NaN if an operand is NaN."""
-        return self._binary(aten.maximum.default, None, other)
-
-    def fmin(self, other: Value) -> Value:
-        """Returns the elementwise minimum; the other operand if one is NaN."""
-        return self._binary(aten.fmin.default, None, other)
-
     def clamp(self, low: Number | None = None, high: Number | None = None) -> Value:
         """Limits elements to `low` and `high`; keeps NaN."""
         return self._call(aten.clamp.default, self, low, high, shape=self.shape)
-
-    def abs(self) -> Value:
-        """Returns the magnitude."""
-        return self._unary(aten.abs.default)
-
-    def ceil(self) -> Value:
-        """Rounds floating point up."""
-        return self._unary(aten.ceil.default)
-
-    def floor(self) -> Value:
-        """Rounds floating point down."""
-        return self._unary(aten.floor.default)
-
-    def round(self) -> Value:
-        """Rounds floating point to the nearest integer, ties to even."""
-        return self._unary(aten.round.default)
-
-    def trunc(self) -> Value:
-        """Rounds floating point toward zero."""
-        return self._unary(aten.trunc.default)
-
-    def exp(self) -> Value:
-        """Returns the exponential."""
-        return self._unary(aten.exp.default)
-
-    def exp2(self) -> Value:
-        """Returns two to this power."""
-        return self._unary(aten.exp2.default)
-
-    def log(self) -> Value:
-        """Returns the natural logarithm."""
-        return self._unary(aten.log.default)
-
-    def sqrt(self) -> Value:
-        """Returns the square root."""
-        return self._unary(aten.sqrt.default)
-
-    def rsqrt(self) -> Value:
-        """Returns the reciprocal of the square root."""
-        return self._unary(aten.rsqrt.default)
-
-    def reciprocal(self) -> Value:
-        """Returns the reciprocal."""
-        return self._unary(aten.reciprocal.default)
-
-    def sin(self) -> Value:
-        """Returns the sine."""
-        return self._unary(aten.sin.default)
-
-    def cos(self) -> Value:
-        """Returns the cosine."""
-        return self._unary(aten.cos.default)
-
-    def atan(self) -> Value:
-        """Returns the arc tangent."""
-        return self._unary(aten.atan.default)
-
-    def tanh(self) -> Value:
-        """Returns the hyperbolic tangent."""
-        return self._unary(aten.tanh.default)
-
-    def sigmoid(self) -> Value:
-        """Returns 1 / (1 + exp(-x))."""
-        return self._unary(aten.sigmoid.default)
-
-    def relu(self) -> Value:
-        """Returns the maximum with zero."""
-        return self._unary(aten.relu.default)
-
-    def isnan(self) -> Value:
-        """Whether each is NaN."""
-        return self._unary(aten.isnan.default, torch.bool)
-
-    def isinf(self) -> Value:
-        """Whether each is infinite, of either sign."""
-        return self._unary(aten.isinf.default, torch.bool)
 
     def is_negative(self) -> Value:
         """Whether the sign of floating point is minus, including -0; false for NaN."""
@@ -369,22 +290,6 @@ class Value:
         return self
 
     # ---- private -----------------------------------------------------------------------------------------
-
-    def _unary(self, target: Callable[..., Any], dtype: torch.dtype | None = None) -> Value:
-        return self._call(target, self, shape=self.shape, dtype=dtype)
-
-    def _binary(
-        self,
-        tensors: Callable[..., Any],
-        scalar: Callable[..., Any] | None,
-        other: Value | Number,
-        dtype: torch.dtype | None = None,
-    ) -> Value:
-        if isinstance(other, Value):
-            assert other.dtype == self.dtype, (self.dtype, other.dtype)
-            return self._call(tensors, self, other, shape=self._broadcast(other), dtype=dtype)
-        assert scalar is not None
-        return self._call(scalar, self, other, shape=self.shape, dtype=dtype)
 
     def _broadcast(self, other: Value | Number) -> tuple[int, ...]:
         return broadcast(self.shape, other.shape) if isinstance(other, Value) else self.shape

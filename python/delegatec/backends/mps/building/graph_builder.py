@@ -44,14 +44,12 @@ class GraphBuilder:
     Attributes:
         current: the node being lowered, the origin of new operations; None if there is none.
         settings: as given.
-        facts: analysis results for the program.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         # constants that cannot be converted, by id; None for a number in an operation
         self._problems: list[tuple[int | None, Diagnostic]] = []
         self.current: Node | None = None
-        self.facts = view.facts
         self.settings = settings
         self._saturates = settings.overflow is Overflow.SATURATE
         self._view = view
@@ -71,7 +69,7 @@ class GraphBuilder:
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs are added first."""
         value = node.meta["val"]
-        id = self._value(value.dtype, tuple(value.shape))
+        id = self.temporary(value.shape, value.dtype)
         self._draft.inputs.append(id)
         self._ids[node] = id
 
@@ -80,7 +78,7 @@ class GraphBuilder:
         id = self._ids[node]
         dtype, shape = self._types[id]
         if self._draft.is_input_or_constant(id) or id in self._draft.outputs:
-            out = self._value(dtype, shape)
+            out = self.temporary(shape, dtype)
             view = schema.ViewT(input1Id=id, outputId=out, numDims=len(shape), shape=list(shape))
             self.emit(schema.Operation.View, view)
         else:
@@ -131,7 +129,8 @@ class GraphBuilder:
 
     def temporary(self, shape: Sequence[int], dtype: torch.dtype) -> int:
         """Adds a value without a node."""
-        return self._value(dtype, tuple(shape))
+        self._types.append((dtype, tuple(shape)))
+        return self._draft.value(TO_FORMAT[dtype], tuple(shape))
 
     def constant(
         self, tensor: torch.Tensor, name: Callable[[], str], dtype: torch.dtype | None = None
@@ -278,10 +277,6 @@ class GraphBuilder:
             raise DelegatecError(problems)
         names = {id: name for id, name in self._names.items() if id in self._draft.constants}
         return PreprocessResult(self._draft.blob(), self._draft.debug_map(), constant_names=names)
-
-    def _value(self, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
-        self._types.append((dtype, shape))
-        return self._draft.value(TO_FORMAT[dtype], shape)
 
     def name_of(self, constant: Node) -> str:
         """Returns the name of a constant in the model, for messages."""

@@ -128,13 +128,11 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "Div": _division("Div", None),
     "Fmod": _division("Fmod", "trunc"),
     "Remainder": _division("Remainder", "floor"),
-    "BitwiseAnd": _bitwise("BitwiseAnd", torch.bitwise_and),
-    "BitwiseOr": _bitwise("BitwiseOr", torch.bitwise_or),
-    "BitwiseXor": _bitwise("BitwiseXor", torch.bitwise_xor),
-    "Eq": _comparison("Eq", torch.eq),
-    "Ne": _comparison("Ne", torch.ne),
-    "Ge": _comparison("Ge", torch.ge),
-    "Gt": _comparison("Gt", torch.gt),
-    "Le": _comparison("Le", torch.le),
-    "Lt": _comparison("Lt", torch.lt),
+    **{
+        f"Bitwise{name}": _bitwise(f"Bitwise{name}", getattr(torch, f"bitwise_{name.lower()}"))
+        for name in ("And", "Or", "Xor")
+    },
+    **{
+        name: _comparison(name, getattr(torch, name.lower())) for name in ("Eq", "Ne", "Ge", "Gt", "Le", "Lt")
+    },
 }

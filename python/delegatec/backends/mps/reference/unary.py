@@ -113,43 +113,17 @@ def _where(run: Run, op: Any, _: NodeT) -> None:
     run[op.outputId] = torch.where(run.cast(condition, torch.bool, "Where's condition"), first, second)
 
 
-_FLOAT_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "Exp": torch.exp,
-    "Exp2": torch.exp2,
-    "Reciprocal": torch.reciprocal,
-    "Sqrt": torch.sqrt,
-    "Log": torch.log,
-    "Log10": torch.log10,
-    "Log2": torch.log2,
-    "Erf": torch.erf,
-    "Floor": torch.floor,
-    "Ceil": torch.ceil,
-    "Rsqrt": torch.rsqrt,
-    "Sigmoid": torch.sigmoid,
-    "Sin": torch.sin,
-    "Cos": torch.cos,
-    "Tan": torch.tan,
-    "Asin": torch.asin,
-    "Acos": torch.acos,
-    "Atan": torch.atan,
-    "Sinh": torch.sinh,
-    "Cosh": torch.cosh,
-    "Tanh": torch.tanh,
-    "Asinh": torch.asinh,
-    "Acosh": torch.acosh,
-    "Atanh": torch.atanh,
-    "Isnan": torch.isnan,
-    "Isinf": torch.isinf,
-}
-_NUMBER_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "Neg": torch.neg,
-    "Sign": torch.sign,
-    "Abs": torch.abs,
-}
+# Names of the format, which are those of torch but for the case.
+_OF_FLOATS: Final = (
+    *("Exp", "Exp2", "Reciprocal", "Sqrt", "Log", "Log10", "Log2", "Erf", "Floor", "Ceil", "Rsqrt"),
+    *("Sigmoid", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh"),
+    *("Atanh", "Isnan", "Isinf"),
+)
+_OF_NUMBERS: Final = ("Neg", "Sign", "Abs")
 
 SEMANTICS: Final[dict[str, Semantics]] = {
-    **{name: _of_floats(name, function) for name, function in _FLOAT_FUNCTIONS.items()},
-    **{name: _of_numbers(name, function) for name, function in _NUMBER_FUNCTIONS.items()},
+    **{name: _of_floats(name, getattr(torch, name.lower())) for name in _OF_FLOATS},
+    **{name: _of_numbers(name, getattr(torch, name.lower())) for name in _OF_NUMBERS},
     "Round": _round,
     "LogicalNot": _logical_not,
     "BitwiseNot": _bitwise_not,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -14,7 +14,8 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.places import progression
-from delegatec.edge.legalize.value import Value, cat, value_of
+from delegatec.edge.legalize.rules.ranks import again
+from delegatec.edge.legalize.value import cat, value_of
 from delegatec.edge.nodes import positive, shape_of
 
 aten = torch.ops.aten
@@ -63,17 +64,11 @@ def _repeat(builder: Builder, node: Node) -> Node:
     return x.view(*apart).expand(*wide).view(*shape_of(node)).node
 
 
-def _pixel_shuffle(builder: Builder, node: Node) -> Node | None:
+def _pixel_shuffle(builder: Builder, node: Node) -> Any:
     """Shuffles all images as one batch."""
-    bound = bind(node)
-    x = value_of(builder, bound["self"])
-    if x.rank == 4:
-        return None
-    images, (channels, height, width) = x.view(math.prod(x.shape[:-3]), *x.shape[-3:]), shape_of(node)[-3:]
-    shape = (images.shape[0], channels, height, width)
-    val = builder.empty(shape, x.dtype)
-    shuffled = builder.call(aten.pixel_shuffle.default, images.node, bound["upscale_factor"], val=val)
-    return Value(builder, shuffled).view(*shape_of(node)).node
+    x = value_of(builder, bind(node)["self"])
+    images = x.view(math.prod(x.shape[:-3]), *x.shape[-3:])
+    return None if x.rank == 4 else again(builder, node, self=images.node)
 
 
 REWRITES: Final = (

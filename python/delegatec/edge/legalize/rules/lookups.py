@@ -17,21 +17,20 @@ from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.places import Indexing, Lines, progression
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.rules.ranks import again
+from delegatec.edge.legalize.value import value_of
 from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 
 
-def _with_rank_1(builder: Builder, node: Node) -> Node | None:
+def _with_rank_1(builder: Builder, node: Node) -> Any:
     """Replaces an index of rank 0 by one of rank 1."""
     bound = bind(node)
     name = "indices" if "indices" in bound else "index"
     if shape_of(bound[name]):
         return None
-    bound[name] = value_of(builder, bound[name]).view(1).node
-    found = Value(builder, builder.call(node.target, *bound.values()))  # type: ignore[arg-type]
-    return found.view(*shape_of(node)).node
+    return again(builder, node, **{name: value_of(builder, bound[name]).view(1).node})
 
 
 def _index(builder: Builder, node: Node) -> Node | None:

@@ -8,7 +8,6 @@ import operator
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
@@ -18,6 +17,7 @@ from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.places import narrowed, progression
 from delegatec.edge.legalize.rules.pointwise import FLOATS
+from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.windows import Windows, members, regular, windows_of
 from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.nodes import read_results, shape_of, tensors
@@ -75,21 +75,8 @@ def is_uniform(node: Node) -> bool:
 
 def _alone(builder: Builder, node: Node) -> Any:
     """Pools an image as a batch of one."""
-    bound = bind(node)
-    x, target = value_of(builder, bound["self"]), node.target
-    assert isinstance(target, OpOverload)
-    if x.rank == 4:
-        return None
-    bound["self"] = images(x).node
-    result = builder.call(target, *bound.values())
-    if isinstance(node.meta["val"], torch.Tensor):
-        return Value(builder, result).view(*shape_of(node)).node
-    return [
-        Value(builder, builder.call(operator.getitem, result, index)).view(*value.shape).node
-        if index in read_results(node)
-        else None
-        for index, value in enumerate(node.meta["val"])
-    ]
+    x = value_of(builder, bind(node)["self"])
+    return None if x.rank == 4 else again(builder, node, self=images(x).node)
 
 
 def _avg_pool2d(builder: Builder, node: Node) -> Node | None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Final
+from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of, positive, read_results, shape_of
+from delegatec.edge.nodes import positive, read_results, shape_of
 
 aten = torch.ops.aten
 
@@ -33,36 +34,42 @@ def low_rank(x: Value, dim: int) -> tuple[Value, int]:
     return x.view(math.prod(x.shape[:dim]), x.shape[dim], *([after] if after > 1 else [])), 1
 
 
-def _softmax(builder: Builder, node: Node) -> Node | None:
-    bound = bind(node)
-    x = value_of(builder, bound["self"])
-    joined, dim = low_rank(x, bound["dim"])
-    if joined.shape == x.shape:
-        return None
-    result = builder.call(
-        node.target,  # type: ignore[arg-type]
-        *(joined.node, dim, bound["half_to_float"]),
-        val=builder.empty(joined.shape, dtype_of(node)),
-    )
-    return Value(builder, result).view(*x.shape).node
+def again(builder: Builder, node: Node, **arguments: Any) -> Any:
+    """Repeats a call with other arguments, and views its results in the shapes of the original ones."""
+    assert isinstance(node.target, OpOverload)
+    results = builder.call(node.target, *{**bind(node), **arguments}.values())
+    if isinstance(node.meta["val"], torch.Tensor):
+        return Value(builder, results).view(*shape_of(node)).node
+    read = read_results(node)
+    return [
+        Value(builder, builder.call(operator.getitem, results, index)).view(*value.shape).node
+        if index in read
+        else None
+        for index, value in enumerate(node.meta["val"])
+    ]
 
 
-def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
-    bound = bind(node)
-    x = value_of(builder, bound["input"])
+def _softmax(builder: Builder, node: Node) -> Any:
+    x = value_of(builder, bind(node)["self"])
+    joined, dim = low_rank(x, bind(node)["dim"])
+    return None if joined.shape == x.shape else again(builder, node, self=joined.node, dim=dim)
+
+
+def _batch_norm(builder: Builder, node: Node) -> Any:
+    x = value_of(builder, bind(node)["input"])
     if x.rank <= FEW:
         return None
-    return _normalized(builder, node, x.view(*x.shape[:2], math.prod(x.shape[2:])))
+    return again(builder, node, input=x.view(*x.shape[:2], math.prod(x.shape[2:])).node)
 
 
-def _layer_norm(builder: Builder, node: Node) -> list[Node | None] | None:
+def _layer_norm(builder: Builder, node: Node) -> Any:
     bound = bind(node)
     x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
     if x.rank <= FEW:
         return None
-    rows = x.view(x.numel // count, count)
     parameters = {name: bound[name] and _flat(builder, bound[name]) for name in ("weight", "bias")}
-    return _normalized(builder, node, rows, normalized_shape=[count], **parameters)
+    rows = x.view(x.numel // count, count).node
+    return again(builder, node, input=rows, normalized_shape=[count], **parameters)
 
 
 def _flat(builder: Builder, parameter: Node) -> Node:
@@ -72,18 +79,6 @@ def _flat(builder: Builder, parameter: Node) -> Node:
         x = value_of(builder, parameter)
         return x.view(x.numel).node
     return builder.derived(parameter, constant.detach().reshape(-1))
-
-
-def _normalized(builder: Builder, node: Node, x: Value, **arguments: object) -> list[Node | None]:
-    bound = {**bind(node), "input": x.node, **arguments}
-    results = builder.call(node.target, *bound.values())  # type: ignore[arg-type]
-    read = read_results(node)
-    return [
-        Value(builder, builder.call(operator.getitem, results, index)).view(*value.shape).node
-        if index in read
-        else None
-        for index, value in enumerate(node.meta["val"])
-    ]
 
 
 _NOTE: Final = "of more than four dimensions, some joined"

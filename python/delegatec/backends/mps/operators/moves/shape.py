@@ -25,7 +25,6 @@ from torch.fx import Node
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import reshaped
 from delegatec.backends.mps.operators.family import movement
-from delegatec.backends.mps.operators.moves.slices import slice_bounds
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import rank_of
 from delegatec.edge.nodes import dtype_of, positive, shape_of
@@ -97,8 +96,9 @@ def _slice(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     source = bound["self"]
     dim = positive(bound["dim"], len(shape_of(source)))
-    start, end, step = slice_bounds(bound, shape_of(source)[dim])
-    table = SliceT(input1Id=b.of(source), outputId=b.result(node), dim=dim, start=start, end=end, step=step)
+    # ATen's bounds may be None, negative or out of range.
+    start, end, _ = slice(bound["start"], bound["end"]).indices(shape_of(source)[dim])
+    table = SliceT(b.of(source), b.result(node), dim, start, max(start, end), bound["step"])
     b.emit(Operation.Slice, table)
 
 
