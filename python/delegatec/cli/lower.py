@@ -79,10 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
     backends, method_backends = backends_of(arguments), method_backends_of(arguments)
     options, rules = options_of(arguments), rules_of(arguments)
     registry = None
-    if asked := selectors(backends, method_backends):
+    if requested := selectors(backends, method_backends):
         # First, since a plug-in may register operators that the program calls.
         registry = builtin_backends()
-        for selector in asked:
+        for selector in requested:
             registry.resolve(selector)
     model = archive.load(arguments.program)
     with printing_after(arguments.print_after):

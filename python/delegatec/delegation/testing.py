@@ -43,8 +43,8 @@ class SupportsAllBut:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: i for i, node in enumerate(nodes)}
         outside = (*self.left, call_delegate)
-        taken = [n.target not in outside and not _of(n, outside) for n in nodes]
-        groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], taken)
+        chosen = [n.target not in outside and not _of(n, outside) for n in nodes]
+        groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], chosen)
         rejections = [Rejection(n, "left", "it was left", "do not") for n in nodes if n.target in self.left]
         spec = DelegationSpec(self.backend_id, SPECS)
         return Partitioning(spec, [[nodes[i] for i in group] for group in groups], rejections)

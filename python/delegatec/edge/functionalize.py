@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites in-place operators to functional ones, without tracing.
 
-torch.export keeps operators such as `relu_`. If the written tensor is the whole result of an operator, or a
-whole buffer, and no view observes the write, then the write defines a new value for all later uses, and the
-buffer's final value. All other writes (observed by views, or to inputs) need torch's functionalization of the
-whole program, which is the caller's fallback.
+torch.export keeps operators such as `relu_`. If the written tensor is the complete result of an operator, or
+a complete buffer, and no view observes the write, then the write defines a new value for all later uses, and
+the buffer's final value. All other writes (observed by views, or to inputs) need torch's functionalization of
+the complete program, which is the caller's fallback.
 """
 
 from __future__ import annotations
@@ -128,14 +128,14 @@ def functional_overload(target: OpOverload) -> OpOverload | None:
 
 
 def _is_local(node: Node, roots: Mapping[Node, Node], buffers: Container[Node]) -> bool:
-    """Whether `node` writes to the whole result of an operator, or to a whole buffer."""
+    """Whether `node` writes to the complete result of an operator, or to a complete buffer."""
     assert isinstance(node.target, OpOverload)
     written = bind(node).get("self")
     if functional_overload(node.target) is None or not isinstance(written, Node):
         return False
     root = roots[written]
-    whole = written is root or writes(written)
-    return whole and (root.op == "call_function" or root in buffers)
+    is_complete = written is root or writes(written)
+    return is_complete and (root.op == "call_function" or root in buffers)
 
 
 def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: Mapping[Node, int]) -> bool:

@@ -43,7 +43,7 @@ def refuse_strides(program: EdgeProgram) -> None:
         for each in program.walk()
         for node in each.graph.nodes
         if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default
-        if not _is_whole(node.args[0].meta["val"])
+        if not _covers_storage(node.args[0].meta["val"])
     ]
     refused += [
         Diagnostic(
@@ -60,7 +60,7 @@ def refuse_strides(program: EdgeProgram) -> None:
         raise DelegatecError(refused)
 
 
-def _is_whole(val: torch.Tensor) -> bool:
+def _covers_storage(val: torch.Tensor) -> bool:
     return val.is_contiguous() and val.nbytes == val.untyped_storage().nbytes()
 
 

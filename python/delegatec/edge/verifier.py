@@ -35,8 +35,8 @@ def verify(program: EdgeProgram) -> None:
     assert isinstance(results, (tuple, list)) and len(results) == len(program.output_specs)
     for call in calls(program):
         for body in bodies_of(program, call):
-            taken = len(list(body.user_inputs()))
-            assert taken == len(operands(call)), f"{body.method} takes {taken} operands"
+            count = len(list(body.user_inputs()))
+            assert count == len(operands(call)), f"{body.method} has {count} operands"
 
 
 def _verify_call(node: Node) -> None:

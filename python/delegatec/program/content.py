@@ -12,8 +12,8 @@ from delegatec.delegation import ComputedBytes, Part
 from delegatec.delegation.protocol.parts import read
 
 # Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
-_PLACES: Final = 16
-_PLACE_BYTES: Final = 32
+_SAMPLES: Final = 16
+_SAMPLE_BYTES: Final = 32
 # Number of bytes to compare at a time, which bounds memory.
 _STEP: Final = 1 << 20
 
@@ -53,8 +53,8 @@ class ContentIndex:
 def _fingerprint(part: Part) -> Hashable:
     size = len(part)
     # each read of a computed part computes more than it returns
-    step = max(1, size if isinstance(part, ComputedBytes) else size // _PLACES)
-    return size, b"".join(read(part, start, start + _PLACE_BYTES) for start in range(0, size, step))
+    step = max(1, size if isinstance(part, ComputedBytes) else size // _SAMPLES)
+    return size, b"".join(read(part, start, start + _SAMPLE_BYTES) for start in range(0, size, step))
 
 
 def equal_bytes(first: Part, second: Part) -> bool:

@@ -57,13 +57,13 @@ class ExternalWeights:
     def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
         self._keys: dict[tuple[int, torch.dtype, tuple[int, ...]], str] = {}
         for name, tensor in weights.items():
-            self._keys.setdefault(_place(tensor, tuple(tensor.shape)), name)
+            self._keys.setdefault(_identity(tensor, tuple(tensor.shape)), name)
         self.names = frozenset(weights)
         self._used: dict[str, memoryview] = {}
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
         """Whether a constant is one of them."""
-        return _place(tensor, tuple(tensor.shape)) in self._keys
+        return _identity(tensor, tuple(tensor.shape)) in self._keys
 
     def key(self, tensor: torch.Tensor, sizes: tuple[int, ...]) -> str | None:
         """Returns the key of an external constant, and records its use; None for any other constant.
@@ -72,7 +72,7 @@ class ExternalWeights:
             tensor: the constant, dense and row-major.
             sizes: its shape in the program.
         """
-        key = self._keys.get(_place(tensor, sizes))
+        key = self._keys.get(_identity(tensor, sizes))
         if key is not None:
             self._used[key] = tensor_bytes(tensor)
         return key
@@ -83,5 +83,5 @@ class ExternalWeights:
         return self._used
 
 
-def _place(tensor: torch.Tensor, sizes: tuple[int, ...]) -> tuple[int, torch.dtype, tuple[int, ...]]:
+def _identity(tensor: torch.Tensor, sizes: tuple[int, ...]) -> tuple[int, torch.dtype, tuple[int, ...]]:
     return tensor.data_ptr(), tensor.dtype, sizes

@@ -108,7 +108,7 @@ def is_beyond_float16(number: float) -> bool:
     return _OVERFLOW <= abs(number) < math.inf
 
 
-def kept_from_zero(number: float) -> float:
+def nonzero_in_float16(number: float) -> float:
     """Returns the smallest float16 for a number that would round to zero, and any other number unchanged.
 
     Such a small number guards a division or a logarithm, as the epsilon of a normalization does; zero would
@@ -129,18 +129,18 @@ def _fits(values: torch.Tensor) -> bool:
     return low > -_OVERFLOW and high < _OVERFLOW  # not so for NaN
 
 
-def beyond_float16(message: str, reader: Node | None) -> Diagnostic:
+def beyond_float16(message: str, node: Node | None) -> Diagnostic:
     """Returns DC406: a constant cannot be converted.
 
     Args:
         message: the constant, and why not.
-        reader: the node that is being lowered.
+        node: the node that is being lowered.
     """
     return Diagnostic(
         code="DC406",
         message=message,
-        location=reader.meta.get("source") if reader is not None else None,
-        node=reader.name if reader is not None else "",
+        location=node.meta.get("source") if node is not None else None,
+        node=node.name if node is not None else "",
         help="compile with precision fp32, or with fp16_overflow saturate, or rescale it",
     )
 

@@ -39,11 +39,11 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
         unit_of[node] = unit
         members.setdefault(unit, []).append(node)
     waiting = dict.fromkeys(members, 0)
-    readers: dict[int, list[int]] = {unit: [] for unit in members}
+    users_of: dict[int, list[int]] = {unit: [] for unit in members}
     for node in nodes:
         for source in node.all_input_nodes:
             if unit_of[source] != unit_of[node]:
-                readers[unit_of[source]].append(unit_of[node])
+                users_of[unit_of[source]].append(unit_of[node])
                 waiting[unit_of[node]] += 1
     ready = [unit for unit, count in waiting.items() if count == 0]
     heapq.heapify(ready)
@@ -51,10 +51,10 @@ def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | Non
     while ready:
         unit = heapq.heappop(ready)
         order += members[unit]
-        for reader in readers[unit]:
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                heapq.heappush(ready, reader)
+        for user_unit in users_of[unit]:
+            waiting[user_unit] -= 1
+            if waiting[user_unit] == 0:
+                heapq.heappush(ready, user_unit)
     return order if len(order) == len(nodes) else None
 
 
@@ -107,7 +107,7 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         debug_handle=first.meta.get("debug_handle", 1),
         debug_handles=lowered.debug_handles,
     )
-    taken_over: dict[Node, Node] = {}
+    replaced: dict[Node, Node] = {}
     after = call
     for index, old in enumerate(view.outputs):
         with graph.inserting_after(after):
@@ -115,14 +115,14 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         new.meta.update(
             val=old.meta["val"], source=old.meta.get("source"), debug_handle=old.meta.get("debug_handle", 1)
         )
-        taken_over[old] = new
+        replaced[old] = new
         after = new
     # Once per user, as one user, such as the output, may use all of them.
     members = set(view.nodes)
     for user in dict.fromkeys(user for old in view.outputs for user in old.users if user not in members):
-        user.args = map_arg(user.args, lambda node: taken_over.get(node, node))
-        user.kwargs = map_arg(user.kwargs, lambda node: taken_over.get(node, node))
-    renamed = {old.name: new.name for old, new in taken_over.items()}
+        user.args = map_arg(user.args, lambda node: replaced.get(node, node))
+        user.kwargs = map_arg(user.kwargs, lambda node: replaced.get(node, node))
+    renamed = {old.name: new.name for old, new in replaced.items()}
     for node in reversed(view.nodes):
         graph.erase_node(node)
     return renamed

@@ -19,8 +19,8 @@ def query(partitioner: Partitioner, program: EdgeProgram) -> Partitioning:
     Raises:
         DelegatecError: DC404; DC410 for a plug-in that raises.
     """
-    author = innermost_partitioner(partitioner)
-    with attribute_errors(author, f"partitioner {type(author).__qualname__}"):
+    plugin = innermost_partitioner(partitioner)
+    with attribute_errors(plugin, f"partitioner {type(plugin).__qualname__}"):
         return checked_partition(partitioner, program)
 
 

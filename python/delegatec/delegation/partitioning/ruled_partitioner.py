@@ -66,9 +66,9 @@ class _Selection:
         for number, group in enumerate(self._groups):
             for member in group:
                 self._owner[member] = number
-        taken = [owner >= 0 for owner in self._owner]
+        assigned = [owner >= 0 for owner in self._owner]
         self._is_maximal = sorted(map(sorted, self._groups)) == sorted(
-            convex_groups(self._predecessors, taken)
+            convex_groups(self._predecessors, assigned)
         )
         self._reasons: dict[int, Rejection] = {}
 
@@ -174,13 +174,13 @@ class _Selection:
         Nodes of one phase and one former group can stay together: within a phase, edges between groups
         existed before, and every path through a rejected node leads to a later phase.
         """
-        taken = [owner >= 0 for owner in self._owner]
+        assigned = [owner >= 0 for owner in self._owner]
         if self._is_maximal:
-            self._groups = convex_groups(self._predecessors, taken)
+            self._groups = convex_groups(self._predecessors, assigned)
             return
         groups: dict[tuple[int, int], list[int]] = {}
-        for member, phase in enumerate(phases(self._predecessors, taken)):
-            if taken[member]:
+        for member, phase in enumerate(phases(self._predecessors, assigned)):
+            if assigned[member]:
                 groups.setdefault((phase, self._owner[member]), []).append(member)
         self._groups = [groups[key] for key in sorted(groups)]
 

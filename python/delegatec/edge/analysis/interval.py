@@ -15,12 +15,12 @@ class Interval(NamedTuple):
     Attributes:
         low: the lower bound; may be minus infinity.
         high: the upper bound.
-        is_whole: whether all finite elements are integers.
+        is_integral: whether all finite elements are integers.
     """
 
     low: float
     high: float
-    is_whole: bool
+    is_integral: bool
 
     @property
     def width(self) -> float:
@@ -64,7 +64,7 @@ def of_constant(tensor: torch.Tensor) -> Interval:
     if tensor.dtype not in (torch.bool, *_INTEGERS, *FORMATS):
         return of_dtype(tensor.dtype)
     low, high = (end.item() for end in tensor.aminmax())
-    return union(of_number(low), of_number(high))._replace(is_whole=tensor.dtype not in FORMATS)
+    return union(of_number(low), of_number(high))._replace(is_integral=tensor.dtype not in FORMATS)
 
 
 def union(*intervals: Interval) -> Interval:
@@ -79,12 +79,12 @@ def converted(interval: Interval, dtype: torch.dtype) -> Interval:
     An integer that does not fit wraps around; a floating point number is rounded, up to infinity. Conversion
     to an integer truncates; torch does not specify it for NaN and numbers that do not fit.
     """
-    low, high, is_whole = interval
+    low, high, is_integral = interval
     widest = of_dtype(dtype)
     if math.isnan(low) or math.isnan(high) or dtype.is_complex:
         return widest
     if dtype.is_floating_point:
-        return Interval(_rounded(low, dtype, -math.inf), _rounded(high, dtype, math.inf), is_whole)
+        return Interval(_rounded(low, dtype, -math.inf), _rounded(high, dtype, math.inf), is_integral)
     if low < widest.low or high > widest.high:
         return widest
     return Interval(math.trunc(low), math.trunc(high), True)

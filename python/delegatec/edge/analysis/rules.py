@@ -40,14 +40,14 @@ def _corners(combine: Callable[..., float]) -> Rule:
     def rule(_node: Node, *operands: Interval) -> Interval:
         ends = ({each.low, each.high} for each in operands)
         values = [combine(*corner) for corner in itertools.product(*ends)]
-        is_whole = all(each.is_whole for each in operands)
-        return UNKNOWN if any(map(math.isnan, values)) else Interval(min(values), max(values), is_whole)
+        is_integral = all(each.is_integral for each in operands)
+        return UNKNOWN if any(map(math.isnan, values)) else Interval(min(values), max(values), is_integral)
 
     return rule
 
 
-def _constantly(low: float, high: float, is_whole: bool = False) -> Rule:
-    return lambda _node: Interval(low, high, is_whole)
+def _constantly(low: float, high: float, is_integral: bool = False) -> Rule:
+    return lambda _node: Interval(low, high, is_integral)
 
 
 def _rounding(function: Callable[[float], int]) -> Rule:
@@ -61,20 +61,20 @@ def _rounding(function: Callable[[float], int]) -> Rule:
 def _quotient(node: Node, dividend: Interval, divisor: Interval) -> Interval:
     if divisor.low <= 0 <= divisor.high:
         return UNKNOWN
-    return _corners(operator.truediv)(node, dividend, divisor)._replace(is_whole=False)
+    return _corners(operator.truediv)(node, dividend, divisor)._replace(is_integral=False)
 
 
 def _remainder(_node: Node, dividend: Interval, divisor: Interval) -> Interval:
     if divisor.low <= 0:
         return UNKNOWN
-    return Interval(0, divisor.high, dividend.is_whole and divisor.is_whole)
+    return Interval(0, divisor.high, dividend.is_integral and divisor.is_integral)
 
 
 def _clamp(_node: Node, operand: Interval, least: Interval | None, most: Interval | None) -> Interval:
     for bound, choose in ((least, max), (most, min)):
         if bound is not None:
-            is_whole = operand.is_whole and bound.is_whole
-            operand = Interval(choose(operand.low, bound.low), choose(operand.high, bound.high), is_whole)
+            is_integral = operand.is_integral and bound.is_integral
+            operand = Interval(choose(operand.low, bound.low), choose(operand.high, bound.high), is_integral)
     return operand
 
 
@@ -83,7 +83,7 @@ def _arange(node: Node, start: Interval, step: Interval) -> Interval:
     ends = (start.low, start.low + (count - 1) * step.low) if isinstance(count, int) else ()
     if start.low != start.high or step.low != step.high or not ends:
         return UNKNOWN
-    return Interval(min(ends), max(ends), start.is_whole and step.is_whole)
+    return Interval(min(ends), max(ends), start.is_integral and step.is_integral)
 
 
 def _total(node: Node, operand: Interval) -> Interval:
@@ -94,7 +94,7 @@ def _total(node: Node, operand: Interval) -> Interval:
         return UNKNOWN
     low, high = min(operand.low, operand.low * count), max(operand.high, operand.high * count)
     exact = 2 ** FORMATS[dtype(node)][0] if dtype(node) in FORMATS else math.inf
-    return Interval(low, high, True) if operand.is_whole and -exact <= low and high <= exact else UNKNOWN
+    return Interval(low, high, True) if operand.is_integral and -exact <= low and high <= exact else UNKNOWN
 
 
 def _position(node: Node) -> Interval:

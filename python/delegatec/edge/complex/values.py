@@ -52,7 +52,7 @@ class Values:
         self.pairs: dict[Node, Pair] = {}
         self.constants = NewConstants(program)
         self.refused: set[Node] = set()
-        self._made: dict[Hashable, Node] = {}
+        self._memo: dict[Hashable, Node] = {}
 
     def pair(self, value: Any) -> Pair:
         """Returns the parts of an argument: a complex node, a real one or a number."""
@@ -80,11 +80,11 @@ class Values:
             make: computes the value.
             like: the node that uses it.
         """
-        if key not in self._made:
+        if key not in self._memo:
             value = make()
-            node = self._made[key] = self.constants.add(origin, value, like)
+            node = self._memo[key] = self.constants.add(origin, value, like)
             node.meta["val"] = b.empty(value.shape, value.dtype)
-        return self._made[key]
+        return self._memo[key]
 
     def split_constant(self, b: Builder, node: Node) -> None:
         """Sets the parts of a complex constant, as constants."""

@@ -49,4 +49,4 @@ def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
         return wide.max >= narrow.max and wide.tiny <= narrow.tiny and wide.eps <= narrow.eps
     # Integer dtypes do not have NaN; torch does not specify conversions of other numbers that do not fit.
     limits, values = torch.iinfo(through), facts.of(source)
-    return values.is_whole and limits.min <= values.low and values.high <= limits.max
+    return values.is_integral and limits.min <= values.low and values.high <= limits.max

@@ -30,7 +30,7 @@ class NewConstants:
         self._program = program
         self.names = program.names_in_model()
         self._specs: list[InputSpec] = []
-        self._taken = set(self.names.values())
+        self._used_names = set(self.names.values())
         self._numbers: dict[str, Iterator[int]] = {}
 
     def add(self, origin: str, value: torch.Tensor, like: Node) -> Node:
@@ -59,7 +59,7 @@ class NewConstants:
     def _unique(self, origin: str) -> str:
         for number in self._numbers.setdefault(origin, count()):
             name = f"{origin}_{number}" if number else origin
-            if name not in self._taken:
+            if name not in self._used_names:
                 break
-        self._taken.add(name)
+        self._used_names.add(name)
         return name

@@ -79,7 +79,7 @@ def _drop_operands(program: EdgeProgram, call: Node) -> bool:
     """Removes unused operands, except for the state and the trip count of a loop."""
     form, bodies = FORMS[call.target], bodies_of(program, call)
     inputs = [list(body.user_inputs()) for body in bodies]
-    unread: set[int] = set()
+    unused: set[int] = set()
     position = 0
     for number in form.groups():
         positions = range(position, position + len(group(call, number)))
@@ -89,14 +89,14 @@ def _drop_operands(program: EdgeProgram, call: Node) -> bool:
             continue
         if number == form.sliced and len(found) == len(positions):
             found.discard(positions.start)
-        unread |= found
+        unused |= found
     for body, nodes in zip(bodies, inputs, strict=True):
-        gone = {nodes[index].name for index in unread}
-        for index in unread:
+        removed = {nodes[index].name for index in unused}
+        for index in unused:
             body.graph.erase_node(nodes[index])
-        body.input_specs = [spec for spec in body.input_specs if spec.arg.name not in gone]
-    _keep_operands(call, unread)
-    return bool(unread)
+        body.input_specs = [spec for spec in body.input_specs if spec.arg.name not in removed]
+    _keep_operands(call, unused)
+    return bool(unused)
 
 
 def _keep_operands(call: Node, dropped: Collection[int]) -> None:

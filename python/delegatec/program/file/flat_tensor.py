@@ -47,15 +47,15 @@ def write_flat_tensors(
         sources: files that tensors may be mapped from, such as the `.pt2`, for faster copying.
     """
     segments = Segments(alignment)
-    by_place: dict[tuple[int, int], int] = {}
+    by_region: dict[tuple[int, int], int] = {}
     b = flatbuffers.Builder(16 * 1024)
     entries = []
     for name, tensor in tensors.items():
         data = tensor_bytes(tensor)
-        place = (tensor.data_ptr(), len(data))
-        if place not in by_place:
-            by_place[place] = segments.add([(0, data)])
-        entries.append(_entry(b, name, by_place[place], tensor))
+        region = (tensor.data_ptr(), len(data))
+        if region not in by_region:
+            by_region[region] = segments.add([(0, data)])
+        entries.append(_entry(b, name, by_region[region], tensor))
     named = vector(b, entries)
     spans = vector(b, [_segment(b, offset, size) for offset, size in segments.spans])
     schema.FlatTensorStart(b)

@@ -52,7 +52,7 @@ def lay_out(program: EmittedProgram) -> Layout:
         layout.mutable_segment = layout.segments.add(parts, options.constant_alignment)
     known = ContentIndex()
     for method in program.methods:
-        layout.delegates[method.name] = [_place(program, layout, known, d) for d in method.delegates]
+        layout.delegates[method.name] = [_place_blob(program, layout, known, d) for d in method.delegates]
     known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
@@ -62,7 +62,7 @@ def lay_out(program: EmittedProgram) -> Layout:
     return layout
 
 
-def _place(program: EmittedProgram, layout: Layout, known: ContentIndex, delegate: Delegate) -> int:
+def _place_blob(program: EmittedProgram, layout: Layout, known: ContentIndex, delegate: Delegate) -> int:
     inline = program.options.inline_delegates
     fresh = len(layout.inline) if inline else len(layout.segments.spans)
     index = known.find_or_add(delegate.blob, fresh)

@@ -117,8 +117,8 @@ class _Call:
         placement = self.assignment.placement(source)
         if placement is None or not isinstance(source, tuple):
             return False
-        is_whole = placement.offset == 0 and placement.storage.size == self.assignment.byte_size(target)
-        if not is_whole or placement.storage.first < start:
+        fills_storage = placement.offset == 0 and placement.storage.size == self.assignment.byte_size(target)
+        if not fills_storage or placement.storage.first < start:
             return False
         # A tensor of dynamic size is a single value, which views and delegates do not share.
         is_static = not any(map(self._is_dynamic, (source, target)))

@@ -66,7 +66,7 @@ class _Memory:
         self._program = program
         self._placing = placing
         self.storages: Storages = assign_storages(program, placing)
-        self._taken: dict[int, list[range]] = {}
+        self._used: dict[int, list[range]] = {}
 
     def is_state(self, node: Node) -> bool:
         """Whether a value is a mutable buffer in its initial state."""
@@ -84,13 +84,13 @@ class _Memory:
         own = self._range(node)
         return any(
             own.start < other.stop and other.start < own.stop
-            for other in self._taken.get(id(placement.storage), [])
+            for other in self._used.get(id(placement.storage), [])
         )
 
     def use(self, node: Node) -> None:
         """Marks the memory of an output as used."""
         placement = self.storages.placements[slot_of(node)]
-        self._taken.setdefault(id(placement.storage), []).append(self._range(node))
+        self._used.setdefault(id(placement.storage), []).append(self._range(node))
 
     def _range(self, node: Node) -> range:
         start = self.storages.placements[slot_of(node)].offset

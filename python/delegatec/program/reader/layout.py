@@ -61,8 +61,8 @@ def read_layout(file: memoryview) -> Layout:
     if base == 0:  # no segments
         base, data_size = program_size, 0
     if program_size > size or base > size or base + data_size > size:
-        promised = max(program_size, base + max(0, data_size))
-        fail("DC351", f"the file has {size} bytes; its header specifies {promised}", "the file is truncated")
+        specified = max(program_size, base + max(0, data_size))
+        fail("DC351", f"the file has {size} bytes; its header specifies {specified}", "the file is truncated")
     if base < program_size:
         fail("DC352", f"the segments start at byte {base}, inside the FlatBuffer of {program_size} bytes")
     return Layout(flatbuffer=file[:program_size], segments=file[base : base + data_size], segment_base=base)

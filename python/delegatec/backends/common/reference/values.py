@@ -47,7 +47,7 @@ class Values:
         """Returns whether an id is in range."""
         return 0 <= id < len(self._values)
 
-    def is_read(self, id: int) -> bool:
+    def is_used(self, id: int) -> bool:
         """Returns whether a value is read."""
         return self._read is None or id in self._read
 

@@ -17,8 +17,8 @@ from delegatec.backends.common.constants import (
     Int4Bytes,
     beyond_float16,
     is_beyond_float16,
-    kept_from_zero,
     name_of,
+    nonzero_in_float16,
     to_float16,
 )
 from delegatec.backends.mps.building.draft import Draft, Operation
@@ -149,7 +149,7 @@ class GraphBuilder:
             data = tensor_part(tensor.to(dtype))
         else:
             if tensor.numel() == 1:
-                tensor = torch.full_like(tensor, kept_from_zero(tensor.item()))
+                tensor = torch.full_like(tensor, nonzero_in_float16(tensor.item()))
             data, lost = to_float16(tensor, self._saturates)
         id = self._constant(TO_FORMAT[dtype], tensor, data, dtype)
         if lost:
@@ -212,7 +212,7 @@ class GraphBuilder:
                 self._report(f"the number {number} is beyond float16")
             return math.copysign(FLOAT16_MAX, number)
         # The runtime rounds a number that fits, once.
-        return float(kept_from_zero(number))
+        return float(nonzero_in_float16(number))
 
     def operand(self, operand: Operand, dtype: torch.dtype) -> int:
         """Returns the id of an operand in a dtype: a number becomes a constant, a tensor is cast."""

@@ -45,7 +45,7 @@ NOT_IN_THE_PROGRAM = [
 ]
 
 
-def test_the_list_is_whole() -> None:
+def test_the_list_is_complete() -> None:
     assert len({*ATEN, *DECOMPOSED, GROUPED, *NOT_IN_THE_PROGRAM}) == 113
 
 

@@ -21,10 +21,10 @@ def constant_tensor(blob: Blob, id: int) -> torch.Tensor:
     """Returns a constant as a read-only view of the blob."""
     dtype = format_dtype(blob.graph.mpsValues[id].datatype)
     shape, data = _bytes(blob, id, 8 * dtype.itemsize)
-    whole = _view(data, torch.uint8)
-    if whole.data_ptr() % dtype.itemsize:  # The peer does not align its constants.
-        whole = whole.clone()
-    return whole.view(dtype).reshape(shape)
+    data_view = _view(data, torch.uint8)
+    if data_view.data_ptr() % dtype.itemsize:  # The peer does not align its constants.
+        data_view = data_view.clone()
+    return data_view.view(dtype).reshape(shape)
 
 
 def unpack_int4(blob: Blob, id: int) -> torch.Tensor:

@@ -111,13 +111,15 @@ class MpsReferenceExecutor:
         intermediate values of a float16 graph as float32.
         """
         found = []
-        for id, (value, made) in enumerate(zip(self._blob.graph.mpsValues, self._types, strict=True)):
-            if made is None:
+        for id, (value, found_type) in enumerate(zip(self._blob.graph.mpsValues, self._types, strict=True)):
+            if found_type is None:
                 continue
             dtype, shape = format_dtype(value.datatype), ints(value.dims)
-            if made not in ((dtype, shape), (dtype, shape or [1])):
+            if found_type not in ((dtype, shape), (dtype, shape or [1])):
                 declared = f"{short_name(dtype)}{shape}"
-                found.append(f"value {id} is declared as {declared} and is {short_name(made[0])}{made[1]}")
+                found.append(
+                    f"value {id} is declared as {declared} and is {short_name(found_type[0])}{found_type[1]}"
+                )
         return found
 
     def _check_graph(self) -> None:
@@ -127,9 +129,9 @@ class MpsReferenceExecutor:
         if graph.inputIds != list(range(len(graph.inputIds))):
             reject(f"its inputs have the ids {graph.inputIds}, but are identified by position")
         given = {*graph.inputIds, *graph.constantIds}
-        made_twice = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
+        duplicate = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
         self._unspecified.choice_for(
-            "outputs", lambda: bool(made_twice), "an output that is an input, a constant or another output"
+            "outputs", lambda: bool(duplicate), "an output that is an input, a constant or another output"
         )
 
     @cached_property

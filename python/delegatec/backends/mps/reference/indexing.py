@@ -100,8 +100,8 @@ def _update(run: Run, data: Tensor, dim: int, index: Tensor, source: Tensor, wha
     choice = run.unspecified.choice_for("duplicates", lambda: repeated, f"{what} twice to one element")
     if choice == "first":
         targets, source = targets.flip(dim), source.flip(dim)
-    room = torch.cat([data, data.narrow(dim, 0, 1)], dim)
-    return room.scatter(dim, targets, source).narrow(dim, 0, data.shape[dim])
+    padded = torch.cat([data, data.narrow(dim, 0, 1)], dim)
+    return padded.scatter(dim, targets, source).narrow(dim, 0, data.shape[dim])
 
 
 def _index_put(run: Run, op: Any, _: NodeT) -> None:

@@ -86,7 +86,7 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
         value = torch.where(missing, -math.inf, value)
     padded = functional.pad(value, windows.pad, value=-math.inf)
     values, places = _first(windows, padded)
-    if run.is_read(op.output2Id):
+    if run.is_used(op.output2Id):
         last = _last(windows, padded)
         if (
             run.unspecified.choice_for("ties", lambda: last != places, "the index of equal elements")

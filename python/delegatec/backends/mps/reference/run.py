@@ -141,16 +141,16 @@ class Run(Values):
         limits = torch.iinfo(dtype)
         # 2.0**63 is the first float above the highest int64, as for every type: compare with that.
         low, high = float(limits.min), float(limits.max + 1)
-        whole = x.double().trunc()
-        fits = (whole >= low) & (whole < high)
+        truncated = x.double().trunc()
+        fits = (truncated >= low) & (truncated < high)
         choice = self.unspecified.choice_for(
             "float_casts", lambda: ~fits, f"{what} that does not fit {short_name(dtype)}"
         )
-        inside = torch.where(fits, whole, 0.0).to(torch.int64)
+        inside = torch.where(fits, truncated, 0.0).to(torch.int64)
         if choice == "wrap":
-            wrapped = whole.remainder(2.0**32).nan_to_num(low, low, low).to(torch.int64)
+            wrapped = truncated.remainder(2.0**32).nan_to_num(low, low, low).to(torch.int64)
             return torch.where(fits, inside, wrapped).to(dtype)
-        beyond = torch.where(whole >= high, limits.max, torch.where(whole < low, limits.min, 0))
+        beyond = torch.where(truncated >= high, limits.max, torch.where(truncated < low, limits.min, 0))
         return torch.where(fits, inside, beyond).to(dtype)
 
 

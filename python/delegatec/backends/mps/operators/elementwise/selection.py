@@ -14,7 +14,7 @@ import torch
 from delegatec_schemas.mps_graph import BoundsT, HardTanhT, Operation, TernaryT, UnaryT
 from torch.fx import Node
 
-from delegatec.backends.common.constants import FLOAT16_MAX, kept_from_zero
+from delegatec.backends.common.constants import FLOAT16_MAX, nonzero_in_float16
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import NUMBERS
@@ -53,7 +53,7 @@ def _bounded(b: GraphBuilder, node: Node, low: float | None, high: float | None)
 
 def _in_range(limit: float) -> float:
     """Returns a bound that is neither infinite nor zero in float16."""
-    return limit if math.isinf(limit) else kept_from_zero(max(-FLOAT16_MAX, min(limit, FLOAT16_MAX)))
+    return limit if math.isinf(limit) else nonzero_in_float16(max(-FLOAT16_MAX, min(limit, FLOAT16_MAX)))
 
 
 def _where(b: GraphBuilder, node: Node) -> None:
