@@ -33,7 +33,7 @@ CASES: dict[str, list[Problem]] = {
     "wrong_number_of_inputs": [Problem("DC110", 15, ("'right'",))],
     "not_traceable": [Problem("DC111", 12, (".numpy() is not supported", "in forward"))],
     "data_dependent": [Problem("DC112", 11, ("if x.sum() > 0:", "torch.where"))],
-    "data_dependent_size": [Problem("DC112", 12, ("range(steps)", "torch.cond"))],
+    "data_dependent_size": [Problem("DC112", 12, ("range(steps)", "torch.while_loop"))],
     "specialized": [Problem("DC113", 15, ("batch", "constant (2)", "dynamic_shapes"))],
     "shapes_of_another_model": [Problem("DC113", 15, ("['x']", "['y']"))],
     "unbounded": [

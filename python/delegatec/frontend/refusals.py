@@ -8,15 +8,15 @@ from typing import Final
 
 import torch
 from torch._dynamo.exc import TorchDynamoException, UserError, UserErrorType
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
+from delegatec.frontend.data_dependence import remedy
 from delegatec.frontend.model import Method
 from delegatec.frontend.workspace import Workspace, preferred
 
-_CONTROL_FLOW_HELP: Final = (
-    "compute both results and select with torch.where, use torch.cond, or branch on shapes or constants"
-)
+_DATA_DEPENDENT = (GuardOnDataDependentSymNode, DataDependentOutputException)
 _CONTROL_FLOW = (UserErrorType.DYNAMIC_CONTROL_FLOW, UserErrorType.DYNAMIC_DIM)
 _SHAPES = (UserErrorType.CONSTRAINT_VIOLATION, UserErrorType.INVALID_INPUT)
 _ASIDES: Final = (
@@ -69,13 +69,13 @@ def refusal(
     location = preferred(workspace.frames(error.__traceback__)) or where
     reason = _sentence(error)
     kind = error.error_type if isinstance(error, UserError) else None
-    if isinstance(error, GuardOnDataDependentSymNode) or kind in _CONTROL_FLOW:
+    if isinstance(error, _DATA_DEPENDENT) or kind in _CONTROL_FLOW:
         return Diagnostic(
             code="DC112",
             message=f"control flow depends on the values of a tensor: {reason}",
             location=location,
             expected="control flow that depends on shapes and constants only",
-            help=_CONTROL_FLOW_HELP,
+            help=remedy(error, location),
         )
     if isinstance(error, ConstraintViolationError) or kind in _SHAPES:
         return Diagnostic(
