@@ -192,13 +192,10 @@ class Value:
         steps = () if step == 1 else (step,)
         return self._call(aten.slice.Tensor, self, dim, start, end, *steps, shape=shape)
 
-    def unfold(self, dim: int, size: int, step: int) -> Value:
-        """Returns the windows of `size` elements of a dimension, at intervals of `step`.
-
-        Windows replace the dimension; a new last dimension contains their elements.
-        """
-        runs = (self.shape[dim] - size) // step + 1
-        return self._call(aten.unfold.default, self, dim, size, step, shape=(*self._resized(dim, runs), size))
+    def strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int) -> Value:
+        """Returns elements at strides in this tensor, which is in row-major order."""
+        target = aten.as_strided.default
+        return self._call(target, self, list(sizes), list(strides), offset, shape=tuple(sizes))
 
     def split(self, sizes: Sequence[int], dim: int) -> list[Value]:
         """Splits a dimension into parts of these sizes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
@@ -63,44 +63,26 @@ def _convolution(b: Builder, node: Node) -> Node | None:
     if batch > 1:
         weight = weight.view(1, *weight.shape).expand(batch, *weight.shape)
         weight = weight.view(batch * groups, channels // groups, taps)
-    # of a stride along rows of elements, those between are in memory for a moment
-    row = batch * groups * taps * math.prod(outputs[1:]) * a["stride"][-1] * wide.itemsize
-    rows = max(1, room // row)
-    strips = []
+    if any(a["padding"]):
+        x = x.pad([pad for pad in reversed(a["padding"]) for _ in range(2)], 0.0)
+    steps = [math.prod(x.shape[dim:]) for dim in range(1, x.rank + 1)]
+    strides = [step * stride for step, stride in zip(steps[2:], a["stride"], strict=True)]
+    dilations = [step * dilation for step, dilation in zip(steps[2:], a["dilation"], strict=True)]
+    rows = max(1, room // max(1, batch * groups * taps * math.prod(outputs[1:]) * wide.itemsize))
+    is_pointwise = list(x.shape[2:]) == outputs and strides == steps[2:]
+    if is_pointwise:
+        rows = outputs[0]
+    products = []
     for first in range(0, outputs[0], rows):
         strip = [min(rows, outputs[0] - first), *outputs[1:]]
-        patches = _patches(x, a, first, strip)
-        strips.append(weight @ patches.view(batch * groups, taps, math.prod(strip)))
-    result = cat(strips, 2).view(batch, channels, math.prod(outputs))
+        sizes = [*x.shape[:2], *shape(a["weight"])[2:], *strip]
+        offset = first * strides[0]
+        patches = x if is_pointwise else x.strided(sizes, [*steps[:2], *dilations, *strides], offset)
+        products.append(weight @ patches.view(batch * groups, taps, math.prod(strip)))
+    result = cat(products, 2).view(batch, channels, math.prod(outputs))
     if a["bias"] is not None:
         result += Value(b, a["bias"]).to(wide).view(channels, 1)
     return result.view(*shape(node)).to(dtype(node)).node
-
-
-def _patches(x: Value, a: dict[str, Any], row: int, outputs: list[int]) -> Value:
-    """The elements that are multiplied for outputs from a row on: [N, C, *kernel, *outputs]."""
-    kernel = shape(a["weight"])[2:]
-    dims = range(2, x.rank)
-    extents = [(count - 1) * stride + 1 for count, stride in zip(outputs, a["stride"], strict=True)]
-    pads: list[int] = []
-    for dim, taps, extent, dilation, pad in zip(
-        dims, kernel, extents, a["dilation"], a["padding"], strict=True
-    ):
-        size = x.shape[dim]
-        first = (row * a["stride"][0] if dim == 2 else 0) - pad
-        end = first + extent + (taps - 1) * dilation
-        x = x.slice(dim, max(first, 0), min(end, size))
-        pads = [max(-first, 0), max(end - size, 0), *pads]
-    if any(pads):
-        x = x.pad(pads, 0.0)
-    for dim, extent, stride, dilation in zip(dims, extents, a["stride"], a["dilation"], strict=True):
-        if all(taps == 1 for taps in kernel):
-            x = x.slice(dim, 0, extent, stride)
-        else:
-            # for each tap the run of elements that it meets, of which strides skip some
-            x = x.unfold(dim, extent, dilation)
-            x = x.slice(x.rank - 1, 0, extent, stride)
-    return x
 
 
 def _computed_in(node: Node) -> torch.dtype:

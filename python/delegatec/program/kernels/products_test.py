@@ -44,16 +44,14 @@ def test_a_convolution_is_a_product_of_patches() -> None:
         == """\
 forward(%args_0: f32[1, 3, 8, 6], %args_1: f32[4, 3, 3, 3], %args_2: f32[4]):
   %3: f32[1, 4, 27] = aten.view.default(%args_1, [1, 4, 27])
-  %4: f32[1, 3, 9, 8] = aten.constant_pad_nd.default(%args_0, [1, 1, 1, 0], 0.0)
-  %5: f32[1, 3, 3, 8, 7] = aten.unfold.default(%4, 2, 7, 1)
-  %6: f32[1, 3, 3, 8, 4] = aten.slice.Tensor(%5, 4, 0, 7, 2)
-  %7: f32[1, 3, 3, 3, 4, 6] = aten.unfold.default(%6, 3, 6, 1)
-  %8: f32[1, 27, 24] = aten.view.default(%7, [1, 27, 24])
-  %9: f32[1, 4, 24] = aten.bmm.default(%3, %8)
-  %10: f32[4, 1] = aten.view.default(%args_2, [4, 1])
-  %11: f32[1, 4, 24] = aten.add.Tensor(%9, %10)
-  %12: f32[1, 4, 4, 6] = aten.view.default(%11, [1, 4, 4, 6])
-  return [%12]
+  %4: f32[1, 3, 10, 8] = aten.constant_pad_nd.default(%args_0, [1, 1, 1, 1], 0.0)
+  %5: f32[1, 3, 3, 3, 4, 6] = aten.as_strided.default(%4, [1, 3, 3, 3, 4, 6], [240, 80, 8, 1, 16, 1], 0)
+  %6: f32[1, 27, 24] = aten.view.default(%5, [1, 27, 24])
+  %7: f32[1, 4, 24] = aten.bmm.default(%3, %6)
+  %8: f32[4, 1] = aten.view.default(%args_2, [4, 1])
+  %9: f32[1, 4, 24] = aten.add.Tensor(%7, %8)
+  %10: f32[1, 4, 4, 6] = aten.view.default(%9, [1, 4, 4, 6])
+  return [%10]
 """
     )
 
@@ -91,6 +89,13 @@ def test_products_have_the_results_of_convolutions(
     program = _legal(convolve, *inputs)
     assert aten.convolution.default not in called(program)
     assert_computes(program, convolve(*inputs), *inputs, atol=2e-6)
+
+
+def test_a_pointwise_convolution_multiplies_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_ROOM", 0)
+    convolve = _convolve([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    program = _legal(convolve, _tensor(1, 3, 8, 6), _tensor(4, 3, 1, 1), None)
+    assert called(program) == [aten.view.default, aten.view.default, aten.bmm.default, aten.view.default]
 
 
 def test_strips_share_the_memory_of_their_patches(monkeypatch: pytest.MonkeyPatch) -> None:
