@@ -27,7 +27,7 @@ from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remov
 from delegatec.edge.passes.empty_operands import remove_empty_operands
 from delegatec.edge.passes.fold_batch_norm import fold_batch_norm
 from delegatec.edge.passes.fold_casts import fold_casts
-from delegatec.edge.passes.fold_constants import fold_constants
+from delegatec.edge.passes.fold_constants import fold_constants, fold_own_constants
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.movement.merge import merge_movements
@@ -141,6 +141,7 @@ def to_edge(
     run_passes(program, passes)
     if passes:
         run_pass(program, partial(fold_batch_norm, kept=kept))
+        run_pass(program, partial(fold_own_constants, kept=kept))
     end_stage("to_edge", program)
     return program
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
@@ -27,11 +28,47 @@ _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 
 
 def fold_constants(program: EdgeProgram) -> bool:
-    """Replaces calls whose arguments are all constants by constants."""
+    """Replaces calls whose arguments are all constants by constants, unless these are large."""
+    return _fold(program, lambda node, _: _is_worthwhile(program, node))
+
+
+def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool:
+    """Replaces calls on large constants, such as transposes, if the constants are not needed any more.
+
+    They stay where a constant has other uses, in bodies of control flow or by another name too, or has to
+    keep its name and value.
+
+    Args:
+        program: edited in place, bodies included.
+        kept: fully qualified names of weights that must stay as they are in the model.
+
+    Returns:
+        Whether a call was folded.
+    """
+    uses = Counter(tensor.data_ptr() for part in program.walk() for tensor in part.constants.values())
+
+    def fold(part: EdgeProgram) -> bool:
+        def is_own(operand: Node, names: Mapping[str, str]) -> bool:
+            pointer = part.constants[operand.name].data_ptr()
+            return len(operand.users) == 1 and uses[pointer] <= 1 and names[operand.name] not in kept
+
+        def is_worthwhile(node: Node, names: Mapping[str, str]) -> bool:
+            val = node.meta["val"]
+            own = [part.constants[each.name] for each in node.all_input_nodes if is_own(each, names)]
+            return isinstance(val, torch.Tensor) and val.nbytes <= sum(each.nbytes for each in own)
+
+        return _fold(part, is_worthwhile)
+
+    folded = [fold(part) for part in program.walk()]
+    return any(folded)
+
+
+def _fold(program: EdgeProgram, is_worthwhile: Callable[[Node, Mapping[str, str]], bool]) -> bool:
+    """Folds calls on constants; `is_worthwhile` is given a call, and the names of constants in the model."""
     fixed = set(program.fixed_constants())
     made = NewConstants(program)
     for node in list(program.graph.nodes):
-        if not _is_foldable(node, fixed) or not _is_worthwhile(program, node):
+        if not _is_foldable(node, fixed) or not is_worthwhile(node, made.names):
             continue
         origin, value = _origin(made.names, node), _evaluate(program, node)
         for result in _results(node):
@@ -40,7 +77,9 @@ def fold_constants(program: EdgeProgram) -> bool:
             result.replace_all_uses_with(constant)
             program.graph.erase_node(result)
             fixed.add(constant.name)
-    return made.declare()
+    is_changed = made.declare()
+    program.erase_unused_placeholders()
+    return is_changed
 
 
 def _origin(names: Mapping[str, str], node: Node) -> str:

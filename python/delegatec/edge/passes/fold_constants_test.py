@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch.export import Dim
 
 from delegatec.edge import to_edge
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code
-from delegatec.edge.passes.fold_constants import fold_constants
+from delegatec.edge.passes.fold_constants import fold_constants, fold_own_constants
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import Function, assert_computes, called, edge
@@ -117,6 +118,50 @@ def test_the_folded_program() -> None:
         "  %2: f32[2] = aten.mul.Tensor(%args_0, @lifted_tensor_0.rsqrt)\n"
         "  return [%2]"
     )
+
+
+def _transposed(
+    *results: Callable[[Any, torch.Tensor], torch.Tensor], **buffers: torch.Tensor
+) -> EdgeProgram:
+    model = Function(lambda self, x: [result(self, x) for result in results], **buffers)
+    return edge(model, LARGE + 1, passes=())
+
+
+def test_a_transposed_constant_is_stored_if_only_that_is_used() -> None:
+    program = _transposed(lambda self, x: x @ self.a.T, a=LARGE)
+    assert aten.permute.default in called(program)
+    assert fold_own_constants(program) and aten.permute.default not in called(program)
+    assert program.names_in_model() == dict.fromkeys(program.constants, "a.permute")
+    assert_computes(program, [(LARGE + 1) @ LARGE.T], LARGE + 1)
+
+
+def test_a_transposed_constant_with_other_uses_stays() -> None:
+    twice = _transposed(lambda self, x: x @ self.a.T, lambda self, x: x * self.a, a=LARGE)
+    same = _transposed(lambda self, x: x @ self.a.T, lambda self, x: x * self.b, a=LARGE, b=LARGE)
+    inside = _transposed(
+        lambda self, x: torch.cond(x.sum() > 0, lambda x: x * self.a, lambda x: x @ self.a.T, (x,)), a=LARGE
+    )
+    wider = _transposed(lambda self, x: x * self.a.double(), a=LARGE)
+    for program in (twice, same, inside, wider):
+        before = {name: value.data_ptr() for name, value in program.constants.items()}
+        assert not fold_own_constants(program)
+        assert {name: value.data_ptr() for name, value in program.constants.items()} == before
+
+
+def test_a_transposed_constant_that_has_to_keep_its_name_stays() -> None:
+    program = _transposed(lambda self, x: x @ self.a.T, a=LARGE)
+    assert not fold_own_constants(program, kept={"a"}) and fold_own_constants(program, kept={"b"})
+
+
+def test_own_constants_of_bodies_are_folded() -> None:
+    def model(self: Any, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x @ self.a.T, lambda x: x @ self.b.T, (x,))
+        return result
+
+    program = _transposed(model, a=LARGE, b=LARGE + 1)
+    assert fold_own_constants(program)
+    assert all(aten.permute.default not in called(part) for part in program.walk())
+    assert_computes(program, [(LARGE + 1) @ LARGE.T], LARGE + 1)
 
 
 def test_names_of_folded_constants_stay_short() -> None:

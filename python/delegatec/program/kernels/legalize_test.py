@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,38 @@ def test_float32_and_exact_operators_do_not_change() -> None:
     before = called(program)
     legalize(program)
     assert called(program) == before
+
+
+@pytest.mark.parametrize("exponent", [-1, -0.5, 0.5, 2, 2.0, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_small_powers_are_the_products_of_eager_mode(exponent: float, dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, 1.5, -2.7, 1e-30, 3e20, math.inf, -math.inf, math.nan], dtype=dtype)
+    program = _legal(lambda x: x**exponent, x)
+    assert aten.pow.Tensor_Scalar not in called(program)
+    assert_computes(program, x**exponent, x, atol=0, rtol=1e-15 if abs(exponent) == 0.5 else 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_squares_of_halves_are_rounded_once(dtype: torch.dtype) -> None:
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+    program = _legal(lambda x: x**2, x)
+    assert called(program) == [aten.mul.Tensor]
+    assert_computes(program, x**2, x, atol=0, rtol=0)
+    assert aten.pow.Tensor_Scalar in called(_legal(lambda x: x**3, x))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 13])
+def test_powers_of_integers_are_exact(exponent: int) -> None:
+    for x in (torch.tensor([2**53 + 1, -(2**40) - 3, 7]), torch.tensor([3, 200], dtype=torch.uint8)):
+        program = _legal(lambda x: x**exponent, x)
+        assert aten.pow.Tensor_Scalar not in called(program)
+        assert_computes(program, x**exponent, x)
+
+
+@pytest.mark.parametrize("exponent", [1.5, 4, -2, -3])
+def test_other_powers_stay(exponent: float) -> None:
+    assert called(_legal(lambda x: x**exponent, X)) == [aten.pow.Tensor_Scalar]
+    assert aten.pow.Tensor_Scalar in called(_legal(lambda x: x**0.5, torch.tensor([1, 2])))
 
 
 def test_rewrites_have_the_line_and_the_handle_of_the_call() -> None:

@@ -119,6 +119,5 @@ DEVIATIONS: Final[dict[OpOverload, str]] = {
     aten.gelu.default: "infinity for infinity; eager mode returns NaN in float32 and bfloat16",
     aten.native_group_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
     aten.native_layer_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
-    aten.pow.Tensor_Scalar: "integers beyond 2^53 are rounded",
     aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is summed in float32",
 }

@@ -66,7 +66,8 @@ def _signed(x: Value, exponent: Value) -> Value:
     return x.lt(0.0).where(is_fraction.where(math.nan, is_odd.where(-size, size)), size)
 
 
-def _by_number(builder: Builder, node: Node) -> Node:
+def power_by_number(builder: Builder, node: Node) -> Node:
+    """Computes a power whose exponent is a number; that of an integer is not negative."""
     bound, dtype = bind(node), dtype_of(node)
     exponent = bound["exponent"]
     if exponent == 0:
@@ -92,7 +93,7 @@ def _exponent(node: Node, _: object) -> str | None:
 REWRITES: Final = (
     Rewrite(
         aten.pow.Tensor_Scalar,
-        _by_number,
+        power_by_number,
         (NUMBER_RESULT, Constraint("argument", "The exponent of an integer is not negative.", _exponent)),
         note="by products if the exponent is an integer of at most 32",
     ),
