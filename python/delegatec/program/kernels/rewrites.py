@@ -189,8 +189,8 @@ def _power(b: Builder, node: Node) -> Node | None:
         return None
     if not dtype(node).is_floating_point:
         return power_by_number(b, node)
-    # eager mode rounds the powers of halves once
-    as_products = (2,) if dtype(node) in _HALVES else (-1, -0.5, 0.5, 2, 3)
+    # eager mode rounds the powers of 16 bits once
+    as_products = (2,) if dtype(node).itemsize == 2 else (-1, -0.5, 0.5, 2, 3)
     return power_by_number(b, node) if exponent in as_products else None
 
 
