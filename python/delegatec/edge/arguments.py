@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of calls by name, including defaults, and shapes of values."""
+"""Arguments and values of calls."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -32,14 +33,66 @@ def writes(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
-def shape(node: Node) -> tuple[int, ...]:
-    """Returns the sizes of a tensor; dynamic dimensions are symbolic."""
+def shape_of(node: Node) -> tuple[int, ...]:
+    """Returns the sizes of a node's value, all static."""
     return tuple(node.meta["val"].shape)
 
 
-def dtype(node: Node) -> Any:
-    """Returns the torch.dtype of a tensor."""
-    return node.meta["val"].dtype
+def dtype_of(node: Node) -> torch.dtype:
+    """Returns the dtype of a node's value."""
+    dtype: torch.dtype = node.meta["val"].dtype
+    return dtype
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """Returns the name of a dtype without the module, such as "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def tensors(val: Any) -> list[torch.Tensor]:
+    """Returns the tensors in a node's value."""
+    if isinstance(val, torch.Tensor):
+        return [val]
+    if isinstance(val, (tuple, list)):
+        return [t for item in val for t in tensors(item)]
+    return []
+
+
+def operand_nodes(node: Node) -> list[Node]:
+    """Returns the operands of a node that are tensors."""
+    return [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def read_results(node: Node) -> list[int]:
+    """Returns the indices of the results that are read, for a node with several."""
+    return sorted({user.args[1] for user in node.users if isinstance(user.args[1], int)})
+
+
+def values_of(node: Node) -> list[torch.Tensor]:
+    """Returns the operands of a node, its first result and the other results that are read."""
+    results = node.meta.get("val")
+    if isinstance(results, (tuple, list)):
+        results = [results[index] for index in sorted({0, *read_results(node)})]
+    return [t for val in (*(n.meta.get("val") for n in node.all_input_nodes), results) for t in tensors(val)]
+
+
+def positive(dim: int, rank: int) -> int:
+    """Returns a dimension counted from the front."""
+    return dim + rank if dim < 0 else dim
+
+
+def promoted(operands: Sequence[Any]) -> torch.dtype:
+    """Returns the dtype that torch promotes operands to, nodes and numbers."""
+    values = [o.meta["val"] if isinstance(o, Node) else o for o in operands]
+    return torch.result_type(values[0], values[-1])
+
+
+def pair(values: Sequence[int] | int, default: Sequence[int] = ()) -> tuple[int, int]:
+    """Returns numbers for height and width: a single one counts for both."""
+    if isinstance(values, int):
+        return values, values
+    chosen = list(values) or list(default)
+    return (chosen[0], chosen[0]) if len(chosen) == 1 else (chosen[0], chosen[1])
 
 
 def broadcast(*shapes: Any) -> tuple[Any, ...]:

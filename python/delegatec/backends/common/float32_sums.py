@@ -13,11 +13,10 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.value import Number, Value, value_of
-from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 

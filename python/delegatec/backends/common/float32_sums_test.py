@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from delegatec.backends.common.precision import to_float16
+from delegatec.edge.arguments import short_name
 from delegatec.edge.interpret import interpret
-from delegatec.edge.nodes import short_name
 from delegatec.edge.passes.pass_manager import verify_after
 from delegatec.edge.testing import edge
 

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.edge.analysis.interval import FORMATS, UNKNOWN, Interval, union
 from delegatec.edge.analysis.transparent import ORDERED, elements_of, overloads
-from delegatec.edge.arguments import bind, dtype
+from delegatec.edge.arguments import bind, dtype_of
 
 Rule = Callable[..., Interval]
 """A node, and the interval of each operand (None for an absent one) -> that of the exact results."""
@@ -93,7 +93,7 @@ def _total(node: Node, operand: Interval) -> Interval:
     if not isinstance(count, int):
         return UNKNOWN
     low, high = min(operand.low, operand.low * count), max(operand.high, operand.high * count)
-    exact = 2 ** FORMATS[dtype(node)][0] if dtype(node) in FORMATS else math.inf
+    exact = 2 ** FORMATS[dtype_of(node)][0] if dtype_of(node) in FORMATS else math.inf
     return Interval(low, high, True) if operand.is_integral and -exact <= low and high <= exact else UNKNOWN
 
 

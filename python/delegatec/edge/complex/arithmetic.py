@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.pair import (
     Pair,
@@ -40,7 +40,7 @@ _LARGEST_POWER: Final = 8
 
 
 def _kind(node: Node) -> torch.dtype:
-    return real_dtype(dtype(node))
+    return real_dtype(dtype_of(node))
 
 
 def _self(values: Values, node: Node) -> Pair:
@@ -90,7 +90,7 @@ def _product(values: Values, b: Builder, node: Node) -> Pair:
     def part(left: Part, right: Part) -> Part:
         if (not isinstance(left, Node) and left == 0) or (not isinstance(right, Node) and right == 0):
             return 0.0
-        operands = filled(b, left, shape(x), kind), filled(b, right, shape(y), kind)  # type: ignore[arg-type]
+        operands = filled(b, left, shape_of(x), kind), filled(b, right, shape_of(y), kind)  # type: ignore[arg-type]
         return b.call(target, *operands)  # type: ignore[arg-type]
 
     a, c = values.pair(x), values.pair(y)
@@ -129,7 +129,7 @@ def _angle(values: Values, b: Builder, node: Node) -> Part:
 
 def _argument(values: Values, b: Builder, node: Node) -> Part:
     source: Any = node.args[0]
-    real, imag = values.tensors(b, source, real_dtype(dtype(source)))
+    real, imag = values.tensors(b, source, real_dtype(dtype_of(source)))
     return b.call(aten.atan2.default, imag, real)
 
 
@@ -156,7 +156,7 @@ def _exp(values: Values, b: Builder, node: Node) -> Pair:
 
 
 def _log(values: Values, b: Builder, node: Node) -> Pair:
-    size = filled(b, absolute(b, _self(values, node)), shape(node), _kind(node))
+    size = filled(b, absolute(b, _self(values, node)), shape_of(node), _kind(node))
     return Pair(b.call(aten.log.default, size), _argument(values, b, node))
 
 
@@ -178,7 +178,7 @@ def _power(values: Values, b: Builder, node: Node) -> Pair | None:
 def _sgn(values: Values, b: Builder, node: Node) -> Pair:
     """Returns x / |x|, and 0 for 0."""
     x = _self(values, node)
-    size = filled(b, absolute(b, x), shape(node), _kind(node))
+    size = filled(b, absolute(b, x), shape_of(node), _kind(node))
     nothing = b.call(aten.eq.Scalar, size, 0)
     divisor = b.call(aten.where.ScalarSelf, nothing, 1.0, size)
     return Pair(div(b, x.real, divisor), div(b, x.imag, divisor))
@@ -194,12 +194,12 @@ def _unequal(values: Values, b: Builder, node: Node) -> Part:
 
 def _compared(values: Values, b: Builder, node: Node, compare: Any, join: Any) -> Part:
     kind = next(
-        real_dtype(dtype(arg)) for arg in node.args if isinstance(arg, Node) and dtype(arg).is_complex
+        real_dtype(dtype_of(arg)) for arg in node.args if isinstance(arg, Node) and dtype_of(arg).is_complex
     )
     x, y = values.pair(node.args[0]), values.pair(node.args[1])
     parts = []
     for mine, other in zip(x, y, strict=True):
-        left, right = (filled(b, part, shape(node), kind) for part in (mine, other))
+        left, right = (filled(b, part, shape_of(node), kind) for part in (mine, other))
         parts.append(b.call(compare.Tensor, left, right))
     return b.call(join, *parts)
 
@@ -217,7 +217,7 @@ def _view_as_real(values: Values, b: Builder, node: Node) -> Part:
 def _converted(values: Values, b: Builder, node: Node) -> Pair | Part:
     """Converts the dtype; a complex number that becomes real loses its imaginary part."""
     x = _self(values, node)
-    if not dtype(node).is_complex:
+    if not dtype_of(node).is_complex:
         return x.real
     return Pair(cast(b, x.real, _kind(node)), cast(b, x.imag, _kind(node)))
 

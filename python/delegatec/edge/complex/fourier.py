@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.arithmetic import Rule
 from delegatec.edge.complex.pair import Pair, Part, add, filled, real_dtype, sub
@@ -97,7 +97,7 @@ def _matrices(
         scales: scales of the cosines, and of the sines.
         mirrored: whether a row also represents the frequency count - i.
     """
-    kind = real_dtype(dtype(node))
+    kind = real_dtype(dtype_of(node))
 
     def make(function: Any, scale: float) -> torch.Tensor:
         # the remainder preserves the precision of the angle
@@ -157,13 +157,13 @@ def _permuted(b: Builder, x: Part, order: list[int]) -> Part:
 def _prepared(values: Values, b: Builder, node: Node) -> tuple[Pair, list[int], list[Any]]:
     """Returns parts, non-negative dimensions, and sizes of a transform."""
     source: Any = node.args[0]
-    rank = len(shape(source))
-    kind = real_dtype(dtype(node))
+    rank = len(shape_of(source))
+    kind = real_dtype(dtype_of(node))
     real, imag = values.pair(source)
     if isinstance(imag, Node) or imag != 0.0:
-        imag = filled(b, imag, shape(source), kind)
-    x = Pair(filled(b, real, shape(source), kind), imag)
-    return x, [d % rank for d in bind(node)["dim"]], list(shape(source))
+        imag = filled(b, imag, shape_of(source), kind)
+    x = Pair(filled(b, real, shape_of(source), kind), imag)
+    return x, [d % rank for d in bind(node)["dim"]], list(shape_of(source))
 
 
 def _factor(node: Node, sizes: list[int]) -> float:

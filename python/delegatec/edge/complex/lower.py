@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex import arithmetic, fourier, spectrogram
 from delegatec.edge.complex.pair import Pair, filled, real_dtype
@@ -131,10 +131,10 @@ def _put(values: Values, b: Builder, node: Node, result: Any) -> None:
         assert isinstance(result, Pair)
         kind = real_dtype(val.dtype)
         values.pairs[node] = Pair(
-            *(filled(b, part, shape(node), kind) if isinstance(part, Node) else part for part in result)
+            *(filled(b, part, shape_of(node), kind) if isinstance(part, Node) else part for part in result)
         )
     else:
-        replace(node, filled(b, result, shape(node), dtype(node)))
+        replace(node, filled(b, result, shape_of(node), dtype_of(node)))
 
 
 def _erase(program: EdgeProgram) -> None:

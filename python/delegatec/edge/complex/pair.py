@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 
 aten = torch.ops.aten
@@ -77,7 +77,7 @@ def real_dtype(kind: torch.dtype) -> torch.dtype:
 
 def cast(b: Builder, x: Part, kind: torch.dtype) -> Part:
     """Converts a part to another dtype."""
-    if isinstance(x, Node) and dtype(x) != kind:
+    if isinstance(x, Node) and dtype_of(x) != kind:
         return b.call(aten._to_copy.default, x, dtype=kind)
     return x
 
@@ -88,8 +88,8 @@ def filled(b: Builder, x: Part, sizes: Sequence[Any], kind: torch.dtype) -> Node
         return b.call(aten.full.default, list(sizes), x, dtype=kind)
     x = cast(b, x, kind)
     assert isinstance(x, Node)
-    same = len(shape(x)) == len(sizes) and all(
-        statically_known_true(mine == other) for mine, other in zip(shape(x), sizes, strict=True)
+    same = len(shape_of(x)) == len(sizes) and all(
+        statically_known_true(mine == other) for mine, other in zip(shape_of(x), sizes, strict=True)
     )
     return x if same else b.call(aten.expand.default, x, list(sizes))
 

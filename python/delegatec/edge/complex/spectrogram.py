@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.arithmetic import Rule
 from delegatec.edge.complex.fourier import inverse_real, known_length, transform
@@ -30,14 +30,14 @@ def _stft(values: Values, b: Builder, node: Node) -> Pair | Part | None:
     count = known_length(values, node, bound["n_fft"])
     hop = count // 4 if bound["hop_length"] is None else bound["hop_length"]
     onesided = not is_complex(signal) if bound["onesided"] is None else bound["onesided"]
-    kind = real_dtype(dtype(node))
+    kind = real_dtype(dtype_of(node))
     window = _window(values, b, node, count, kind)
     scale = count**-0.5 if bound["normalized"] else 1.0
 
     def windows(part: Part) -> Part:
         if not isinstance(part, Node):
             return part
-        whole = filled(b, part, shape(signal), kind)
+        whole = filled(b, part, shape_of(signal), kind)
         return b.call(aten.mul.Tensor, b.call(aten.unfold.default, whole, -1, count, hop), window)
 
     frames = Pair(*(windows(part) for part in values.pair(signal)))
@@ -61,7 +61,7 @@ def _istft(values: Values, b: Builder, node: Node) -> Part | None:
         return None
     count = known_length(values, node, bound["n_fft"])
     hop = count // 4 if bound["hop_length"] is None else bound["hop_length"]
-    kind = dtype(node)
+    kind = dtype_of(node)
     window = _window(values, b, node, count, kind)
     scale = count**-0.5 if bound["normalized"] else 1 / count
     real, imag = (b.call(aten.transpose.int, part, -2, -1) for part in values.tensors(b, spectrum, kind))
@@ -69,9 +69,9 @@ def _istft(values: Values, b: Builder, node: Node) -> Part | None:
     assert isinstance(frames, Node)
     signal = _overlapped(b, b.call(aten.mul.Tensor, frames, window), count, hop)
     squares = b.call(aten.mul.Tensor, window, window)
-    envelope = _overlapped(b, b.call(aten.expand.default, squares, [*shape(frames)[-2:]]), count, hop)
+    envelope = _overlapped(b, b.call(aten.expand.default, squares, [*shape_of(frames)[-2:]]), count, hop)
     start = count // 2 if bound["center"] else 0
-    full = shape(signal)[-1]
+    full = shape_of(signal)[-1]
     end = start + bound["length"] if bound["length"] is not None else full - start
     if not isinstance(end, int) or not isinstance(full, int):
         return None
@@ -101,7 +101,7 @@ def _overlapped(b: Builder, frames: Node, count: int, hop: int) -> Node:
     pieces = -(-count // hop)
     if pieces * hop != count:
         frames = b.call(aten.constant_pad_nd.default, frames, [0, pieces * hop - count])
-    *batch, rows, _ = shape(frames)
+    *batch, rows, _ = shape_of(frames)
     total = None
     for piece in range(pieces):
         part = b.call(aten.slice.Tensor, frames, -1, piece * hop, (piece + 1) * hop)

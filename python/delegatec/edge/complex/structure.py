@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.pair import Pair, real_dtype
 from delegatec.edge.complex.values import Values
@@ -43,7 +43,7 @@ def partwise(values: Values, b: Builder, node: Node) -> Pair | None:
         return Pair(real, imag)
     assert isinstance(target, OpOverload)
     val = node.meta["val"]
-    kind = real_dtype(dtype(node) if isinstance(val, torch.Tensor) else val[0].dtype)
+    kind = real_dtype(dtype_of(node) if isinstance(val, torch.Tensor) else val[0].dtype)
     parts = []
     for position in (0, 1):
         arguments = target._schema.arguments

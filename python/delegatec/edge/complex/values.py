@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.edge.arguments import shape
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.pair import Pair, filled
 from delegatec.edge.handles import Origin
@@ -66,7 +66,7 @@ class Values:
         real, imag = self.pair(value)
         if isinstance(value.meta["val"], (tuple, list)):
             return Pair(real, imag)
-        return Pair(filled(b, real, shape(value), kind), filled(b, imag, shape(value), kind))
+        return Pair(filled(b, real, shape_of(value), kind), filled(b, imag, shape_of(value), kind))
 
     def constant(
         self, b: Builder, key: Hashable, origin: str, make: Callable[[], torch.Tensor], like: Node

@@ -9,9 +9,8 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, operand_nodes, read_results, short_name, tensors, values_of
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.nodes import operand_nodes, read_results, short_name, tensors, values_of
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
 from delegatec.edge.legalize.rule import Refusal, Rule
@@ -106,7 +106,7 @@ def no_new_guards(builder: Builder) -> Iterator[None]:
 
 def _is_linear_of_vector(node: Node) -> bool:
     """Whether a node is `linear` with a 1-d weight, which neither the kernel nor a backend supports."""
-    return node.target is aten.linear.default and len(shape(bind(node)["weight"])) == 1
+    return node.target is aten.linear.default and len(shape_of(bind(node)["weight"])) == 1
 
 
 def _is_other_number(node: Node) -> bool:
@@ -129,7 +129,7 @@ def _recompute(builder: Builder, node: Node) -> Any:
 
 def _nothing(builder: Builder, node: Node) -> Node:
     """Returns an empty tensor: many kernels reject empty results."""
-    return builder.call(aten.full.default, list(shape(node)), 0, dtype=dtype(node))
+    return builder.call(aten.full.default, list(shape_of(node)), 0, dtype=dtype_of(node))
 
 
 def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[OpOverload, Rule]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import shape
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
@@ -33,7 +33,7 @@ def resolve_constant_indices(program: EdgeProgram) -> bool:
         if found is None:
             continue
         x, dim, index, given = found
-        size = shape(x)[dim]
+        size = shape_of(x)[dim]
         values = torch.where(given < 0, given + size, given)
         step = _step(values)
         if step is not None and values[0] >= 0 and values[-1] < size:
@@ -66,7 +66,7 @@ def _constant_index(
     # bool, and uint8 of old, are masks
     if value is None or value.dtype in (torch.bool, torch.uint8) or value.numel() == 0:
         return None
-    return (x, dim, index, value) if isinstance(shape(x)[dim], int) else None
+    return (x, dim, index, value) if isinstance(shape_of(x)[dim], int) else None
 
 
 def _step(values: torch.Tensor) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -31,7 +31,7 @@ def remove_empty_operands(program: EdgeProgram) -> bool:
         kept = [operand for operand in operands if not _is_empty(operand)]
         if not kept or len(kept) == len(operands):
             continue
-        if len(kept) > 1 and _promoted(kept) == dtype(node):
+        if len(kept) > 1 and _promoted(kept) == dtype_of(node):
             node.update_arg(0, kept)
         elif len(kept) == 1:
             node.replace_all_uses_with(_converted(builder.at(node), kept[0], node))
@@ -43,17 +43,17 @@ def remove_empty_operands(program: EdgeProgram) -> bool:
 
 
 def _is_empty(operand: Node) -> bool:
-    return any(isinstance(size, int) and size == 0 for size in shape(operand))
+    return any(isinstance(size, int) and size == 0 for size in shape_of(operand))
 
 
 def _promoted(operands: list[Node]) -> Any:
-    found = dtype(operands[0])
+    found = dtype_of(operands[0])
     for operand in operands[1:]:
-        found = torch.promote_types(found, dtype(operand))
+        found = torch.promote_types(found, dtype_of(operand))
     return found
 
 
 def _converted(builder: Builder, operand: Node, node: Node) -> Node:
-    if dtype(operand) == dtype(node):
+    if dtype_of(operand) == dtype_of(node):
         return operand
-    return builder.call(aten._to_copy.default, operand, dtype=dtype(node))
+    return builder.call(aten._to_copy.default, operand, dtype=dtype_of(node))

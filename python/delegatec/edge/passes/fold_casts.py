@@ -13,7 +13,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import dtype
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -29,10 +29,10 @@ def fold_casts(program: EdgeProgram) -> bool:
             continue
         through = node.args[0]
         source = through.args[0]
-        if dtype(source) != dtype(node):
+        if dtype_of(source) != dtype_of(node):
             continue
         facts = facts or Facts(program.fixed_constants())
-        if _is_lossless(facts, source, dtype(through)):
+        if _is_lossless(facts, source, dtype_of(through)):
             node.replace_all_uses_with(source)
             program.graph.erase_node(node)
             changed = True
@@ -41,7 +41,7 @@ def fold_casts(program: EdgeProgram) -> bool:
 
 def _is_lossless(facts: Facts, source: Node, through: torch.dtype) -> bool:
     """Whether a conversion to a dtype and back does not change values."""
-    kind = dtype(source)
+    kind = dtype_of(source)
     if not kind.is_floating_point or through.is_complex or through == torch.bool:
         return False
     if through.is_floating_point:

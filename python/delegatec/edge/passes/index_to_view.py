@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import shape
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -29,7 +29,7 @@ def index_to_view(program: EdgeProgram) -> bool:
     for node in found:
         if _enumerates(constants, node):
             view = builder.at(node).call(
-                aten.view.default, node.args[0], list(shape(node)), val=node.meta["val"]
+                aten.view.default, node.args[0], list(shape_of(node)), val=node.meta["val"]
             )
             node.replace_all_uses_with(view)
             program.graph.erase_node(node)
@@ -40,8 +40,8 @@ def index_to_view(program: EdgeProgram) -> bool:
 def _enumerates(constants: Mapping[str, torch.Tensor], node: Node) -> bool:
     x: Any = node.args[0]
     indices: Any = node.args[1]
-    sizes = shape(x)
-    if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape(node))):
+    sizes = shape_of(x)
+    if len(indices) != len(sizes) or not all(isinstance(size, int) for size in (*sizes, *shape_of(node))):
         return False
     if any(index is None or index.name not in constants for index in indices):
         return False
@@ -54,5 +54,5 @@ def _enumerates(constants: Mapping[str, torch.Tensor], node: Node) -> bool:
         position = position * size + torch.where(value < 0, value + size, value)
     count = node.meta["val"].numel()
     return count == x.meta["val"].numel() and torch.equal(
-        position.expand(shape(node)).flatten(), torch.arange(count)
+        position.expand(shape_of(node)).flatten(), torch.arange(count)
     )

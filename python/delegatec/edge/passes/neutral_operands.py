@@ -14,7 +14,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype, shape
+from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.passes.movement.arrangement import is_movement
 from delegatec.edge.passes.redirect import redirect
@@ -41,8 +41,8 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
     expanded: dict[Node, Node] = {}
     for node, operand_of in found:
         operand = operand_of(node, is_full)
-        if isinstance(operand, Node) and dtype(operand) is dtype(node):
-            sizes = list(shape(node))
+        if isinstance(operand, Node) and dtype_of(operand) is dtype_of(node):
+            sizes = list(shape_of(node))
             expanded[node] = builder.at(node).call(aten.expand.default, operand, sizes, val=node.meta["val"])
     return redirect(expanded)
 
@@ -60,14 +60,14 @@ def _beside(neutral: float, is_commutative: bool = True) -> _OperandOf:
 
 
 def _of_conjunction(node: Node, is_full: _IsFull) -> object:
-    return _beside(1)(node, is_full) if dtype(node) is torch.bool else None
+    return _beside(1)(node, is_full) if dtype_of(node) is torch.bool else None
 
 
 def _of_sum(node: Node, is_full: _IsFull) -> object:
     """Returns the operand beside zeros; -0.0 + 0.0 is 0.0, which only some users can tell from -0.0."""
     if node.kwargs.get("alpha", 1) != 1:
         return None
-    ignores_sign = not dtype(node).is_floating_point or _ignores_sign_of_zero(node)
+    ignores_sign = not dtype_of(node).is_floating_point or _ignores_sign_of_zero(node)
     return _beside(-0.0)(node, is_full) or (_beside(0.0)(node, is_full) if ignores_sign else None)
 
 
@@ -105,7 +105,7 @@ def _of_number(neutral: float) -> _OperandOf:
         if isinstance(number, Node) or number != neutral or scale:
             return None
         is_same = math.copysign(1, number) == math.copysign(1, neutral)  # type: ignore[arg-type]
-        return operand if is_same or not dtype(node).is_floating_point else None
+        return operand if is_same or not dtype_of(node).is_floating_point else None
 
     return rule
 

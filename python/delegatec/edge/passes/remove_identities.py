@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.passes.redirect import redirect
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import sizes_key
@@ -31,7 +31,7 @@ def _same_shape(_program: EdgeProgram, node: Node) -> bool:
 
 
 def _same_dtype(_program: EdgeProgram, node: Node) -> bool:
-    return bool(dtype(node) == dtype(_first(node)))
+    return bool(dtype_of(node) == dtype_of(_first(node)))
 
 
 def _no_move(_program: EdgeProgram, node: Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -29,9 +29,9 @@ def select_by_value(program: EdgeProgram) -> bool:
         position = _tensor_of(bound["index"])
         if position is None:
             continue
-        x, dim = bound["self"], bound["dim"] % len(shape(bound["self"]))
+        x, dim = bound["self"], bound["dim"] % len(shape_of(bound["self"]))
         builder.at(node)
-        if shape(position) != (1,):
+        if shape_of(position) != (1,):
             position = builder.call(aten.view.default, position, [1])
         picked = builder.call(aten.index.Tensor, x, [*[None] * dim, position])
         node.replace_all_uses_with(builder.call(aten.squeeze.dims, picked, [dim], val=node.meta["val"]))
@@ -46,4 +46,4 @@ def _tensor_of(number: Any) -> Node | None:
         return None
     source = number.args[0]
     assert isinstance(source, Node)
-    return source if dtype(source) in (torch.int32, torch.int64) else None
+    return source if dtype_of(source) in (torch.int32, torch.int64) else None

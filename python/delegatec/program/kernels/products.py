@@ -14,7 +14,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 from delegatec.edge.legalize.value import Value, cat
@@ -30,7 +30,7 @@ _ROOM: Final = 2 * 2**20
 
 def _product_of_nothing(b: Builder, node: Node) -> Node | None:
     """The BLAS does not write sums without terms."""
-    terms, val = shape(node.all_input_nodes[0])[-1], node.meta["val"]
+    terms, val = shape_of(node.all_input_nodes[0])[-1], node.meta["val"]
     if not isinstance(terms, int) or terms:
         return None
     return b.call(aten.full.default, list(val.shape), 0, dtype=val.dtype, val=val)
@@ -38,7 +38,7 @@ def _product_of_nothing(b: Builder, node: Node) -> Node | None:
 
 def _addmm(b: Builder, node: Node) -> Node | None:
     a = bind(node)
-    if a["alpha"] != 1 or a["beta"] != 1 or _computed_in(node) != dtype(node):
+    if a["alpha"] != 1 or a["beta"] != 1 or _computed_in(node) != dtype_of(node):
         return None
     product = b.call(aten.mm.default, a["mat1"], a["mat2"], val=node.meta["val"])
     return b.call(aten.add.Tensor, product, a["self"], val=node.meta["val"])
@@ -48,15 +48,15 @@ def _convolution(b: Builder, node: Node) -> Node | None:
     a = bind(node)
     for name in ("stride", "padding", "dilation"):
         # one number stands for all dimensions
-        a[name] = list(a[name]) * (len(shape(node)) - 2) if len(a[name]) == 1 else a[name]
-    sizes = [*shape(node), *shape(a["input"]), *shape(a["weight"])]
+        a[name] = list(a[name]) * (len(shape_of(node)) - 2) if len(a[name]) == 1 else a[name]
+    sizes = [*shape_of(node), *shape_of(a["input"]), *shape_of(a["weight"])]
     if a["transposed"] or not all(isinstance(size, int) for size in sizes):
         return None
     wide = _computed_in(node)
     x, weight = Value(b, a["input"]).to(wide), Value(b, a["weight"]).to(wide)
-    batch, channels, *outputs = shape(node)
+    batch, channels, *outputs = shape_of(node)
     groups, taps = a["groups"], math.prod(weight.shape[1:])
-    room = max(_ROOM, (x.numel + math.prod(shape(node))) * wide.itemsize // 2)
+    room = max(_ROOM, (x.numel + math.prod(shape_of(node))) * wide.itemsize // 2)
     if batch > 1 and batch * weight.numel * wide.itemsize > room:
         return None  # each image reads a copy of the weight
     weight = weight.view(groups, channels // groups, taps)
@@ -75,19 +75,19 @@ def _convolution(b: Builder, node: Node) -> Node | None:
     products = []
     for first in range(0, outputs[0], rows):
         strip = [min(rows, outputs[0] - first), *outputs[1:]]
-        sizes = [*x.shape[:2], *shape(a["weight"])[2:], *strip]
+        sizes = [*x.shape[:2], *shape_of(a["weight"])[2:], *strip]
         offset = first * strides[0]
         patches = x if is_pointwise else x.strided(sizes, [*steps[:2], *dilations, *strides], offset)
         products.append(weight @ patches.view(batch * groups, taps, math.prod(strip)))
     result = cat(products, 2).view(batch, channels, math.prod(outputs))
     if a["bias"] is not None:
         result += Value(b, a["bias"]).to(wide).view(channels, 1)
-    return result.view(*shape(node)).to(dtype(node)).node
+    return result.view(*shape_of(node)).to(dtype_of(node)).node
 
 
 def _computed_in(node: Node) -> torch.dtype:
     wider: Mapping[torch.dtype, torch.dtype] = COMPUTED_IN.get(node.target, {})  # type: ignore[call-overload]
-    return wider.get(dtype(node), dtype(node))
+    return wider.get(dtype_of(node), dtype_of(node))
 
 
 RULES: RuleTable = {

@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
@@ -26,7 +26,7 @@ aten = torch.ops.aten
 
 def _to(b: Builder, x: Any, target: torch.dtype) -> Any:
     """Converts `x` to another dtype."""
-    return x if dtype(x) == target else b.call(aten._to_copy.default, x, dtype=target)
+    return x if dtype_of(x) == target else b.call(aten._to_copy.default, x, dtype=target)
 
 
 def _is_integral(of: torch.dtype) -> bool:
@@ -41,26 +41,28 @@ def _operand_itself(_b: Builder, node: Node) -> Any:
     x = node.args[0]
     assert isinstance(x, Node)
     applies = (
-        not dtype(x).is_complex if node.target is aten._conj_physical.default else _is_integral(dtype(x))
+        not dtype_of(x).is_complex
+        if node.target is aten._conj_physical.default
+        else _is_integral(dtype_of(x))
     )
-    return x if applies and dtype(x) == dtype(node) else None
+    return x if applies and dtype_of(x) == dtype_of(node) else None
 
 
 def _promoted_first(b: Builder, node: Node) -> Node | None:
     """The kernel rejects a first operand whose dtype is not that of the result."""
     x, *rest = node.args
     assert isinstance(x, Node) and isinstance(node.target, OpOverload)
-    if dtype(x) == dtype(node):
+    if dtype_of(x) == dtype_of(node):
         return None
-    return b.call(node.target, _to(b, x, dtype(node)), *rest, val=node.meta["val"], **node.kwargs)
+    return b.call(node.target, _to(b, x, dtype_of(node)), *rest, val=node.meta["val"], **node.kwargs)
 
 
 def _cat(b: Builder, node: Node) -> Node | None:
     """The kernel copies the bytes of operands whose elements are as wide as those of the result."""
     a = bind(node)
-    if all(dtype(x) == dtype(node) for x in a["tensors"]):
+    if all(dtype_of(x) == dtype_of(node) for x in a["tensors"]):
         return None
-    converted = [_to(b, x, dtype(node)) for x in a["tensors"]]
+    converted = [_to(b, x, dtype_of(node)) for x in a["tensors"]]
     return b.call(aten.cat.default, converted, a["dim"], val=node.meta["val"])
 
 
@@ -68,10 +70,10 @@ def _wrapped_numbers(*names: str) -> Rule:
     """Eager mode wraps an integer that the dtype cannot hold; the kernels reject it."""
 
     def rule(b: Builder, node: Node) -> Node | None:
-        if not _is_integral(dtype(node)) or dtype(node) is torch.bool:
+        if not _is_integral(dtype_of(node)) or dtype_of(node) is torch.bool:
             return None
         a = bind(node)
-        wrapped = {name: _wrap(a[name], dtype(node)) for name in names}
+        wrapped = {name: _wrap(a[name], dtype_of(node)) for name in names}
         if all(wrapped[name] == a[name] for name in names):
             return None
         changed = {**a, **wrapped}
@@ -95,29 +97,31 @@ def _sum(b: Builder, node: Node) -> Node | None:
     """The kernel sums int64 and float64 in float32; it aborts at a dimension that does not exist."""
     a = bind(node)
     x, dims, to = a["self"], a["dim"], a["dtype"]
-    if dtype(x) is dtype(node) is torch.int64:
-        total = b.call(aten.sum.dim_IntList, x, dims if shape(x) else [], a["keepdim"], dtype=torch.float64)
+    if dtype_of(x) is dtype_of(node) is torch.int64:
+        total = b.call(
+            aten.sum.dim_IntList, x, dims if shape_of(x) else [], a["keepdim"], dtype=torch.float64
+        )
         return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
-    if dtype(x) is dtype(node) is torch.float64 and (count := _terms(x, node)) > 1:
+    if dtype_of(x) is dtype_of(node) is torch.float64 and (count := _terms(x, node)) > 1:
         mean = b.call(aten.mean.dim, x, dims, a["keepdim"])
         return b.call(aten.mul.Scalar, mean, count, val=node.meta["val"])
-    if dims and not shape(x):
+    if dims and not shape_of(x):
         return b.call(aten.sum.dim_IntList, x, [], a["keepdim"], dtype=to, val=node.meta["val"])
     return None
 
 
 def _terms(x: Node, total: Node) -> int:
     """Returns the number of terms per sum; 0 if it is dynamic."""
-    sizes = [*shape(x), *shape(total)]
+    sizes = [*shape_of(x), *shape_of(total)]
     if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
         return 0
-    return math.prod(shape(x)) // math.prod(shape(total))
+    return math.prod(shape_of(x)) // math.prod(shape_of(total))
 
 
 def _remainder(b: Builder, node: Node) -> Any:
     """The kernel returns integer remainders with the sign of C, and computes float64 in float32."""
     assert isinstance(node.target, OpOverload)
-    if dtype(node) is not torch.float64:
+    if dtype_of(node) is not torch.float64:
         return RULES[node.target](b, node)
     x, y = node.args
     if isinstance(y, Node):
@@ -136,14 +140,14 @@ def _remainder(b: Builder, node: Node) -> Any:
 def _decomposed_float64(b: Builder, node: Node) -> Any:
     """The kernel computes the moments of float64 in float32."""
     assert isinstance(node.target, OpOverload)
-    return RULES[node.target](b, node) if dtype(node.args[0]) is torch.float64 else None  # type: ignore[arg-type]
+    return RULES[node.target](b, node) if dtype_of(node.args[0]) is torch.float64 else None  # type: ignore[arg-type]
 
 
 def _resized_bytes(b: Builder, node: Node) -> Node | None:
     """The kernel truncates bytes; eager mode rounds."""
     x, *rest = node.args
     assert isinstance(x, Node) and isinstance(node.target, OpOverload)
-    if dtype(x) is not torch.uint8:
+    if dtype_of(x) is not torch.uint8:
         return None
     fractions = b.call(node.target, _to(b, x, torch.float32), *rest, **node.kwargs)
     rounded = b.call(aten.clamp.default, b.call(aten.round.default, fractions), 0, 255)
@@ -157,7 +161,7 @@ def _sign(b: Builder, node: Node) -> Node | None:
     """The sign of NaN is 0 in eager mode; the kernel propagates NaN."""
     x = node.args[0]
     assert isinstance(x, Node)
-    if not dtype(x).is_floating_point or any(_masks_nan(user, x) for user in node.users):
+    if not dtype_of(x).is_floating_point or any(_masks_nan(user, x) for user in node.users):
         return None
     sign = b.call(aten.sign.default, x, val=node.meta["val"])
     return b.call(aten.masked_fill.Scalar, sign, b.call(aten.isnan.default, x), 0, val=node.meta["val"])
@@ -172,12 +176,12 @@ def _scaled_sum(b: Builder, node: Node) -> Node | None:
     """If the first operand has one element and the second has more, the kernel scales the wrong one."""
     a = bind(node)
     x, y, alpha = a["self"], a["other"], a["alpha"]
-    is_one = all(isinstance(size, int) and size == 1 for size in shape(x))
+    is_one = all(isinstance(size, int) and size == 1 for size in shape_of(x))
     if alpha == 1 or not is_one or not isinstance(y, Node):
         return None
-    if dtype(node) is torch.bool:
+    if dtype_of(node) is torch.bool:
         return b.call(aten.add.Tensor, x, y, val=node.meta["val"]) if alpha else None
-    scaled = b.call(aten.mul.Scalar, _to(b, y, dtype(node)), alpha)
+    scaled = b.call(aten.mul.Scalar, _to(b, y, dtype_of(node)), alpha)
     return b.call(aten.add.Tensor, x, scaled, val=node.meta["val"])
 
 
@@ -201,16 +205,16 @@ def _cumsum(b: Builder, node: Node) -> Any:
     """The kernel rejects 0-d tensors."""
     x = node.args[0]
     assert isinstance(x, Node)
-    return None if shape(x) else _to(b, x, dtype(node))
+    return None if shape_of(x) else _to(b, x, dtype_of(node))
 
 
 def _linear(b: Builder, node: Node) -> Any:
     """The kernel rejects vectors, and does not write sums without terms."""
     a = bind(node)
     x = a["input"]
-    if shape(a["weight"])[-1] == 0:
+    if shape_of(a["weight"])[-1] == 0:
         return RULES[aten.linear.default](b, node)
-    if len(shape(x)) != 1:
+    if len(shape_of(x)) != 1:
         return None
     row = b.call(aten.unsqueeze.default, x, 0)
     result = b.call(aten.linear.default, row, a["weight"], a["bias"])
@@ -226,8 +230,8 @@ def _pad(b: Builder, node: Node) -> Node | None:
     for i in range(len(amounts) // 2):
         before, after = (max(-amount, 0) for amount in amounts[2 * i : 2 * i + 2])
         if before or after:
-            dim = len(shape(x)) - 1 - i
-            x = b.call(aten.slice.Tensor, x, dim, before, shape(x)[dim] - after)
+            dim = len(shape_of(x)) - 1 - i
+            x = b.call(aten.slice.Tensor, x, dim, before, shape_of(x)[dim] - after)
     kept = [max(amount, 0) for amount in amounts]
     return b.call(aten.constant_pad_nd.default, x, kept, a["value"], val=node.meta["val"])
 
@@ -235,16 +239,16 @@ def _pad(b: Builder, node: Node) -> Node | None:
 def _narrow(b: Builder, node: Node) -> Node:
     """The kernel aborts at negative positions, which `slice` supports."""
     a = bind(node)
-    x, dim, start = a["self"], a["dim"] % len(shape(a["self"])), a["start"]
+    x, dim, start = a["self"], a["dim"] % len(shape_of(a["self"])), a["start"]
     if isinstance(start, int) and start < 0:
-        start = shape(x)[dim] + start
+        start = shape_of(x)[dim] + start
     return b.call(aten.slice.Tensor, x, dim, start, start + a["length"], val=node.meta["val"])
 
 
 def _roll(b: Builder, node: Node) -> Node | None:
     """The kernel requires dimensions; without them, eager mode rolls the flattened tensor."""
     a = bind(node)
-    sizes = list(shape(node))
+    sizes = list(shape_of(node))
     if a["dims"]:
         return None
     if not all(isinstance(size, int) for size in sizes):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 
@@ -25,9 +25,9 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
     """The kernel does not support float64, and returns 0 for any 0-d tensor."""
     a = bind(node)
     x, dim = a["self"], a["dim"]
-    if not shape(x):
+    if not shape_of(x):
         return b.call(aten.sub.Tensor, x, x, val=node.meta["val"])
-    if dtype(x) is not torch.float64 or dtype(node) is not torch.float64:
+    if dtype_of(x) is not torch.float64 or dtype_of(node) is not torch.float64:
         return None
     shifted = b.call(aten.sub.Tensor, x, b.call(aten.amax.default, x, [dim], True))
     total = b.call(aten.sum.dim_IntList, b.call(aten.exp.default, shifted), [dim], True)
@@ -38,9 +38,9 @@ def _var_mean(b: Builder, node: Node) -> list[Node] | None:
     """The kernel returns NaN for the mean of one element."""
     a = bind(node)
     x, keepdim = a["self"], a["keepdim"]
-    dims = [dim % len(shape(x)) for dim in a["dim"] or range(len(shape(x)))]
+    dims = [dim % len(shape_of(x)) for dim in a["dim"] or range(len(shape_of(x)))]
     # a dynamic size may be 1
-    if math.prod(size for dim in dims if isinstance(size := shape(x)[dim], int)) > 1:
+    if math.prod(size for dim in dims if isinstance(size := shape_of(x)[dim], int)) > 1:
         return None
     variance = b.call(aten.var.correction, x, dims, correction=a["correction"], keepdim=keepdim)
     return [variance, b.call(aten.mean.dim, x, dims, keepdim)]
@@ -60,7 +60,7 @@ def _rounded_quotient(b: Builder, node: Node) -> Node | None:
     """The kernel truncates 16-bit quotients without rounding them before; and see `_floor_divide`."""
     x, y = node.args
     mode = node.kwargs["rounding_mode"]
-    if mode == "trunc" and all(isinstance(z, Node) and dtype(z) in _HALVES for z in (x, y)):
+    if mode == "trunc" and all(isinstance(z, Node) and dtype_of(z) in _HALVES for z in (x, y)):
         return b.call(aten.trunc.default, b.call(aten.div.Tensor, x, y), val=node.meta["val"])
     if mode != "floor" or not _may_divide_by_zero(b, node):
         return None
@@ -72,7 +72,7 @@ def _rounded_quotient(b: Builder, node: Node) -> Node | None:
 def _may_divide_by_zero(b: Builder, node: Node) -> bool:
     """Whether floating point numbers are divided by zeros, and the results are not replaced yet."""
     divisor = b.facts.of(node.args[1])
-    if not dtype(node).is_floating_point or divisor.low > 0 or divisor.high < 0:
+    if not dtype_of(node).is_floating_point or divisor.low > 0 or divisor.high < 0:
         return False
     return not any(
         user.target is aten.where.self and user.args[2] is node and _is_zero_of(user.args[0], node.args[1])

@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from delegatec.backends.mps.dtypes import ALL, FLOATS
 from delegatec.backends.mps.operators.row import Constraint
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.legalize.constraints import (
     contiguous,
     known_dtypes,
@@ -19,7 +19,6 @@ from delegatec.edge.legalize.constraints import (
     same_dtypes,
     static_shapes,
 )
-from delegatec.edge.nodes import tensors
 
 EXACT_FLOAT32: Final = 2**24
 """The largest integer up to which float32, the format's type of numbers, is exact."""

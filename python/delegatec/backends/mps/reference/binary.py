@@ -15,7 +15,7 @@ from delegatec_schemas.mps_graph import NodeT
 from delegatec.backends.mps.dtypes import FLOATS
 from delegatec.backends.mps.reference.run import Run, Semantics, reject, wide
 from delegatec.backends.mps.reference.unary import pick
-from delegatec.edge.nodes import short_name
+from delegatec.edge.arguments import short_name
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor, Tensor], Tensor]

@@ -38,7 +38,7 @@ from delegatec.backends.mps.reference.run import (
     reject,
 )
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
-from delegatec.edge.nodes import short_name
+from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **activation.SEMANTICS,

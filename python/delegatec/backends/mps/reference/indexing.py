@@ -19,7 +19,7 @@ from delegatec.backends.mps.reference.run import (
     reject,
     unsigned_axis,
 )
-from delegatec.edge.nodes import short_name
+from delegatec.edge.arguments import short_name
 
 Tensor = torch.Tensor
 

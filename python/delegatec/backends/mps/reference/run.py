@@ -14,7 +14,7 @@ from delegatec.backends.common.reference.values import Values
 from delegatec.backends.mps.dtypes import FLOATS, FROM_FORMAT
 from delegatec.backends.mps.reference.unspecified import DEFAULT, Unspecified
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.nodes import short_name
+from delegatec.edge.arguments import short_name
 
 MAX_RANK: Final = 16
 """Dimensions of an MPSNDArray."""

@@ -9,14 +9,13 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.places import narrowed, progression
 from delegatec.edge.legalize.value import Value, cat, full, value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 

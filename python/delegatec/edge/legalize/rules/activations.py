@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
@@ -18,7 +18,6 @@ from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGER_RESULT, poin
 from delegatec.edge.legalize.rules.ranks import low_rank
 from delegatec.edge.legalize.rules.reductions import sum_of
 from delegatec.edge.legalize.value import value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 

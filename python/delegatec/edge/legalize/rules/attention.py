@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 from delegatec.edge.legalize.rules.batched_matmul import batched_matmul
@@ -28,17 +28,17 @@ aten = torch.ops.aten
 def _attention(b: Builder, node: Node) -> Node | None:
     arguments = bind(node)
     query, key, value = arguments["query"], arguments["key"], arguments["value"]
-    if arguments["dropout_p"] or len(shape(query)) < 2:
+    if arguments["dropout_p"] or len(shape_of(query)) < 2:
         return None
-    rows, columns = shape(query)[-2], shape(key)[-2]
+    rows, columns = shape_of(query)[-2], shape_of(key)[-2]
     if arguments["enable_gqa"]:
-        key, value = (_repeat_heads(b, x, shape(query)[-3]) for x in (key, value))
+        key, value = (_repeat_heads(b, x, shape_of(query)[-3]) for x in (key, value))
 
     scale = arguments["scale"]
-    scaled = b.call(aten.mul.Scalar, query, 1.0 / math.sqrt(shape(query)[-1]) if scale is None else scale)
+    scaled = b.call(aten.mul.Scalar, query, 1.0 / math.sqrt(shape_of(query)[-1]) if scale is None else scale)
     scores = batched_matmul(b, scaled, _transpose(b, key))
     scores, row_is_alive = _mask(b, scores, arguments["attn_mask"], arguments["is_causal"], rows, columns)
-    weights = b.call(aten._softmax.default, scores, len(shape(scores)) - 1, False)
+    weights = b.call(aten._softmax.default, scores, len(shape_of(scores)) - 1, False)
     result = batched_matmul(b, weights, value)
     return result if row_is_alive is None else b.call(aten.mul.Tensor, result, row_is_alive)
 
@@ -54,17 +54,17 @@ def _mask(
         return _where(b, b.call(aten.ge.Tensor, row, column), scores), None
     if mask is None:
         return scores, None
-    if dtype(mask) is torch.bool:
-        return _where(b, mask, scores), _any_in_row(b, mask, dtype(scores))
+    if dtype_of(mask) is torch.bool:
+        return _where(b, mask, scores), _any_in_row(b, mask, dtype_of(scores))
     masked = b.call(aten.add.Tensor, scores, mask)
     if b.facts.of(mask).low > -math.inf:
         return masked, None
     allowed = b.call(aten.ne.Scalar, mask, -math.inf)
-    return _where(b, allowed, masked), _any_in_row(b, allowed, dtype(scores))
+    return _where(b, allowed, masked), _any_in_row(b, allowed, dtype_of(scores))
 
 
 def _where(b: Builder, mask: Node, scores: Node) -> Node:
-    lowest = b.call(aten.full.default, [], torch.finfo(dtype(scores)).min, dtype=dtype(scores))
+    lowest = b.call(aten.full.default, [], torch.finfo(dtype_of(scores)).min, dtype=dtype_of(scores))
     return b.call(aten.where.self, mask, scores, lowest)
 
 
@@ -74,13 +74,13 @@ def _any_in_row(b: Builder, mask: Node, result_dtype: torch.dtype) -> Node:
 
 
 def _transpose(b: Builder, x: Node) -> Node:
-    rank = len(shape(x))
+    rank = len(shape_of(x))
     return b.call(aten.permute.default, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def _repeat_heads(b: Builder, x: Node, heads: int) -> Node:
     """Repeats each head: [*, H, S, E] -> [*, heads, S, E]."""
-    *outer, own, length, width = shape(x)
+    *outer, own, length, width = shape_of(x)
     if own == heads:
         return x
     grouped = b.call(aten.unsqueeze.default, x, len(outer) + 1)

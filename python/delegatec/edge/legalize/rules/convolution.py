@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
 
@@ -19,7 +19,7 @@ def _convolution(spatial: int, transposed: bool) -> Rule:
     def rule(b: Builder, node: Node) -> Node | None:
         arguments = bind(node)
         x = arguments["input"]
-        if len(shape(x)) != spatial + 2:
+        if len(shape_of(x)) != spatial + 2:
             return None
 
         def sizes(name: str, default: int) -> list[Any]:

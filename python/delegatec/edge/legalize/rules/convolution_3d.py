@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import shape
+from delegatec.edge.arguments import shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Function, RuleTable
 from delegatec.edge.legalize.rules.dynamic import padded
@@ -79,7 +79,7 @@ def _spread(x: Tensor, step: int) -> Tensor:
 
 
 def _of_three_dimensions(_: Builder, node: Node) -> Function | None:
-    return _convolution if len(shape(node)) == 5 else None
+    return _convolution if len(shape_of(node)) == 5 else None
 
 
 RULES: RuleTable = {aten.convolution.default: _of_three_dimensions}

@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.nodes import shape_of
 
 aten = torch.ops.aten
 

@@ -8,12 +8,11 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.pointwise import INTEGERS
 from delegatec.edge.legalize.value import Value, full, table, value_of
-from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 

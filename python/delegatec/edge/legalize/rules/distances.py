@@ -9,13 +9,12 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of, same_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.reductions import amax
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 

@@ -9,7 +9,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
 
@@ -27,7 +27,7 @@ def _renamed(target: OpOverload) -> Rule:
 
 def _to(b: Builder, node: Node) -> Node:
     """Replaces the overloads of `to`, which can only change the dtype here."""
-    return b.call(aten._to_copy.default, node.args[0], dtype=dtype(node), val=node.meta["val"])
+    return b.call(aten._to_copy.default, node.args[0], dtype=dtype_of(node), val=node.meta["val"])
 
 
 def _scalar_overload(scalar: OpOverload) -> Rule:
@@ -39,9 +39,9 @@ def _scalar_overload(scalar: OpOverload) -> Rule:
             return None
         x, *others = node.args
         assert isinstance(x, Node)
-        if dtype(x) != dtype(node):
+        if dtype_of(x) != dtype_of(node):
             # the runtime's kernels do not promote an integer next to a fraction
-            x = b.call(aten._to_copy.default, x, dtype=dtype(node))
+            x = b.call(aten._to_copy.default, x, dtype=dtype_of(node))
         return b.call(scalar, x, *others, val=node.meta["val"], **node.kwargs)
 
     return rule
@@ -73,7 +73,7 @@ def _hard_gate(b: Builder, node: Node) -> Node:
 def _integer_addcmul(b: Builder, node: Node) -> Node | None:
     """Truncates the factor of integers, as eager mode does; torch's decomposition rejects a fraction."""
     a = bind(node)
-    if dtype(node).is_floating_point or dtype(node).is_complex or isinstance(a["value"], int):
+    if dtype_of(node).is_floating_point or dtype_of(node).is_complex or isinstance(a["value"], int):
         return None
     operands = a["self"], a["tensor1"], a["tensor2"]
     return b.call(aten.addcmul.default, *operands, value=int(a["value"]), val=node.meta["val"])
@@ -96,7 +96,7 @@ def _rsub(b: Builder, node: Node) -> Node | None:
 
 def _integer_remainder(b: Builder, node: Node) -> Node | None:
     """Computes the remainder with the sign of the divisor; the runtime's kernel returns that of C."""
-    if dtype(node).is_floating_point or dtype(node) is torch.uint8:
+    if dtype_of(node).is_floating_point or dtype_of(node) is torch.uint8:
         return None
     a = bind(node)
     quotient = b.call(aten.div.Tensor_mode, a["self"], a["other"], rounding_mode="floor")
@@ -111,7 +111,7 @@ def _clamp(b: Builder, node: Node) -> Node:
 def _arange(b: Builder, node: Node) -> Node:
     a = bind(node)
     start, step = a.get("start") or 0, a.get("step") or 1
-    return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype(node), val=node.meta["val"])
+    return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype_of(node), val=node.meta["val"])
 
 
 RULES: RuleTable = {

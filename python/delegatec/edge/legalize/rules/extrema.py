@@ -12,13 +12,12 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, read_results
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.places import positions
 from delegatec.edge.legalize.rules.reductions import amax, amin
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of, positive, read_results
 
 aten = torch.ops.aten
 

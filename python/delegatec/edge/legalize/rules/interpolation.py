@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import FunctionTable, Rule, RuleTable
 
@@ -27,8 +27,8 @@ def _as_image(target: OpOverload) -> Rule:
         sizes, scales = a["output_size"], a["scale_factors"]
         a["output_size"] = None if sizes is None else [1, *sizes]
         a["scale_factors"] = None if scales is None else [1.0, *scales]
-        batch, channels, width = shape(node)
-        val = b.empty([batch, channels, 1, width], dtype(node))
+        batch, channels, width = shape_of(node)
+        val = b.empty([batch, channels, 1, width], dtype_of(node))
         return b.call(aten.squeeze.dims, b.call(target, x, *a.values(), val=val), [2], val=node.meta["val"])
 
     return rule

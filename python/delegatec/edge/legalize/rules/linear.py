@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, RuleTable
 from delegatec.edge.legalize.rules.batched_matmul import batched_matmul
@@ -21,8 +21,8 @@ aten = torch.ops.aten
 def _linear(b: Builder, node: Node) -> Node:
     arguments = bind(node)
     x, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
-    *outer, width = shape(x)
-    if len(shape(weight)) == 1:
+    *outer, width = shape_of(x)
+    if len(shape_of(weight)) == 1:
         # a dot product per row, and a scalar bias
         weight = b.call(aten.unsqueeze.default, weight, 0)
         bias = None if bias is None else b.call(aten.view.default, bias, [1])
@@ -34,21 +34,21 @@ def _linear(b: Builder, node: Node) -> Node:
         product = b.call(aten.mm.default, flat, transposed)
     else:
         product = b.call(aten.addmm.default, bias, flat, transposed)
-    return product if len(outer) == 1 else b.call(aten.view.default, product, [*outer, shape(weight)[0]])
+    return product if len(outer) == 1 else b.call(aten.view.default, product, [*outer, shape_of(weight)[0]])
 
 
 def _matmul(b: Builder, node: Node) -> Node | None:
     left, right = node.args[0], node.args[1]
     assert isinstance(left, Node) and isinstance(right, Node)
-    left_rank, right_rank = len(shape(left)), len(shape(right))
+    left_rank, right_rank = len(shape_of(left)), len(shape_of(right))
     if left_rank < 2 or right_rank < 2:
         return None
     if left_rank == right_rank == 2:
         return b.call(aten.mm.default, left, right)
     if right_rank == 2:
-        *outer, width = shape(left)
+        *outer, width = shape_of(left)
         flat = b.call(aten.view.default, left, [math.prod(outer), width])
-        return b.call(aten.view.default, b.call(aten.mm.default, flat, right), [*outer, shape(right)[1]])
+        return b.call(aten.view.default, b.call(aten.mm.default, flat, right), [*outer, shape_of(right)[1]])
     return batched_matmul(b, left, right)
 
 
@@ -56,11 +56,11 @@ def _with_vector(b: Builder, node: Node) -> Node | None:
     """Multiplies a matrix or a row by a column; sums of integers have no kernel of a product."""
     left, right = node.args
     assert isinstance(left, Node) and isinstance(right, Node)
-    if not dtype(node).is_floating_point:
+    if not dtype_of(node).is_floating_point:
         return None
-    rows = left if len(shape(left)) == 2 else b.call(aten.view.default, left, [1, *shape(left)])
-    column = b.call(aten.view.default, right, [*shape(right), 1])
-    return b.call(aten.view.default, b.call(aten.mm.default, rows, column), list(shape(node)))
+    rows = left if len(shape_of(left)) == 2 else b.call(aten.view.default, left, [1, *shape_of(left)])
+    column = b.call(aten.view.default, right, [*shape_of(right), 1])
+    return b.call(aten.view.default, b.call(aten.mm.default, rows, column), list(shape_of(node)))
 
 
 def _ignoring(builder: Builder, node: Node) -> Node | None:
@@ -74,11 +74,11 @@ def _ignoring(builder: Builder, node: Node) -> Node | None:
         product = first @ second
         return (product if alpha == 1 else product * alpha).node
     if beta == 0:
-        return full(builder, shape(node), 0, first.dtype).node
+        return full(builder, shape_of(node), 0, first.dtype).node
     bias = value_of(builder, bound["self"])
     aligned = bias.view(*(1,) * (2 - bias.rank), *bias.shape)
     scaled: Value = aligned * beta
-    return scaled.expand(*shape(node)).node
+    return scaled.expand(*shape_of(node)).node
 
 
 RULES: RuleTable = {

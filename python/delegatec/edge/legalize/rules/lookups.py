@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument
@@ -19,7 +19,6 @@ from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.places import Indexing, Lines, progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 

@@ -13,11 +13,10 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of, shape_of
 
 aten = torch.ops.aten
 

@@ -9,7 +9,7 @@ import operator
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 
@@ -28,9 +28,9 @@ def _batch_norm(b: Builder, node: Node) -> Node | None:
         return None
     mean, variance = a["running_mean"], a["running_var"]
     # the kernel requires an affine map
-    weight = a["weight"] or b.call(aten.full.default, list(shape(mean)), 1.0, dtype=dtype(mean))
-    bias = a["bias"] or b.call(aten.full.default, list(shape(mean)), 0.0, dtype=dtype(mean))
-    empty = b.empty([0], dtype(mean))
+    weight = a["weight"] or b.call(aten.full.default, list(shape_of(mean)), 1.0, dtype=dtype_of(mean))
+    bias = a["bias"] or b.call(aten.full.default, list(shape_of(mean)), 0.0, dtype=dtype_of(mean))
+    empty = b.empty([0], dtype_of(mean))
     results = b.call(
         aten._native_batch_norm_legit_no_training.default,
         *(a["input"], weight, bias, mean, variance, a["momentum"], a["eps"]),
@@ -43,7 +43,7 @@ def _layer_norm(b: Builder, node: Node) -> Node:
     a = bind(node)
     val, normalized = node.meta["val"], list(a["normalized_shape"])
     # torch's shape inference would specialize a dynamic size
-    statistics = b.empty([*shape(node)[: -len(normalized)], *[1] * len(normalized)], val.dtype)
+    statistics = b.empty([*shape_of(node)[: -len(normalized)], *[1] * len(normalized)], val.dtype)
     results = b.call(
         aten.native_layer_norm.default,
         *(a["input"], normalized, a["weight"], a["bias"], a["eps"]),
@@ -56,17 +56,17 @@ def _group_norm(b: Builder, node: Node) -> list[Node] | None:
     """Computes a layer norm per group of channels, then the affine map of the channels."""
     a = bind(node)
     x, affine = a["input"], (a["weight"], a["bias"])
-    batch, *sizes = shape(x)
+    batch, *sizes = shape_of(x)
     if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
         return None
-    if any(parameter is not None and dtype(parameter) != dtype(x) for parameter in affine):
+    if any(parameter is not None and dtype_of(parameter) != dtype_of(x) for parameter in affine):
         return None
     groups = a["group"]
     grouped = b.call(aten.view.default, x, [batch, groups, math.prod(sizes) // groups])
-    statistics = b.empty([batch, groups, 1], dtype(x))
+    statistics = b.empty([batch, groups, 1], dtype_of(x))
     results = b.call(
         aten.native_layer_norm.default,
-        *(grouped, list(shape(grouped))[2:], None, None, a["eps"]),
+        *(grouped, list(shape_of(grouped))[2:], None, None, a["eps"]),
         val=(grouped.meta["val"], statistics, statistics),
     )
     y, mean, rstd = (b.call(operator.getitem, results, i, val=results.meta["val"][i]) for i in range(3))
@@ -79,10 +79,10 @@ def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
     """Computes a batch norm with the mean and variance of the batch."""
     a = bind(node)
     x, affine = a["input"], (a["weight"], a["bias"])
-    if not a["training"] or any(each is not None and dtype(each) != dtype(x) for each in affine):
+    if not a["training"] or any(each is not None and dtype_of(each) != dtype_of(x) for each in affine):
         return None
-    channels = shape(x)[1]
-    dims = [dim for dim in range(len(shape(x))) if dim != 1]
+    channels = shape_of(x)[1]
+    dims = [dim for dim in range(len(shape_of(x))) if dim != 1]
     mean = b.call(aten.mean.dim, x, dims, True)
     centred = b.call(aten.sub.Tensor, x, mean)
     variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centred, centred), dims, True)
@@ -93,7 +93,7 @@ def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
 
 def _affine(b: Builder, x: Node, weight: Node | None, bias: Node | None) -> Node:
     """Multiplies and adds per channel, which is dimension 1."""
-    channels, *sizes = shape(x)[1:]
+    channels, *sizes = shape_of(x)[1:]
     for operation, parameter in ((aten.mul.Tensor, weight), (aten.add.Tensor, bias)):
         if parameter is not None:
             x = b.call(operation, x, b.call(aten.view.default, parameter, [channels, *[1] * len(sizes)]))
@@ -104,9 +104,9 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
     """Computes the variance as the mean of squared deviations; and the mean, if requested."""
     a = bind(node)
     x = a["self"]
-    rank = len(shape(x))
+    rank = len(shape_of(x))
     dims = [dim % rank for dim in a["dim"] or range(rank)]
-    sizes = [shape(x)[dim] for dim in dims]
+    sizes = [shape_of(x)[dim] for dim in dims]
     if not dims or not all(isinstance(size, int) for size in sizes):
         return None
     correction = int(a["unbiased"]) if "unbiased" in a else 1 if a["correction"] is None else a["correction"]
@@ -126,7 +126,7 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
 def _softmax(b: Builder, node: Node) -> Node:
     a = bind(node)
     x = a["self"]
-    if a["dtype"] is not None and a["dtype"] != dtype(x):
+    if a["dtype"] is not None and a["dtype"] != dtype_of(x):
         x = b.call(aten._to_copy.default, x, dtype=a["dtype"])
     core = aten._softmax.default if node.target is aten.softmax.int else aten._log_softmax.default
     return b.call(core, x, a["dim"], False, val=node.meta["val"])
@@ -137,7 +137,7 @@ def _vector_norm(b: Builder, node: Node) -> Node | None:
     if a["ord"] != 2 or a["dtype"] is not None:
         return None
     x = a["self"]
-    dims = list(range(len(shape(x)))) if a["dim"] is None else list(a["dim"])
+    dims = list(range(len(shape_of(x)))) if a["dim"] is None else list(a["dim"])
     total = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, x, x), dims, a["keepdim"])
     return b.call(aten.sqrt.default, total)
 

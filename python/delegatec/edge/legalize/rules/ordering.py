@@ -14,7 +14,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, positive, read_results, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
@@ -22,7 +22,6 @@ from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.places import positions
 from delegatec.edge.legalize.rules.reductions import folded, reversed_order
 from delegatec.edge.legalize.value import Value, cat, table, value_of
-from delegatec.edge.nodes import positive, read_results, shape_of
 
 aten = torch.ops.aten
 

@@ -15,14 +15,13 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, pair, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import pair, shape_of
 
 
 def _col2im(builder: Builder, node: Node) -> Node:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
+from delegatec.edge.arguments import positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.nodes import positive, shape_of
 
 aten = torch.ops.aten
 

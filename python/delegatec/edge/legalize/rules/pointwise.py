@@ -9,12 +9,11 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.legalize.rule import Rule
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of
 
 FLOATS: Final = frozenset({torch.float32, torch.float16})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})

@@ -8,7 +8,7 @@ import operator
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 
@@ -29,7 +29,7 @@ def _adaptive_avg_pool2d(b: Builder, node: Node) -> Node | None:
     """Computes a mean if the output is 1 x 1, an average pool if all windows have one size."""
     x, output = node.args[0], node.args[1]
     assert isinstance(x, Node) and isinstance(output, (list, tuple))
-    size = shape(x)[-2:]
+    size = shape_of(x)[-2:]
     if list(output) == [1, 1]:
         return b.call(aten.mean.dim, x, [-2, -1], True)
     if not all(

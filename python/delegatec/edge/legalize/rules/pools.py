@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, read_results, shape_of, tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
@@ -20,7 +20,6 @@ from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.windows import Windows, members, regular, windows_of
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.nodes import read_results, shape_of, tensors
 
 aten = torch.ops.aten
 

@@ -11,11 +11,10 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, positive, read_results, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import positive, read_results, shape_of
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
 
@@ -47,7 +47,7 @@ def _recurrent(step: _Step) -> Rule:
     def rule(b: Builder, node: Node) -> list[Node] | None:
         a = bind(node)
         x = a["input"]
-        length = shape(x)[1 if a["batch_first"] else 0]
+        length = shape_of(x)[1 if a["batch_first"] else 0]
         if (a["train"] and a["dropout"]) or not isinstance(length, int):
             return None
         directions = 2 if a["bidirectional"] else 1
@@ -133,7 +133,7 @@ def _plain(activation: OpOverload) -> _Step:
 
 
 def _gates(b: Builder, x: Node, count: int) -> list[Node]:
-    width = shape(x)[1] // count
+    width = shape_of(x)[1] // count
     return [b.call(aten.slice.Tensor, x, 1, gate * width, (gate + 1) * width) for gate in range(count)]
 
 

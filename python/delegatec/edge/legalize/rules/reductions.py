@@ -14,13 +14,12 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, short_name
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
@@ -18,7 +18,6 @@ from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.accumulation import SUMS, accumulated
 from delegatec.edge.legalize.rules.places import Indexing, Lines, narrowed, progression, unexpanded
 from delegatec.edge.legalize.value import Value, cat, value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of, short_name
 
 aten = torch.ops.aten
 

@@ -17,7 +17,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
@@ -25,7 +25,6 @@ from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.rules.pools import averages
 from delegatec.edge.legalize.rules.windows import Windows
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.nodes import shape_of
 
 aten = torch.ops.aten
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.rule import Refusal, rewrites
 from delegatec.edge.legalize.rules import activations, bits, division, elementary, powers, selection
-from delegatec.edge.nodes import dtype_of
 from delegatec.edge.passes.pass_manager import verify_after
 from delegatec.edge.testing import assert_computes, call_program
 

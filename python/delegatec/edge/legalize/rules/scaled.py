@@ -10,13 +10,12 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of, short_name
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.pointwise import FLOATS, INTEGER_RESULT, INTEGERS
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of, short_name
 
 aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed

@@ -9,12 +9,11 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.pointwise import NUMBER_RESULT
 from delegatec.edge.legalize.value import Value, value_of
-from delegatec.edge.nodes import dtype_of
 
 aten = torch.ops.aten
 

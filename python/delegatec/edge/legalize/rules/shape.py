@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, dtype, shape
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _view(b: Builder, node: Node) -> Node:
-    return b.call(aten.view.default, node.args[0], list(shape(node)), val=node.meta["val"])
+    return b.call(aten.view.default, node.args[0], list(shape_of(node)), val=node.meta["val"])
 
 
 def _resolve_sizes(b: Builder, node: Node) -> Node | None:
@@ -26,13 +26,13 @@ def _resolve_sizes(b: Builder, node: Node) -> Node | None:
     if -1 not in [size for size in sizes if isinstance(size, int)]:
         return None
     target: Any = node.target
-    return b.call(target, node.args[0], list(shape(node)), val=node.meta["val"])
+    return b.call(target, node.args[0], list(shape_of(node)), val=node.meta["val"])
 
 
 def _transpose(b: Builder, node: Node) -> Node:
     x = node.args[0]
     assert isinstance(x, Node)
-    order = list(range(len(shape(x))))
+    order = list(range(len(shape_of(x))))
     if order:
         first, second = (0, -1) if node.target is aten.t.default else (node.args[1], node.args[2])
         order[first], order[second] = order[second], order[first]  # type: ignore[index]
@@ -40,14 +40,14 @@ def _transpose(b: Builder, node: Node) -> Node:
 
 
 def _expand(b: Builder, node: Node) -> Node:
-    return b.call(aten.expand.default, node.args[0], list(shape(node)), val=node.meta["val"])
+    return b.call(aten.expand.default, node.args[0], list(shape_of(node)), val=node.meta["val"])
 
 
 def _squeeze(b: Builder, node: Node) -> Node:
     x = node.args[0]
     assert isinstance(x, Node)
-    rank = len(shape(x))
-    dims = [d for d in range(rank) if isinstance(shape(x)[d], int) and shape(x)[d] == 1]
+    rank = len(shape_of(x))
+    dims = [d for d in range(rank) if isinstance(shape_of(x)[d], int) and shape_of(x)[d] == 1]
     if node.target is aten.squeeze.dim:
         dims = [d for d in dims if d == node.args[1] % max(rank, 1)]  # type: ignore[operator]
     return b.call(aten.squeeze.dims, x, dims, val=node.meta["val"]) if dims else x
@@ -56,7 +56,7 @@ def _squeeze(b: Builder, node: Node) -> Node:
 def _split(b: Builder, node: Node) -> list[Node]:
     a = bind(node)
     x = a["self"]
-    dim = a["dim"] % len(shape(x))
+    dim = a["dim"] % len(shape_of(x))
     pieces, start = [], 0
     for val in node.meta["val"]:
         end = start + val.shape[dim]
@@ -67,13 +67,13 @@ def _split(b: Builder, node: Node) -> list[Node]:
 
 def _unbind(b: Builder, node: Node) -> list[Node]:
     a = bind(node)
-    dim = a["dim"] % len(shape(a["self"]))
+    dim = a["dim"] % len(shape_of(a["self"]))
     return [b.call(aten.select.int, a["self"], dim, index) for index in range(len(node.meta["val"]))]
 
 
 def _stack(b: Builder, node: Node) -> Node:
     a = bind(node)
-    dim = a["dim"] % len(shape(node))
+    dim = a["dim"] % len(shape_of(node))
     return b.call(aten.cat.default, [b.call(aten.unsqueeze.default, x, dim) for x in a["tensors"]], dim)
 
 
@@ -93,8 +93,8 @@ def _pad(b: Builder, node: Node) -> Node | None:
 def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
     """Extends each dimension circularly, or crops it, from the last dimension to the first."""
     for position, (before, after) in enumerate(pairs):
-        dim = len(shape(x)) - 1 - position
-        size = shape(x)[dim]
+        dim = len(shape_of(x)) - 1 - position
+        size = shape_of(x)[dim]
 
         def part(start: Any, end: Any, x: Node = x, dim: int = dim) -> Node:
             return b.call(aten.slice.Tensor, x, dim, start, end)
@@ -108,7 +108,7 @@ def _around(b: Builder, x: Node, pairs: Sequence[tuple[int, int]]) -> Node:
 
 
 def _full(b: Builder, node: Node, number: Any) -> Node:
-    return b.call(aten.full.default, list(shape(node)), number, dtype=dtype(node), val=node.meta["val"])
+    return b.call(aten.full.default, list(shape_of(node)), number, dtype=dtype_of(node), val=node.meta["val"])
 
 
 def _filled(b: Builder, node: Node) -> Node:
@@ -136,18 +136,18 @@ def _copy(b: Builder, node: Node) -> Node:
 
 def _written(b: Builder, node: Node, source: Node) -> Node:
     """Converts a source to the shape and dtype of the tensor that it overwrites."""
-    if dtype(source) != dtype(node):
-        source = b.call(aten._to_copy.default, source, dtype=dtype(node))
-    return b.call(aten.expand.default, source, list(shape(node)), val=node.meta["val"])
+    if dtype_of(source) != dtype_of(node):
+        source = b.call(aten._to_copy.default, source, dtype=dtype_of(node))
+    return b.call(aten.expand.default, source, list(shape_of(node)), val=node.meta["val"])
 
 
 def _select_scatter(b: Builder, node: Node) -> Node | None:
     a = bind(node)
-    size, index = shape(a["self"])[a["dim"]], a["index"]
+    size, index = shape_of(a["self"])[a["dim"]], a["index"]
     if not isinstance(index, int) or (index < 0 and not isinstance(size, int)):
         return None
     start = index + size if index < 0 else index
-    dim = a["dim"] % len(shape(node))
+    dim = a["dim"] % len(shape_of(node))
     update = b.call(aten.unsqueeze.default, a["src"], dim)
     return b.call(aten.slice_scatter.default, a["self"], update, dim, start, start + 1, val=node.meta["val"])
 
@@ -156,9 +156,9 @@ def _roll(b: Builder, node: Node) -> Node | None:
     """Moves the last elements of a dimension before the others; without dimensions, the kernel flattens."""
     a = bind(node)
     x, shifts = a["self"], list(a["shifts"])
-    dims = [dim % len(shape(node)) for dim in a["dims"]]
-    sizes = [shape(node)[dim] for dim in dims]
-    if not dims or 0 in shape(node) or not all(isinstance(n, int) for n in (*shifts, *sizes)):
+    dims = [dim % len(shape_of(node)) for dim in a["dims"]]
+    sizes = [shape_of(node)[dim] for dim in dims]
+    if not dims or 0 in shape_of(node) or not all(isinstance(n, int) for n in (*shifts, *sizes)):
         return None
     for dim, size, shift in zip(dims, sizes, shifts, strict=True):
         cut = -shift % size
@@ -173,18 +173,18 @@ def _unfold(b: Builder, node: Node) -> Node | None:
     """Unfolds 0-d tensors, for which the kernel aborts; others use the kernel."""
     x = node.args[0]
     assert isinstance(x, Node)
-    return None if shape(x) else b.call(aten.view.default, x, list(shape(node)), val=node.meta["val"])
+    return None if shape_of(x) else b.call(aten.view.default, x, list(shape_of(node)), val=node.meta["val"])
 
 
 def _pixel_unshuffle(b: Builder, node: Node) -> Node:
     x, factor = node.args
     assert isinstance(x, Node) and isinstance(factor, int)
-    *outer, channels, _, _ = shape(x)
-    height, width = shape(node)[-2:]
+    *outer, channels, _, _ = shape_of(x)
+    height, width = shape_of(node)[-2:]
     blocks = b.call(aten.view.default, x, [*outer, channels, height, factor, width, factor])
     n = len(outer)
     moved = b.call(aten.permute.default, blocks, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return b.call(aten.view.default, moved, list(shape(node)), val=node.meta["val"])
+    return b.call(aten.view.default, moved, list(shape_of(node)), val=node.meta["val"])
 
 
 RULES: RuleTable = {

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind
-from delegatec.edge.nodes import shape_of, tensors
+from delegatec.edge.arguments import bind, shape_of, tensors
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import dtype
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import is_erased
 from delegatec.edge.passes.movement.arrangement import (
@@ -191,7 +191,7 @@ class _Merger:
         made = [self._chains[node][0]]
         for step in others:
             is_static = all(isinstance(size, int) for size in step.sizes)
-            val = self._builder.empty(step.sizes, dtype(node)) if is_static else None
+            val = self._builder.empty(step.sizes, dtype_of(node)) if is_static else None
             made.append(self._builder.at(node).call(step.target, made[-1], *step.args, val=val))
         node.target, node.args, node.kwargs = last.target, (made[-1], *last.args), {}
         for each in (*made[1:], node):

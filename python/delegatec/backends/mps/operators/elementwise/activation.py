@@ -22,10 +22,9 @@ from delegatec.backends.mps.operators.family import Lower
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import argument, rank_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
 """exp of its negative is the smallest float32 that is not subnormal, about."""

@@ -19,9 +19,8 @@ from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import exact_number
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.nodes import dtype_of
 
 
 def operands_of(node: Node) -> tuple[Operand, Operand]:

@@ -19,10 +19,9 @@ from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import CONTIGUOUS, EXACT_FLOAT32, exact_number
 from delegatec.edge.analysis.facts import STATED, Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.rules.creation import is_narrower
-from delegatec.edge.nodes import dtype_of, shape_of
 
 
 def _full(b: GraphBuilder, node: Node) -> None:

@@ -20,9 +20,8 @@ from delegatec.backends.mps.building.operations import binary
 from delegatec.backends.mps.dtypes import FLOATS, INTEGERS, NUMBERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.nodes import dtype_of
 
 
 def _true(b: GraphBuilder, node: Node) -> None:

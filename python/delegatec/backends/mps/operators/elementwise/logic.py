@@ -16,9 +16,8 @@ from delegatec.backends.mps.operators.elementwise.binary import arithmetic, oper
 from delegatec.backends.mps.operators.elementwise.unary import unpromoted
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, promoted
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
-from delegatec.edge.nodes import promoted
 
 
 def comparison(operation: int) -> Lower:

@@ -20,9 +20,8 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import NUMBERS
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, exact_number
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.nodes import dtype_of
 
 
 def _clamp(b: GraphBuilder, node: Node) -> None:

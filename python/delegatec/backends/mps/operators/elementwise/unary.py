@@ -16,9 +16,8 @@ from delegatec.backends.mps.dtypes import FLOATS, NUMBERS
 from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
-from delegatec.edge.nodes import dtype_of
 
 
 def unary(operation: int) -> Lower:

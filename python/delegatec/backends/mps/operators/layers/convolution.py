@@ -16,10 +16,9 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.constraints import argument, rank_of
 from delegatec.edge.legalize.rules.convolutions import MOST_TAPS, Axis, axes_of, zero_padding
-from delegatec.edge.nodes import shape_of
 
 _MOST_CHANNELS: Final = 2**16
 

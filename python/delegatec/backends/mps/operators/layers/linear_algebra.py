@@ -19,9 +19,8 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import reshaped
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import rank_of
-from delegatec.edge.nodes import dtype_of, shape_of
 
 _LONGEST: Final = 32766
 _TILE: Final = 16

@@ -20,9 +20,8 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import binary, unary
 from delegatec.backends.mps.operators.row import OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS, SAME_DTYPES
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, read_results, shape_of
 from delegatec.edge.legalize.constraints import only_first_result, rank_of
-from delegatec.edge.nodes import dtype_of, read_results, shape_of
 
 _WHY: Final = "MPSGraph normalizes four dimensions at most."
 

@@ -13,10 +13,9 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import NUMBERS
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import exact_number
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rules.padding import INNERMOST
-from delegatec.edge.nodes import dtype_of
 
 
 def _constant(b: GraphBuilder, node: Node) -> None:

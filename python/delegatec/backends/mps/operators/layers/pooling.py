@@ -18,11 +18,10 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, read_results, tensors
 from delegatec.edge.legalize.constraints import rank_of
 from delegatec.edge.legalize.rules.pools import is_uniform
 from delegatec.edge.legalize.rules.windows import windows_of
-from delegatec.edge.nodes import dtype_of, read_results, tensors
 
 
 def _table(b: GraphBuilder, node: Node) -> Pool2dT:

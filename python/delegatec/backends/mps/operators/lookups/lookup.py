@@ -18,13 +18,12 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_of
 from delegatec.edge.legalize.rules.lookups import INDICES
 from delegatec.edge.legalize.rules.moves import MOVED, is_exact
 from delegatec.edge.legalize.rules.places import unexpanded
-from delegatec.edge.nodes import positive, shape_of
 
 ByFacts = constraint.Constraint[Facts]
 

@@ -25,9 +25,8 @@ from torch.fx import Node
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.building.operations import reshaped
 from delegatec.backends.mps.operators.family import movement
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import rank_of
-from delegatec.edge.nodes import dtype_of, positive, shape_of
 
 
 def _alias(b: GraphBuilder, node: Node) -> None:

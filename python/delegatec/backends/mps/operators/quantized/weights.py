@@ -19,10 +19,9 @@ from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.compile_spec import Int4, Settings
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.rules.scaled import QUANTIZED, groups_of, has_all_digits, is_zero
-from delegatec.edge.nodes import dtype_of, shape_of
 
 # The peer packs no other sizes, so that no runtime has been seen with them.
 _ROWS: Final = 8

@@ -13,10 +13,9 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.operators.elementwise.binary import operands_of
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
-from delegatec.edge.nodes import dtype_of
 
 
 def _mean(b: GraphBuilder, node: Node) -> None:
