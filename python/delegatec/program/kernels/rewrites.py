@@ -189,12 +189,12 @@ def _power(b: Builder, node: Node) -> Node | None:
     """The kernel takes 3 to 10 times as long as the products of eager mode; it rounds integers in float64."""
     a = bind(node)
     exponent = a["exponent"]
-    if isinstance(exponent, Node) or dtype(a["self"]) != dtype(node):
+    if isinstance(exponent, Node) or dtype_of(a["self"]) != dtype_of(node):
         return None
-    if not dtype(node).is_floating_point:
+    if not dtype_of(node).is_floating_point:
         return power_by_number(b, node)
     # eager mode rounds the powers of 16 bits once
-    as_products = (2,) if dtype(node).itemsize == 2 else (-1, -0.5, 0.5, 2, 3)
+    as_products = (2,) if dtype_of(node).itemsize == 2 else (-1, -0.5, 0.5, 2, 3)
     return power_by_number(b, node) if exponent in as_products else None
 
 
