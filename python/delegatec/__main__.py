@@ -10,6 +10,9 @@ import sys
 if __name__ == "__main__":
     if not __package__:
         sys.path[0:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    if sys.version_info < (3, 11):  # noqa: UP036 - run by any Python
+        version = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(f"delegatec: error DC006: Python {version} is too old\n  expected: Python 3.11 or newer")
     # torch and graphs are many long-lived objects: collecting garbage took a fifth of the time.
     gc.set_threshold(100_000, 20, 100)
     from delegatec.cli.main import main

@@ -104,6 +104,18 @@ def test_other_torch(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, verb
     assert "error DC003: unsupported version of torch: 2.9.1+cpu\n  expected: torch 2.13\n" in result.text
 
 
+@pytest.mark.parametrize("library", ["torch", "delegatec_schemas", "flatbuffers.builder"])
+def test_missing_library(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    def run(_: object) -> int:
+        raise ModuleNotFoundError(f"No module named {library!r}", name=library)
+
+    monkeypatch.setattr(export_verb, "run", run)
+    result = workspace.export("good")
+    assert result.code == 1
+    assert f"//pkg:good: error DC006: no module named '{library}'" in result.text
+    assert "Traceback" not in result.text
+
+
 def test_process(workspace: Workspace) -> None:
     command = ("export", "--label=//pkg:not_a_model", "--entry=not_a_model:build")
     result = run_process(*command, "--source=pkg/not_a_model.py", "--program=a.pt2")

@@ -21,6 +21,7 @@ EXIT_COMMAND_LINE: Final = 2
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
 
+_LIBRARIES: Final = frozenset({"delegatec_schemas", "flatbuffers", "numpy", "safetensors", "sympy", "torch"})
 # Errors of writing to an open file: Python does not know its name.
 _WRITE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO})
 
@@ -49,6 +50,8 @@ def _text(error: BaseException, label: str, given: Callable[[object], str]) -> t
         return render(error.diagnostics, label), EXIT_USER_ERROR
     if isinstance(error, OSError) and (problem := _file_problem(error, given)):
         return render([problem], label), EXIT_USER_ERROR
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _LIBRARIES:
+        return render([_no_library(error.name or "")], label), EXIT_USER_ERROR
     if isinstance(error, SystemExit):
         return render([_exit_called(error)], label), EXIT_USER_ERROR
     prefix = f"{label}: " if label else ""
@@ -68,6 +71,15 @@ def _file_problem(error: OSError, given: Callable[[object], str]) -> Diagnostic 
     if error.errno == errno.EPIPE:
         return Diagnostic("DC002", "the reader of the output has closed it", help="read all of the output")
     return None
+
+
+def _no_library(name: str) -> Diagnostic:
+    return Diagnostic(
+        "DC006",
+        f"no module named {name!r}, which the compiler needs",
+        expected="the compiler's locked wheels, and the modules generated from its schemas",
+        help="run the compiler with Bazel, or add their directories to PYTHONPATH",
+    )
 
 
 def _exit_called(error: SystemExit) -> Diagnostic:

@@ -15,6 +15,7 @@ CODES: Final[dict[str, str]] = {
     "DC003": "The compiler runs with an unsupported version of torch.",
     "DC004": "An output cannot be written, or would replace an input or another output.",
     "DC005": "The model or a plug-in ended the compiler's process.",
+    "DC006": "A library of the compiler is missing, or Python is too old.",
     "DC010": "No usable Python 3.11 on this host.",
     "DC011": "The locked wheels cannot be installed.",
     "DC012": "npm, which the lint needs, is missing on this host.",

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.frontend import session
 from delegatec.frontend.data import data_path
+
+# torch names the first object that is not allowed.
+_GLOBAL: Final = re.compile(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)")
 
 
 def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
@@ -26,9 +32,12 @@ def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
         The module.
 
     Raises:
-        DelegatecError: DC115, no such data file; DC116, the file cannot be read; DC117, one diagnostic for
-            each tensor that is missing, unknown, or of another shape or dtype.
+        DelegatecError: DC415, an argument of the wrong type; DC115, no such data file; DC116, the file cannot
+            be read; DC117, one diagnostic for each tensor that is missing, unknown, or of another shape or
+            dtype.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise wrong_argument("delegatec.load_checkpoint", "module", module, "a torch.nn.Module")
     where = session.caller()
     tensors = _read(data_path(name), name, where)
     expected = module.state_dict()
@@ -128,5 +137,10 @@ def _form(tensor: torch.Tensor) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError):
+        found = _GLOBAL.search(str(error))
+        return f"it is a pickle of {found[1] if found else 'Python objects'}, which reading would run"
+    if isinstance(error, IsADirectoryError):
+        return "it is a directory"
     text = str(error).strip()
     return f"{type(error).__name__}{f': {text.splitlines()[0]}' if text else ''}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.frontend import session
 
 
@@ -23,8 +24,11 @@ def data_path(name: str) -> str:
         The path of the file.
 
     Raises:
-        DelegatecError: DC115, the file is not declared, or does not exist.
+        DelegatecError: DC115, the file is not declared, or does not exist; DC415, `name` is not a path.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise wrong_argument("delegatec.data_path", "name", name, "the path of a data file")
+    name = os.fspath(name)
     running = session.current()
     if running is None:
         return _undeclared(name)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from torch.utils import _pytree as pytree
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.frontend import session
+from delegatec.frontend.dynamic_shapes import dynamic_shape_problems
+from delegatec.frontend.method import Method as Method
 
 # Dtypes that torch.export can store and kernels of the runtime support; complex and quantized are not among
 # them.
@@ -31,26 +33,6 @@ INPUT_DTYPES = (
 # The name under which a .pt2 stores `forward`.
 _RESERVED = "model"
 _SCALARS = (int, float, bool, str, type(None))
-
-
-@dataclass(frozen=True)
-class Method:
-    """One way to call a module.
-
-    Attributes:
-        function: name of the module's attribute that is called, such as "encode".
-        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples,
-            lists and dicts of these. Shapes are fixed unless `dynamic_shapes` says otherwise; values matter
-            only to verification. Numbers, strings and None are specialized.
-        example_kwargs: keyword arguments of the same kinds.
-        dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
-            `torch.export.Dim("batch", max=16)`.
-    """
-
-    function: str
-    example_inputs: tuple[Any, ...]
-    example_kwargs: Mapping[str, Any] | None = None
-    dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +93,8 @@ class Model:
                 if is_class
                 else "wrap the function in the forward of a module",
             )
+        if not isinstance(self.strict, bool):
+            yield self._wrong("strict", self.strict, "True or False", "omit it")
         if not isinstance(self.methods, Mapping) or not all(
             isinstance(m, Method) for m in self.methods.values()
         ):
@@ -139,7 +123,8 @@ class Model:
             yield self._wrong("methods", name, expected, "rename the method")
         owner = self.module
         is_module = isinstance(owner, (torch.nn.Module, type))
-        if is_module and not callable(getattr(owner, method.function, None)):
+        is_name = isinstance(method.function, str)
+        if not is_name or (is_module and not callable(getattr(owner, method.function, None))):
             expected = "the name of a method of the module"
             yield self._wrong(f"{where}function", method.function, expected, "check the name")
         if not isinstance(method.example_inputs, tuple):
@@ -159,6 +144,8 @@ class Model:
                 f"{where}example_kwargs", kwargs, "a dict of keyword arguments", "see delegatec.Method"
             )
             return
+        for problem in dynamic_shape_problems(owner, method):
+            yield replace(problem, location=self.location)
         inputs = pytree.tree_flatten_with_path((method.example_inputs, dict(kwargs or {})))[0]
         for path, leaf in inputs:
             group = "example_kwargs" if path[0].idx else "example_inputs"  # type: ignore[attr-defined]

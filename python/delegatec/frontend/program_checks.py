@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.export import ExportedProgram
@@ -16,6 +16,9 @@ from delegatec.diagnostics import Diagnostic
 from delegatec.edge.exported_checks import exported_problems
 from delegatec.frontend.model import Model
 from delegatec.frontend.module_checks import not_storable
+
+# Sizes of tensors are 32-bit integers in a .pte.
+_LARGEST_SIZE: Final = 2**31 - 1
 
 
 def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]:
@@ -48,9 +51,19 @@ def _unbounded(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
         for dim, size in enumerate(value.shape):
             for symbol in sorted(_symbols(size), key=str):
                 bounds = program.range_constraints.get(symbol)
-                if str(symbol) in named or (bounds is not None and bounds.upper < int_oo):
+                upper = int_oo if bounds is None else bounds.upper
+                if str(symbol) in named or upper <= _LARGEST_SIZE:
                     continue
                 named.add(str(symbol))
+                if upper < int_oo:
+                    yield Diagnostic(
+                        code="DC114",
+                        message=f"dimension {dim} of input {node.name} ({size}) has the upper bound {upper}",
+                        location=model.location,
+                        expected=f"at most {_LARGEST_SIZE}: the runtime plans memory ahead of time",
+                        help="give it the largest size that is used",
+                    )
+                    continue
                 yield Diagnostic(
                     code="DC114",
                     message=f"dimension {dim} of input {node.name} ({size}) has no upper bound",

@@ -131,6 +131,7 @@ def _sentence(error: BaseException) -> str:
 def _constraint(error: BaseException) -> str:
     """Returns the part of a shape error about the user's model, without its debugging advice."""
     text = " ".join(line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines())
+    text = text.partition("The error above")[0]
     sentences = [part.strip() for part in re.split(r"(?<=[.!])\s+", text) if part.strip()]
     relevant = [part for part in sentences if not part.startswith(_ASIDES)]
     return " ".join(relevant[:2]).rstrip(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
@@ -51,9 +51,18 @@ class ProgramOptions:
 
     def _problems(self) -> Iterator[Diagnostic]:
         for field in fields(self):
+            value: Any = getattr(self, field.name)
+            found, expected = type(value).__name__, type(field.default).__name__
+            if found != expected:
+                yield Diagnostic(
+                    "DC310",
+                    f"{field.name} has type {found}",
+                    expected=f"of type {expected}",
+                    help=f"omit it to use the default, {field.default}",
+                )
+                continue
             if not field.name.endswith("_alignment"):
                 continue
-            value = getattr(self, field.name)
             least = _LEAST_TENSOR_ALIGNMENT if field.name == "constant_alignment" else 1
             if not least <= value <= _LARGEST_ALIGNMENT or value & (value - 1):
                 yield Diagnostic(

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import BinaryIO, Final
 
+from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.emitted import EmittedProgram
@@ -27,7 +28,16 @@ def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[Map
         program: the program.
         file: a binary file, open for writing, at its beginning.
         sources: files that constants may be mapped from, such as the `.pt2`, for faster copying.
+
+    Raises:
+        DelegatecError: DC415 for arguments of wrong types.
     """
+    if not isinstance(program, EmittedProgram):
+        expected = "an EmittedProgram, as delegatec.lower(...).emitted"
+        raise wrong_argument("write_program", "program", program, expected)
+    if not hasattr(file, "write"):
+        help = 'open it: with open(path, "wb") as file'
+        raise wrong_argument("write_program", "file", file, "a binary file, open for writing", help)
     layout = lay_out(program)
     flatbuffer = serialize(program, layout)
     if not any(size for _, size in layout.segments.spans):

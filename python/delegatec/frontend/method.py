@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to call a module.
+
+    Attributes:
+        function: name of the module's attribute that is called, such as "encode".
+        example_inputs: positional arguments: CPU tensors of the dtypes `INPUT_DTYPES`, numbers, or tuples,
+            lists and dicts of these. Shapes are fixed unless `dynamic_shapes` says otherwise; values matter
+            only to verification. Numbers, strings and None are specialized.
+        example_kwargs: keyword arguments of the same kinds.
+        dynamic_shapes: as in `torch.export.export`. Each dynamic dimension needs a bound:
+            `torch.export.Dim("batch", max=16)`.
+    """
+
+    function: str
+    example_inputs: tuple[Any, ...]
+    example_kwargs: Mapping[str, Any] | None = None
+    dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
