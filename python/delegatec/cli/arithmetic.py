@@ -22,7 +22,7 @@ _FIRST_CPU: Final = 8192
 
 def pin_arithmetic() -> None:
     """Sets environment variables that choose instructions, unless the user did. Call it before imports."""
-    # Random numbers of AVX2 are those of newer CPUs as well; functions have numbers of their own.
+    # Random numbers with AVX2 equal those of newer CPUs; functions differ.
     os.environ.setdefault("ATEN_CPU_CAPABILITY", "avx2" if _has_avx2() else "default")
     for name, value in _PINS.items():
         os.environ.setdefault(name, value)

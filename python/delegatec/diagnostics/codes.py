@@ -65,7 +65,7 @@ CODES: Final[dict[str, str]] = {
     "DC353": "A .pte or .ptd file has inconsistent indices.",
     "DC354": "A .pte or .ptd file has an unsupported format version.",
     "DC360": "A .ptd file lacks data of a program, or has it with another dtype or shape.",
-    "DC361": "Two pieces of named data in a program have the same key.",
+    "DC361": "Different named data in a program has the same key.",
     "DC401": "Unknown backend.",
     "DC402": "Unknown option of a backend, or invalid value of an option.",
     "DC403": "A backend plug-in cannot be imported, or does not define a valid backend.",

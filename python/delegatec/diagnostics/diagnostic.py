@@ -38,7 +38,7 @@ class Diagnostic:
 
     Attributes:
         code: a stable code, a key of `CODES`.
-        message: what is wrong, in one sentence, with the offending value.
+        message: the error, in one sentence, with the offending value.
         location: the user's line, if known.
         node: name of the graph node, if any.
         expected: what would be valid.

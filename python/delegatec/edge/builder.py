@@ -164,7 +164,7 @@ def _name(target: Callable[..., Any]) -> str:
 def _is_row_major(val: torch.Tensor) -> bool:
     if not val._has_symbolic_sizes_strides:
         return val.is_contiguous()
-    # torch cannot tell whether strides of data-dependent sizes are row-major
+    # torch cannot determine whether strides of data-dependent sizes are row-major
     return is_contiguous_or_false(val)
 
 

@@ -26,7 +26,7 @@ def check_constant_methods(
     Args:
         constant_methods: name -> value: an int, a float, a bool, a string, a tensor on CPU, or a tuple or
             list of these, which may be nested.
-        methods: names that are taken.
+        methods: names that are in use.
         dtypes: supported dtypes of tensors.
         location: the line that defines them.
 

@@ -139,7 +139,7 @@ def _is_local(node: Node, roots: Mapping[Node, Node], buffers: Container[Node]) 
 
 
 def _is_seen_by_views(found: Sequence[Node], roots: Mapping[Node, Node], order: Mapping[Node, int]) -> bool:
-    """Whether a view taken before the write is used after it."""
+    """Whether a view created before the write is used after it."""
     times: dict[Node, list[int]] = {}
     for node in found:
         times.setdefault(roots[node], []).append(order[node])

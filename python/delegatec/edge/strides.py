@@ -28,7 +28,7 @@ def refuse_strides(program: EdgeProgram) -> None:
     """Raises errors for results that depend on strides.
 
     Raises:
-        DelegatecError: DC205, for each `as_strided` of a tensor that is not the whole of its memory in
+        DelegatecError: DC205, for each `as_strided` of a tensor that is not all of its memory in
             row-major order, and each channels-last input that no kernel reorders.
     """
     refused = [

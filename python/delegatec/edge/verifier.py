@@ -16,7 +16,7 @@ from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 
 
 def verify(program: EdgeProgram) -> None:
-    """Asserts that graph, metadata and signature are consistent; bodies need calls of their own."""
+    """Asserts that graph, metadata and signature are consistent; bodies need separate calls."""
     program.graph.lint()
     for node in program.graph.nodes:
         if node.op == "call_function":

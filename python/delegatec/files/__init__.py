@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files by where their bytes lie in memory, and how they are replaced. Imports no other package of ours."""
+"""Mapped files, and replacement of files. Imports no other package."""
 
 from delegatec.files.mapped_file import MappedFile as MappedFile
 from delegatec.files.replacing import replaceable as replaceable

@@ -97,7 +97,7 @@ class MappedZip:
         """Returns the bytes of a member, mapped, not read.
 
         Raises:
-            KeyError: there is no such member.
+            KeyError: no such member.
             zipfile.BadZipFile: the member is compressed, or its header is wrong.
         """
         info = self._infos[name]

@@ -30,7 +30,7 @@ def plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
 
 
 def plain_example(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns example inputs in plain containers, each tensor with a minimal storage of its own."""
+    """Returns example inputs in plain containers, each tensor with a separate, minimal storage."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
     copies = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     plain = pytree.tree_unflatten(copies, plain_spec(spec))

@@ -35,7 +35,7 @@ def shared_memory_problems(programs: Mapping[str, ExportedProgram], model: Model
                     code="DC123",
                     message=f'the module writes to "{name}", which shares memory with "{other}"',
                     location=model.location,
-                    expected="mutable state in memory of its own",
+                    expected="mutable state in separate memory",
                     help=f'make one a view of the other in the method that uses it, or clone() "{other}"',
                 )
 

@@ -64,7 +64,7 @@ def regions(tensors: Mapping[Key, torch.Tensor]) -> list[Region[Key]]:
         tensors: CPU tensors with a storage; of any dtype and stride.
 
     Returns:
-        Regions in the order of their first member. An empty tensor has an empty region of its own.
+        Regions in the order of their first member. An empty tensor has a separate, empty region.
     """
     order = {key: index for index, key in enumerate(tensors)}
     spans: dict[tuple[int, torch.dtype], list[tuple[int, int, Key]]] = {}

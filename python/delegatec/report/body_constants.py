@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of bodies of control flow to torch's schema, in which they read only operands.
 
-In an edge program, bodies have constants of their own. Here each becomes an additional operand of the call,
+In an edge program, bodies have separate constants. Here each becomes an additional operand of the call,
 of all its bodies, which share operands, and an input of the enclosing graphs.
 """
 

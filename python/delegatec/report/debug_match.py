@@ -12,7 +12,7 @@ from delegatec.program.reader.model import KernelCall, Method, Program
 def debug_map_mismatch(document: Mapping[str, Any], program: Program) -> str:
     """Returns how a debug map differs from a program; empty if it may be the program's.
 
-    Programs that differ only in the values of their weights are not told apart: their maps are the same.
+    Programs that differ only in the values of their weights are not distinguished: their maps are the same.
 
     Args:
         document: result of `debug_map`, or of `debug_map_json`, parsed.

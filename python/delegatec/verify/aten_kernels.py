@@ -94,7 +94,7 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
 
 
 def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:
-    """Rejects an output that overlaps an input: the kernel would read what it has written.
+    """Rejects an output that overlaps an input: the kernel would read elements that it has written.
 
     Raises:
         DelegatecError: DC506.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interpreter of a method of a `.pte` program on the host, from the file alone.
 
-Planned memory is real memory: every tensor lies at its offset in the file, so that a memory plan in which
+Planned memory is real memory: every tensor is at its offset in the file, so that a memory plan in which
 live tensors overlap gives wrong results, as on a device.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor values at run time: views of planned memory, constants, or memory of their own."""
+"""Tensor values at run time: views of planned memory, constants, or separate memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TensorSlot:
 
     Args:
         spec: the tensor in the file.
-        memory: its bytes: an arena or a constant; None for memory of its own.
+        memory: its bytes: an arena or a constant; None for separate memory.
         offset: its offset in `memory`, in bytes.
 
     Attributes:

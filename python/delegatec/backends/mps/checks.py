@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of an unpacked blob, so that its users can trust it.
 
-The runtime checks none of this: an id or an offset that is out of bounds is undefined behavior there.
+The runtime does not check anything: an id or an offset that is out of bounds is undefined behavior there.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class BlobValue:
     Attributes:
         dtype: short, such as "f16", "i64" or "bool".
         shape: sizes.
-        bytes: size of a constant's data; 0 for what is computed or passed.
+        bytes: size of a constant's data; 0 for other values.
         literal: a constant of one element as text, such as "0.5"; empty for others.
         note: on its storage, such as "at 32".
     """

@@ -32,7 +32,7 @@ def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
     """Replaces complex values and Fourier transforms by real tensors.
 
     Args:
-        program: edited in place, without its bodies, which need calls of their own.
+        program: edited in place, without its bodies, which need separate calls.
         origins: origins of the method; messages name the operators in user code.
 
     Raises:

@@ -96,7 +96,7 @@ def _window(values: Values, b: Builder, node: Node, count: int, kind: torch.dtyp
 def _overlapped(b: Builder, frames: Node, count: int, hop: int) -> Node:
     """[*, T, count] -> [*, count + hop (T - 1)]: the sum of frames, shifted by `hop` each.
 
-    Frames are split into pieces of `hop` elements; the n-th pieces of all frames form a signal.
+    Frames are split into chunks of `hop` elements; the n-th chunks of all frames form a signal.
     """
     pieces = -(-count // hop)
     if pieces * hop != count:

@@ -40,7 +40,7 @@ class Refusal:
 def first_broken(
     constraints: Iterable[Constraint[SettingsT]], node: Node, settings: SettingsT
 ) -> Refusal | None:
-    """Returns the first violated constraint; None if there is none."""
+    """Returns the first violated constraint, if any."""
     for constraint in constraints:
         broken = constraint.broken(node, settings)
         if broken is not None:

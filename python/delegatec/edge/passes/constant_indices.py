@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing one dimension by constants: evenly spaced ones are a slice, and none need be negative."""
+"""Replacement of constant indices along one dimension by slices, or by nonnegative indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def resolve_constant_indices(program: EdgeProgram) -> bool:
-    """Replaces `x[..., [-2], :]` by a slice of x, and negative indices by those they stand for.
+    """Replaces `x[..., [-2], :]` by a slice of x, and negative indices by nonnegative ones.
 
     Delegates gather with indices from 0 on; only ATen counts from the end.
     """
@@ -55,7 +55,7 @@ def resolve_constant_indices(program: EdgeProgram) -> bool:
 def _constant_index(
     constants: Mapping[str, torch.Tensor], node: Node
 ) -> tuple[Node, int, Node, torch.Tensor] | None:
-    """What a node indexes, along which dimension, by which constant, and its value; None if it does not."""
+    """Returns the indexed tensor, the dimension, the constant index and its value; None for other nodes."""
     x: Any = node.args[0]
     indices: Any = node.args[1]
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
@@ -70,7 +70,7 @@ def _constant_index(
 
 
 def _step(values: torch.Tensor) -> int | None:
-    """The distance of one-dimensional indices that ascend evenly."""
+    """Returns the step of evenly ascending one-dimensional indices."""
     if values.ndim != 1:
         return None
     if len(values) == 1:

@@ -47,8 +47,8 @@ def remove_neutral_operands(program: EdgeProgram) -> bool:
     return redirect(expanded)
 
 
-def _beside(neutral: float, is_commutative: bool = True) -> _OperandOf:
-    """Returns the rule of operators that return the operand beside constants of a neutral number."""
+def _other_operand(neutral: float, is_commutative: bool = True) -> _OperandOf:
+    """Returns the rule of operators that return one operand if the other is a constant neutral number."""
 
     def rule(node: Node, is_full: _IsFull) -> object:
         first, second = node.args
@@ -60,15 +60,17 @@ def _beside(neutral: float, is_commutative: bool = True) -> _OperandOf:
 
 
 def _of_conjunction(node: Node, is_full: _IsFull) -> object:
-    return _beside(1)(node, is_full) if dtype_of(node) is torch.bool else None
+    return _other_operand(1)(node, is_full) if dtype_of(node) is torch.bool else None
 
 
 def _of_sum(node: Node, is_full: _IsFull) -> object:
-    """Returns the operand beside zeros; -0.0 + 0.0 is 0.0, which only some users can tell from -0.0."""
+    """Returns the operand other than zeros, unless users distinguish -0.0 from -0.0 + 0.0, which is 0.0."""
     if node.kwargs.get("alpha", 1) != 1:
         return None
     ignores_sign = not dtype_of(node).is_floating_point or _ignores_sign_of_zero(node)
-    return _beside(-0.0)(node, is_full) or (_beside(0.0)(node, is_full) if ignores_sign else None)
+    return _other_operand(-0.0)(node, is_full) or (
+        _other_operand(0.0)(node, is_full) if ignores_sign else None
+    )
 
 
 def _ignores_sign_of_zero(node: Node) -> bool:
@@ -98,7 +100,7 @@ def _of_inverse(node: Node, _: _IsFull) -> object:
 
 
 def _of_number(neutral: float) -> _OperandOf:
-    """Returns the rule of operators that return the operand beside a number; zeros have to be of its sign."""
+    """Returns the rule of operators that return the operand other than a number; zeros must have its sign."""
 
     def rule(node: Node, _: _IsFull) -> object:
         operand, number, *scale = node.args
@@ -134,20 +136,20 @@ _OPERANDS: Final[Mapping[Any, _OperandOf]] = {
     aten.bitwise_and.Tensor: _of_conjunction,
     aten.bitwise_not.default: _of_inverse,
     aten.bitwise_or.Scalar: _of_number(0),
-    aten.bitwise_or.Tensor: _beside(0),
+    aten.bitwise_or.Tensor: _other_operand(0),
     aten.bitwise_xor.Scalar: _of_number(0),
-    aten.bitwise_xor.Tensor: _beside(0),
+    aten.bitwise_xor.Tensor: _other_operand(0),
     aten.div.Scalar: _of_number(1),
-    aten.div.Tensor: _beside(1, is_commutative=False),
+    aten.div.Tensor: _other_operand(1, is_commutative=False),
     aten.logical_and.default: _of_conjunction,
     aten.logical_not.default: _of_inverse,
-    aten.logical_or.default: _beside(0),
+    aten.logical_or.default: _other_operand(0),
     aten.mul.Scalar: _of_number(1),
-    aten.mul.Tensor: _beside(1),
+    aten.mul.Tensor: _other_operand(1),
     aten.neg.default: _of_inverse,
     aten.pow.Tensor_Scalar: _of_number(1),
     aten.sub.Scalar: _of_number(0.0),
-    aten.sub.Tensor: _beside(0.0, is_commutative=False),
+    aten.sub.Tensor: _other_operand(0.0, is_commutative=False),
     aten.where.self: _of_choice,
     **dict.fromkeys((aten.abs.default, aten.clamp.default, aten.hardtanh.default), _of_repetition),
     aten.relu.default: _of_repetition,

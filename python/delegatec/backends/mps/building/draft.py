@@ -24,7 +24,7 @@ class Operation:
 
     Attributes:
         node: the operation in the format.
-        origin: the node of the program that it computes; None if there is none.
+        origin: the node of the program that it computes, if any.
     """
 
     node: schema.NodeT
@@ -67,7 +67,7 @@ class Draft:
         return id in self.inputs or id in self.constants
 
     def unused_inputs(self, results: Sequence[int]) -> list[int]:
-        """Returns the inputs that none of some values depends on in MPSGraph."""
+        """Returns the inputs that some values do not depend on in MPSGraph."""
         _, read = self._live(results, by_shape=False)
         return [id for id in self.inputs if id not in read]
 

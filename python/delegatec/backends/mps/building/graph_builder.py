@@ -42,7 +42,7 @@ class GraphBuilder:
         settings: the user's settings.
 
     Attributes:
-        current: the node being lowered, the origin of new operations; None if there is none.
+        current: the node being lowered, the origin of new operations, if any.
         settings: as given.
     """
 

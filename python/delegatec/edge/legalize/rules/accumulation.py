@@ -14,7 +14,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.places import narrowed, progression
+from delegatec.edge.legalize.rules.indices import as_int32, progression
 from delegatec.edge.legalize.value import Value, cat, full, value_of
 
 aten = torch.ops.aten
@@ -46,7 +46,7 @@ def _scatter_add(builder: Builder, node: Node) -> Node:
     updates = value_of(builder, bound["src"], dtype_of(node))
     for d, size in enumerate(wanted):
         updates = updates.slice(d, 0, size)
-    index = narrowed(builder, bound["index"], 0, shape[dim] - 1).permute(*order)
+    index = as_int32(builder, bound["index"], 0, shape[dim] - 1).permute(*order)
     outer, count = index.shape[:-1], wanted[dim]
     hits = progression(builder, shape[dim], 1).eq(index.view(*outer, 1, count))
     total = _sum_selected(hits, updates.permute(*order).view(*outer, 1, count))

@@ -13,7 +13,7 @@ from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.places import progression
+from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import cat, value_of
 

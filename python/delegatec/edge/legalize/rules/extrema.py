@@ -15,7 +15,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, positive, read_results
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.rules.places import positions
+from delegatec.edge.legalize.rules.indices import positions
 from delegatec.edge.legalize.rules.reductions import amax, amin
 from delegatec.edge.legalize.value import Value, value_of
 

@@ -91,7 +91,7 @@ def _determinant(a: Tensor) -> Any:
     result = sign
     singular = torch.zeros_like(sign, dtype=torch.bool)
     for pivot in pivots:
-        # behind a pivot of 0 everything is NaN
+        # after a pivot of 0 everything is NaN
         singular = singular | (pivot == 0)
         result = result * pivot
     return torch.where(singular, 0.0, result), None, None
@@ -104,7 +104,7 @@ def _slogdet(a: Tensor) -> Any:
     log = torch.zeros_like(sign)
     singular = torch.zeros_like(sign, dtype=torch.bool)
     for pivot in pivots:
-        # behind a pivot of 0 everything is NaN
+        # after a pivot of 0 everything is NaN
         singular = singular | (pivot == 0)
         sign = sign * torch.sign(pivot)
         log = log + torch.log(pivot.abs())

@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.places import positions
+from delegatec.edge.legalize.rules.indices import positions
 from delegatec.edge.legalize.rules.reductions import folded, reversed_order
 from delegatec.edge.legalize.value import Value, cat, table, value_of
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sum of windows that overlap (`fold`), one dimension after the other.
 
-Element t of window i counts for element stride * i + dilation * t of the result, padding left aside. Windows
-are moved as a whole: those that meet with the same phase of the stride are added, and phases put in line.
-Nothing is scattered, so that a target need not add there.
+Without padding, element t of window i is added to element stride * i + dilation * t of the result. Complete
+windows are moved: overlapping ones with the same phase of the stride are added, and the phases are
+interleaved. That does not need a scatter with addition.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ REWRITES: Final = (
         torch.ops.aten.col2im.default,
         _col2im,
         (operand_dtypes(FLOATS, "it is computed in floating point.", "convert to float32"),),
-        note="windows are moved and added as a whole, along one dimension after the other",
+        note="adds complete windows, one dimension after the other",
         preserved=True,
     ),
 )

@@ -98,7 +98,7 @@ REWRITES: Final = (
         Rewrite(
             target,
             _by_elements(position),
-            note="a look-up for each dimension, at positions that are constants",
+            note="one gather per dimension, at constant positions",
             computes=False,
         )
         for position, targets in (

@@ -14,8 +14,8 @@ from delegatec.edge.arguments import bind, read_results, shape_of, tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.indices import as_int32, progression
 from delegatec.edge.legalize.rules.padding import padded
-from delegatec.edge.legalize.rules.places import narrowed, progression
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.windows import Windows, members, regular, windows_of
@@ -106,8 +106,8 @@ def _max_pool3d(builder: Builder, node: Node) -> list[Node | None]:
         return [result, None]
     # `at` counts elements of pooled planes.
     size = layers.size * count
-    at = narrowed(builder, at.node, 0, size - 1).view(several, layers.outputs * count)
-    within = narrowed(builder, within.node, 0, rows.size * columns.size - 1).view(several * size)
+    at = as_int32(builder, at.node, 0, size - 1).view(several, layers.outputs * count)
+    within = as_int32(builder, within.node, 0, rows.size * columns.size - 1).view(several * size)
     starts = progression(builder, several, 1, step=size)
     chosen = within.take(0, (at + starts).within(0, several * size - 1))
     plane = at.truncated_quotient(count) * (rows.size * columns.size)
@@ -160,7 +160,7 @@ def _adaptive_max_pool2d(builder: Builder, node: Node) -> list[Node | None]:
     if x.shape[2:] != shape_of(source)[-2:]:
         # Positions among the gathered elements become positions in the operand.
         originals = table(builder, (positions[0].unsqueeze(1) * width + positions[1]).reshape(-1))
-        indices = originals.take(0, narrowed(builder, indices.node, 0, originals.numel - 1)).to(torch.int64)
+        indices = originals.take(0, as_int32(builder, indices.node, 0, originals.numel - 1)).to(torch.int64)
     return [pooled, indices.view(*result).node]
 
 

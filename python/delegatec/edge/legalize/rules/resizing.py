@@ -28,12 +28,12 @@ from delegatec.edge.legalize.value import Value, table, value_of
 
 aten = torch.ops.aten
 
-# From this many elements on, one look-up of all is cheaper than one of each.
+# From this many elements on, one gather of all is cheaper than one per element.
 _MANY: Final = 5
 
 
 class _Axis(NamedTuple):
-    """One dimension: its size, that of the result, and the factor between, if the program gives it."""
+    """One dimension: its size, that of the result, and the factor, if the program specifies it."""
 
     size: int
     outputs: int
@@ -135,7 +135,8 @@ def _antialiased(width: int, curve: Callable[[torch.Tensor], torch.Tensor]) -> C
         distance = (places - center.unsqueeze(1) + 0.5) / step.clamp(min=1.0)
         weights = curve(distance.abs()).where(places <= last.unsqueeze(1), 0.0)
         weights = weights / weights.sum(1, keepdim=True)
-        # What a window lacks repeats its last element, and they share its weight: no infinity meets a zero.
+        # Missing elements of a window repeat its last one and share its weight: infinity times zero would be
+        # NaN.
         places = places.minimum(last.unsqueeze(1))
         same = (places == last.unsqueeze(1)).float()
         at_last = (weights * same).sum(1, keepdim=True) / same.sum(1, keepdim=True)
@@ -149,7 +150,7 @@ def _triangle(distance: torch.Tensor) -> torch.Tensor:
 
 
 def _keys(distance: torch.Tensor, a: float) -> torch.Tensor:
-    """The cubic kernel of Keys."""
+    """Returns the cubic kernel of Keys."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return torch.where(distance < 1, near, torch.where(distance < 2, far, 0.0))
@@ -159,7 +160,7 @@ def _interpolated(taps: Callable[[_Axis, bool], _Taps]) -> Rule:
     def rule(builder: Builder, node: Node) -> Node:
         x, align_corners = value_of(builder, _operand(node)), bind(node)["align_corners"]
         axes = list(enumerate(_axes(node), 2))
-        # What gets smaller goes first: there is less left for the others.
+        # Dimensions that shrink come first: fewer elements remain for the others.
         for dim, axis in sorted(axes, key=lambda each: each[1].outputs / each[1].size):
             x = _weighted(x, dim, taps(axis, align_corners))
         return x.node
@@ -182,7 +183,7 @@ def _weighted(x: Value, dim: int, taps: _Taps) -> Value:
             for tap in range(several)
         )
         return reduce(Value.__add__, parts)
-    # The sum is an average, of an image's rows or columns, with what that divides by in the weights.
+    # The sum is an average pool of an image's rows or columns; the weights include its divisor.
     x = x.index_select(dim, table(x.builder, taps.places.reshape(-1)))
     x = x * table(x.builder, (weights * several).view(-1, *behind))
     other = Windows(x.shape[5 - dim], x.shape[5 - dim], kernel=1, stride=1)
@@ -210,7 +211,7 @@ REWRITES: Final = (
         Rewrite(
             target,
             _nearest(in_one_dimension),
-            note="repeated by whole numbers, looked up otherwise; ATen selects the nearest element",
+            note="by repetition for integer factors, otherwise by a gather, with ATen's rounding",
             computes=False,
             preserved=True,
         )
@@ -222,7 +223,7 @@ REWRITES: Final = (
             target,
             _interpolated(taps),
             (operand_dtypes(FLOATS, "weights are fractions.", "convert to float32"),),
-            note="along one dimension after the other, by constant weights",
+            note="one dimension after the other, by constant weights",
             preserved=True,
         )
         for target, taps in _SMOOTH.items()

@@ -17,7 +17,7 @@ from delegatec.edge.arguments import bind
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.rules.places import progression
+from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.value import Value, cat, full, value_of
 
@@ -128,6 +128,6 @@ REWRITES: Final = (
         torch.ops.aten.grid_sampler_2d.default,
         _grid_sample,
         (operand_dtypes(FLOATS, "coordinates are fractions."),),
-        note="rows of channels, looked up and weighted",
+        note="a weighted sum of gathered rows of channels",
     ),
 )

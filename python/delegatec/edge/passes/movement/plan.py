@@ -167,7 +167,7 @@ def _permuted(plan: Plan, order: Sequence[Atom], axes: Sequence[Axis]) -> Iterat
 
 
 def _with_ones(moved: Sequence[Axis], source: Sequence[Axis], wanted: Sequence[Axis]) -> list[Axis]:
-    """Places the dimensions of 1 of the source where the result wants them, or else at the end."""
+    """Moves dimensions of size 1 to their positions in the result, or else to the end."""
     wanted = wanted[max(0, len(wanted) - len(source)) :]
     if len(wanted) == len(source) and [*filter(None, wanted)] == [*moved]:
         return list(wanted)

@@ -27,11 +27,11 @@ from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import argument, rank_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
-"""exp of its negative is the smallest float32 that is not subnormal, about."""
+"""Minus the logarithm of the smallest normal float32, approximately."""
 
 
 def _relu(b: GraphBuilder, node: Node) -> None:
-    # The format gives Relu a second operand, which the runtime does not read.
+    # Relu has a second operand in the format, which the runtime does not read.
     b.emit(Operation.Relu, BinaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
 
 
@@ -68,7 +68,7 @@ def _underflow(node: Node, facts: Facts) -> str | None:
 
 _SOFTMAX_RULES: Final = (
     FLOAT_OPERANDS,
-    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime stops at it."),
+    argument("half_to_float", lambda value: not value, "half_to_float is false: the runtime aborts on it."),
     rank_of("self", range(1, 5), "MPSGraph reduces the last four dimensions only."),
 )
 
@@ -77,7 +77,7 @@ ROWS: Final = (
         overload("relu"),
         _relu,
         (FLOAT_OPERANDS,),
-        note="NaN becomes zero, where ATen keeps it: to keep it would take four operations for one",
+        note="NaN becomes zero, ATen keeps it: that would take four operations instead of one",
     ),
     OperatorRow(
         overload("gelu"),
@@ -87,7 +87,7 @@ ROWS: Final = (
             argument(
                 "approximate",
                 lambda value: value == "none",
-                'approximate is "none": the runtime would give x tanh(x).',
+                'approximate is "none": the runtime would compute x tanh(x).',
             ),
         ),
     ),

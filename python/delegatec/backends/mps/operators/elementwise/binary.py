@@ -40,7 +40,7 @@ def arithmetic(operation: int) -> Lower:
 
 
 def _or_bitwise(operation: int, on_bools: int) -> Lower:
-    """An operation on numbers, and what it is on bools."""
+    """Returns the lowering to one operation for numbers and another for bools."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         arithmetic(on_bools if dtype_of(node) == torch.bool else operation)(b, node)
@@ -86,7 +86,7 @@ _SCALED: Final = (
     exact_number("alpha"),
     Constraint("argument", "The alpha of bools is 1.", _scaled_bools),
 )
-_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum loses NaN, and has no order on bool.")
+_INTEGERS: Final = result_dtypes(INTEGERS, "MPSGraph's minimum may drop NaN, and does not support bools.")
 
 ROWS: Final = (
     *(
@@ -102,6 +102,6 @@ ROWS: Final = (
         OperatorRow(overload(name), _or_bitwise(Operation.Mul, Operation.BitwiseAnd))
         for name in variants({"mul": ""}, "Tensor", "Scalar")
     ),
-    # There is no row of maximum and atan2: the runtime lacks Max and Atan2, though the format has them.
+    # Without maximum and atan2: the runtime does not implement Max and Atan2 of the format.
     *family({"minimum": "Minimum"}, arithmetic, _INTEGERS),
 )

@@ -58,7 +58,7 @@ def _no_bool(node: Node, _: object) -> str | None:
 
 
 def float32(number: Number) -> float:
-    """What a float32 field holds of a number."""
+    """Rounds a number to float32."""
     return torch.tensor(number, dtype=torch.float64).to(torch.float32).item()
 
 
@@ -72,10 +72,10 @@ def _inexact_range(node: Node, settings: Settings) -> str | None:
     last = max(abs(bound["start"]), abs(bound["end"]))
     count = _count(*(float32(bound[name]) for name in ("start", "end", "step")))
     if count != shape_of(node)[0]:
-        return f"it would have {count} elements, and has {shape_of(node)[0]}"
+        return f"the runtime would return {count} elements instead of {shape_of(node)[0]}"
     half = settings.precision is Precision.FP16 and dtype_of(node) == torch.float32
     limit = 2**11 if half or dtype_of(node) == torch.float16 else EXACT_FLOAT32
-    return f"it reaches {last}" if last > limit else None
+    return f"its largest number is {last}" if last > limit else None
 
 
 _HELD: Final = (
@@ -92,8 +92,8 @@ ROWS: Final = (
         _arange,
         Constraint(
             "argument",
-            "Its numbers are at most 2^24, in float16 2^11: beyond, the runtime's steps are not exact. They "
-            "are as many as float32 makes of start, end and step.",
+            "Its numbers are at most 2^24, 2^11 in float16: beyond that the runtime's steps are not exact. "
+            "Its size equals the runtime's, which follows from start, end and step in float32.",
             _inexact_range,
         ),
     ),

@@ -31,7 +31,7 @@ def _clamp(b: GraphBuilder, node: Node) -> None:
         _bounded(b, node, low, high)
         return
     if low is not None and high is not None:
-        low = min(low, high)  # ATen's upper bound goes first.
+        low = min(low, high)  # In ATen the upper bound has precedence.
     ends = ((low, -math.inf), (high, math.inf))
     bounds = BoundsT(*(end if limit is None else float(limit) for limit, end in ends))
     b.emit(Operation.Clamp, UnaryT(b.operand(bound["self"], dtype), b.result(node)), bounds)
@@ -68,7 +68,7 @@ def _nan_bounds(node: Node, _: object) -> str | None:
     return "a bound is NaN" if any(bound is not None and math.isnan(bound) for bound in (low, high)) else None
 
 
-_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph has no order on bool.", "convert to int32")
+_NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not order bools.", "convert to int32")
 _NO_NAN: Final = Constraint(
     "argument", "No bound is NaN: what HardTanh makes of it is not documented.", _nan_bounds
 )
@@ -78,7 +78,7 @@ ROWS: Final = (
         overload("clamp"),
         _clamp,
         (_NUMBERS, exact_number("min"), exact_number("max"), _NO_NAN),
-        note="of floats HardTanh, which keeps NaN",
+        note="HardTanh for floats, which keeps NaN",
     ),
     OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS, _NO_NAN)),
     OperatorRow(overload("where.self"), _where),

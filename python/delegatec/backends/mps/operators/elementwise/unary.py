@@ -31,7 +31,7 @@ def unary(operation: int) -> Lower:
 
 
 def unpromoted(operation: int) -> Lower:
-    """output = f(self), computed in the dtype of the operand."""
+    """Returns the lowering of f(self), computed in the dtype of the operand."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
         b.emit(operation, UnaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
@@ -56,20 +56,24 @@ _FLOAT_FUNCTIONS: Final = (
 _FLOAT_RESULT: Final = result_dtypes(
     FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
 )
-_NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph has no arithmetic on bool.", "convert to int32")
+_NUMBER_RESULT: Final = result_dtypes(
+    NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32"
+)
 # pytorch/pytorch pull request 86615
-_EXACT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph's is not exact for all integers, or lacks int64.")
+_EXACT_RESULT: Final = result_dtypes(
+    FLOATS, "MPSGraph's is not exact for all integers, or does not support int64."
+)
 
 ROWS: Final = (
     *family({name: name.capitalize() for name in _FLOAT_FUNCTIONS}, unary, _FLOAT_RESULT),
     *family({"neg": "Neg"}, unary, _NUMBER_RESULT),
     *family({"abs": "Abs", "ceil": "Ceil", "floor": "Floor"}, unary, _EXACT_RESULT),
-    *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="that of NaN is zero in ATen, as in Metal"),
+    *family({"sign": "Sign"}, unary, _EXACT_RESULT, note="zero for NaN in ATen and in Metal"),
     OperatorRow(
         overload("round"),
         _round,
         (_EXACT_RESULT,),
-        note="halves go to the even neighbour, whatever MPSGraph does with them",
+        note="rounds ties to even, independent of MPSGraph",
     ),
     *family({"isinf": "Isinf", "isnan": "Isnan"}, unpromoted, FLOAT_OPERANDS),
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolution.
 
-What MPSGraph gets wrong is from PyTorch's MPS backend: more than 2^16 output channels before macOS 15.1
+Bugs in MPSGraph, from PyTorch's MPS backend: more than 2^16 output channels before macOS 15.1
 (pytorch#129207), and kernels of 256 and more in one dimension (pytorch#188335).
 """
 
@@ -30,7 +30,7 @@ def _is_depthwise(node: Node) -> bool:
 
 
 def _convolution(b: GraphBuilder, node: Node) -> None:
-    """Takes padding with zeros over from the operand: the format has amounts before and after."""
+    """Includes zero padding of the operand: the format has amounts before and after."""
     bound, axes = bind(node), axes_of(node)
     source = bound["input"]
     pads = zero_padding(source) if b.computes(source) else None
@@ -83,14 +83,15 @@ ROWS: Final = (
             rank_of("weight", (3, 4), "the format has convolutions in one and two dimensions."),
             Constraint(
                 "size",
-                "2^16 output channels at most: MPSGraph computes those beyond wrongly before macOS 15.1 and "
-                "iOS 18.1.",
+                "At most 2^16 output channels: others are wrong before macOS 15.1 and iOS 18.1.",
                 _many_channels,
                 "split the weight",
             ),
-            argument("transposed", lambda value: not value, "The format has no transposed convolution."),
+            argument(
+                "transposed", lambda value: not value, "The format does not have transposed convolutions."
+            ),
             Constraint("size", "MPSGraph computes longer kernels than 255 wrongly.", _long_kernel),
-            Constraint("rank", "Depthwise in two dimensions: the runtime stops at one.", _depthwise_row),
+            Constraint("rank", "Depthwise in two dimensions: the runtime aborts on one.", _depthwise_row),
         ),
         note="depthwise if each channel has one filter; zeros around the operand are its padding",
     ),

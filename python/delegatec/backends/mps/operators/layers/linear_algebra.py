@@ -2,7 +2,7 @@
 """Matrix products.
 
 MPSGraph computes products wrongly with rows or columns beyond 2^15 before macOS 14.4 (pytorch#117549), and on
-M1 and M2 with sums of 32,767 products and more where the result has 16 rows and columns (pytorch#195163).
+M1 and M2 with sums of 32,767 or more products if the result has 16 or more rows and columns (pytorch#195163).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _addmm(b: GraphBuilder, node: Node) -> None:
 
 
 def _linear(b: GraphBuilder, node: Node) -> None:
-    """input @ weight.T + bias, with all but the last dimension of the input as one."""
+    """Computes input @ weight.T + bias; merges all but the last dimension of the input."""
     bound, dtype = bind(node), dtype_of(node)
     outputs, length = shape_of(bound["weight"])
     weight = b.temporary([length, outputs], dtype)
@@ -77,17 +77,19 @@ _RULES: Final = (
         "At most 32,766 products are summed, or the result has fewer than 16 rows or columns: beyond that "
         "MPSGraph reads past the ends of both matrices on M1 and M2.",
         _long_sums,
-        "split the matrices, and add the products of their parts",
+        "split the matrices, and add their products",
     ),
 )
-_WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4 MPSGraph is wrong beyond 32,768 rows or columns"
+_WIDE_RESULT: Final = (
+    "before macOS 14.4 and iOS 17.4, MPSGraph's results beyond 32,768 rows or columns are wrong"
+)
 
 ROWS: Final = (
     OperatorRow(
         overload("linear"),
         _linear,
-        (*_RULES, rank_of("weight", (2,), "a single output has no dimension of its own.")),
-        note=f"reads the weight as it lies; {_WIDE_RESULT}",
+        (*_RULES, rank_of("weight", (2,), "a single output does not have a dimension.")),
+        note=f"the weight is not transposed in memory; {_WIDE_RESULT}",
         preserved=True,
     ),
     OperatorRow(overload("mm"), _matmul, _RULES, note=_WIDE_RESULT),

@@ -101,7 +101,7 @@ ROWS: Final = (
             SAME_DTYPES,
             rank_of("input", (2, 3, 4), _WHY),
             only_first_result(
-                "the runtime gives the running mean for the second, and nothing for the third."
+                "the runtime returns the running mean as the second, and does not have a third."
             ),
         ),
     ),

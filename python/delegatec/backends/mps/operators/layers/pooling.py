@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools of images.
 
-MPSGraph's own ceil mode, which gives other shapes than ATen's (pytorch#154882), is not used: windows beyond
-the border are padding. It divides by the number of elements of a window that are no padding, or by that of
-all. ATen counts padding but not what is beyond it, and lets a program say what to divide by.
+MPSGraph's ceil mode, whose shapes differ from ATen's (pytorch#154882), is not used: windows beyond the border
+are padding. MPSGraph divides by the number of elements of a window, with or without padding. ATen counts
+padding but not elements beyond it, and supports other divisors.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.rules.scaled import QUANTIZED, groups_of, has_all_digits, is_zero
 
-# The peer packs no other sizes, so that no runtime has been seen with them.
+# The peer does not pack other sizes, so no runtime was tested with them.
 _ROWS: Final = 8
 _COLUMNS: Final = 32
 

@@ -31,7 +31,7 @@ def progression(builder: Builder, count: int, trailing: int = 0, *, start: int =
     return table(builder, values.view(-1, *(1,) * trailing))
 
 
-def narrowed(builder: Builder, index: Node, low: int, high: int) -> Value:
+def as_int32(builder: Builder, index: Node, low: int, high: int) -> Value:
     """Returns an index with a known range as int32, of rank 1 or higher."""
     value = value_of(builder, index)
     if value.dtype != torch.int32:
@@ -39,15 +39,15 @@ def narrowed(builder: Builder, index: Node, low: int, high: int) -> Value:
     return value if value.shape else value.view(1)
 
 
-def index_of(builder: Builder, index: Node, size: int) -> Value:
+def nonnegative_index(builder: Builder, index: Node, size: int) -> Value:
     """Returns an index without negative elements, which count from the end, as int32 of rank 1 or higher."""
     if builder.facts.of(index).low >= 0:
-        return narrowed(builder, index, 0, size - 1)
-    value = narrowed(builder, index, -size, size - 1)
+        return as_int32(builder, index, 0, size - 1)
+    value = as_int32(builder, index, -size, size - 1)
     return value.lt(0).where(value + size, value).within(0, size - 1)
 
 
-def weighted(indices: Sequence[Value], strides: Sequence[int]) -> Value:
+def linear_index(indices: Sequence[Value], strides: Sequence[int]) -> Value:
     """Returns the sum of indices, which broadcast, each times a stride."""
     first, *others = (
         index * stride if stride != 1 else index for index, stride in zip(indices, strides, strict=True)
@@ -57,7 +57,7 @@ def weighted(indices: Sequence[Value], strides: Sequence[int]) -> Value:
     return first
 
 
-class Indexing:
+class TensorIndices:
     """The indices of `index` and `index_put`, with ATen's semantics.
 
     Adjacent indices replace the dimensions that they index; the result of others is the first dimension. Here
@@ -85,8 +85,8 @@ class Indexing:
         joined = math.prod(self._ordered[self.axis : last])
         self.shape = (*self._ordered[: self.axis], joined, *self._ordered[last:])
         strides = [math.prod(self._ordered[place + 1 : last]) for place in range(self.axis, last)]
-        each = [index_of(data.builder, index, data.shape[dim]) for dim, index in given]
-        self.index = weighted(each, strides)
+        each = [nonnegative_index(data.builder, index, data.shape[dim]) for dim, index in given]
+        self.index = linear_index(each, strides)
         if len(each) > 1:
             self.index.within(0, joined - 1)
 
@@ -100,7 +100,7 @@ class Indexing:
         return data.view(*self._ordered).permute(*places)
 
 
-class Lines:
+class ElementIndices:
     """The index of `gather` and `scatter`, which has a position for each element.
 
     If the index is an expansion in leading or trailing dimensions, complete slices are moved, and the index
@@ -120,25 +120,25 @@ class Lines:
     def __init__(self, data: Value, dim: int, index: Node) -> None:
         builder, sizes, wanted = data.builder, data.shape or (1,), shape_of(index) or (1,)
         rank = len(sizes)
-        dim, base = positive(dim, rank), unexpanded(index)
+        dim, base = positive(dim, rank), expansion_source(index)
         own = (*(1,) * (rank - len(shape_of(base))), *shape_of(base))
         free = [d != dim and own[d] == 1 and wanted[d] == sizes[d] for d in range(rank)]
         first = free.index(False)
         last = rank - free[::-1].index(False)
         self.axis = first
         self.shape = (*sizes[:first], math.prod(sizes[first:last]), *sizes[last:])
-        place = narrowed(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
+        place = as_int32(builder, base, 0, sizes[dim] - 1).view(*own[first:last])
         strides = [math.prod(sizes[d + 1 : last]) for d in range(last)]
         # The index, which may be large, comes last: only one addition has its size.
         others = [d for d in range(first, last) if d != dim and wanted[d] > 1]
         parts = [progression(builder, wanted[d], last - 1 - d, step=strides[d]) for d in others]
-        total = weighted([*parts, place], [*(1 for _ in parts), strides[dim]])
+        total = linear_index([*parts, place], [*(1 for _ in parts), strides[dim]])
         if total is not place:
             total.within(0, self.shape[first] - 1)
         self.index = total.expand(*wanted[first:last])
 
 
-def unexpanded(index: Node) -> Node:
+def expansion_source(index: Node) -> Node:
     """Returns the source of an expanded index; others unchanged."""
     source = index.args[0] if index.target is aten.expand.default else None
     return source if isinstance(source, Node) else index
