@@ -55,6 +55,11 @@ def test_one_trace_for_equal_signatures(traced: list[Any]) -> None:
         (lambda x: F.rrelu(x), X - 2.5, aten.leaky_relu.default),
         (lambda x: F.rrelu(x, 0.25, 0.5), X - 2.5, aten.leaky_relu.default),
         (lambda x: torch.addcmul(x, x, x, value=2.7), torch.arange(4), None),
+        (
+            lambda x: F.interpolate(x[None], (2, 7), mode="bicubic", antialias=True),
+            X,
+            aten.index_select.default,
+        ),
         (lambda x: torch.addcmul(x, x, x, value=-0.5), torch.arange(4), None),
     ],
 )

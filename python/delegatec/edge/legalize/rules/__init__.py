@@ -66,6 +66,7 @@ RULES: Final[RuleTable] = merge(
     normalization.RULES,
     pooling.RULES,
     recurrent.RULES,
+    resizing.RULES,
     shape.RULES,
 )
 

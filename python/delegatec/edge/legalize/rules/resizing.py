@@ -17,10 +17,10 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
-from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rule import Rewrite, Rule, RuleTable
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.rules.pools import averages
 from delegatec.edge.legalize.rules.windows import Windows
@@ -191,6 +191,19 @@ def _weighted(x: Value, dim: int, taps: _Taps) -> Value:
     return averages(x, *((windows, other) if dim == 2 else (other, windows)))
 
 
+def _of_fractions(rule: Rule) -> Rule:
+    """Restricts a rule to floating point of static size: eager mode has integer weights for bytes."""
+
+    def restricted(builder: Builder, node: Node) -> Node | None:
+        sizes = (*shape_of(_operand(node)), *shape_of(node))
+        if not dtype_of(node).is_floating_point or not all(isinstance(size, int) for size in sizes):
+            return None
+        result: Node = rule(builder, node)
+        return result
+
+    return restricted
+
+
 _NEAREST: Final = {
     aten.upsample_nearest1d.default: (aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec),
     aten._upsample_nearest_exact1d.default: (
@@ -204,6 +217,11 @@ _SMOOTH: Final = {
     aten.upsample_bicubic2d.vec: _cubic,
     aten._upsample_bilinear2d_aa.default: _antialiased(2, _triangle),
     aten._upsample_bicubic2d_aa.vec: _antialiased(4, partial(_keys, a=-0.5)),
+}
+
+# Operators without a kernel in the runtime.
+RULES: Final[RuleTable] = {
+    aten._upsample_bicubic2d_aa.vec: _of_fractions(_interpolated(_SMOOTH[aten._upsample_bicubic2d_aa.vec]))
 }
 
 REWRITES: Final = (
