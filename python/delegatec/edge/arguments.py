@@ -87,12 +87,11 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
     return torch.result_type(values[0], values[-1])
 
 
-def pair(values: Sequence[int] | int, default: Sequence[int] = ()) -> tuple[int, int]:
-    """Returns numbers for height and width: a single one counts for both."""
-    if isinstance(values, int):
-        return values, values
-    chosen = list(values) or list(default)
-    return (chosen[0], chosen[0]) if len(chosen) == 1 else (chosen[0], chosen[1])
+def each(values: Sequence[Any] | Any, count: int, default: Sequence[Any] = ()) -> list[Any]:
+    """Returns a number per dimension: a single one applies to all; `default` replaces none."""
+    chosen = list(values) if isinstance(values, (tuple, list)) else [] if values is None else [values]
+    chosen = chosen or list(default)
+    return chosen * count if len(chosen) == 1 else chosen
 
 
 def broadcast(*shapes: Any) -> tuple[Any, ...]:

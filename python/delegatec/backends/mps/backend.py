@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from torch._ops import OpOverload
 
+from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.common.precision import to_float16
 from delegatec.backends.mps.blob import read_blob
@@ -16,7 +17,6 @@ from delegatec.backends.mps.graph import blob_graph
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.preprocess import preprocess
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
-from delegatec.backends.mps.target import target
 from delegatec.delegation import (
     BlobGraph,
     CompileSpec,
@@ -31,6 +31,11 @@ from delegatec.edge.legalize.rule import preserved
 from delegatec.edge.legalize.rules import REWRITES
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
+
+
+def target(settings: Settings) -> TableTarget[Settings]:
+    """Returns the MPS runtime as a target: rows of the table, and rewrites for other calls."""
+    return TableTarget(TABLE, REWRITES, settings)
 
 
 class MpsBackend:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.edge.arguments import each
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -27,7 +28,7 @@ def fold_padding(program: EdgeProgram) -> bool:
         if amounts is None:
             continue
         padding = [
-            own + more for own, more in zip(_each(node.args[_PADDING], len(amounts)), amounts, strict=True)
+            own + more for own, more in zip(each(node.args[_PADDING], len(amounts)), amounts, strict=True)
         ]
         arguments = list(node.args)
         arguments[_INPUT], arguments[_PADDING] = pad.args[0], padding
@@ -50,7 +51,3 @@ def _symmetric_zeros(pad: Any, spatial: int) -> list[int] | None:
     if any(before != after for before, after in pairs) or any(pair != (0, 0) for pair in pairs[:-spatial]):
         return None
     return [before for before, _ in pairs[-spatial:]]
-
-
-def _each(padding: Any, spatial: int) -> list[int]:
-    return list(padding) * spatial if len(padding) == 1 else list(padding)

@@ -11,9 +11,8 @@ from torch.fx import Node
 
 from delegatec.backends.common.liveness import live
 from delegatec.backends.mps.blob import write_blob
-from delegatec.backends.mps.building.segment import Segment
 from delegatec.backends.mps.checks import BITS
-from delegatec.backends.mps.operands import OPERATION_NAMES, operand_ids, result_ids
+from delegatec.backends.mps.operands import operand_ids, result_ids
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.mapping import DebugHandleMap, DelegateMappingBuilder
 
@@ -68,7 +67,7 @@ class Draft:
 
     def unused_inputs(self, results: Sequence[int]) -> list[int]:
         """Returns the inputs that some values do not depend on in MPSGraph."""
-        _, read = self._live(results, by_shape=False)
+        _, read = self._live(results)
         return [id for id in self.inputs if id not in read]
 
     def drop_dead_code(self) -> None:
@@ -89,11 +88,16 @@ class Draft:
 
     def blob(self) -> list[Part]:
         """Returns the blob of the current graph."""
-        segment = Segment()
+        parts: list[Part] = []
+        size = 0
         for id, data in self.constants.items():
             value = self._values[id]
-            value.constantBufferSize = len(data)
-            value.segmentOffset = segment.add(data, BITS[value.datatype] // 8 or 1)
+            # Aligned to its elements: the runtime passes the address to MPSGraph unchanged.
+            if gap := -size % (BITS[value.datatype] // 8 or 1):
+                parts.append(bytes(gap))
+            parts.append(data)
+            value.constantBufferSize, value.segmentOffset = len(data), size + gap
+            size += gap + len(data)
         graph = schema.GraphT(
             version="0",
             mpsNodes=[operation.node for operation in self.operations],
@@ -104,19 +108,13 @@ class Draft:
             graphType=schema.GraphType.MPS_GRAPH,
             constantSegment=schema.SegmentT(),
         )
-        return write_blob(graph, segment.parts)
+        return write_blob(graph, parts)
 
-    def _live(self, outputs: Sequence[int], by_shape: bool = True) -> tuple[list[Operation], set[int]]:
-        """Returns the operations that some values depend on, and the operands of these.
-
-        Args:
-            outputs: ids of the values.
-            by_shape: whether FullLike uses its operand: the runtime does, but only for its shape.
-        """
-
-        def operands(operation: Operation) -> list[int]:
-            if not by_shape and OPERATION_NAMES[operation.node.mpsnodeUnionType] == "FullLike":
-                return []
-            return operand_ids(operation.node)
-
-        return live(self.operations, outputs, operands, lambda operation: result_ids(operation.node))
+    def _live(self, outputs: Sequence[int]) -> tuple[list[Operation], set[int]]:
+        """Returns the operations that some values depend on, and the operands of these."""
+        return live(
+            self.operations,
+            outputs,
+            lambda operation: operand_ids(operation.node),
+            lambda operation: result_ids(operation.node),
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable
 
@@ -23,9 +23,7 @@ def _convolution(spatial: int, transposed: bool) -> Rule:
             return None
 
         def sizes(name: str, default: int) -> list[Any]:
-            value = arguments.get(name)
-            value = [default] if value is None else value if isinstance(value, (list, tuple)) else [value]
-            return list(value) * spatial if len(value) == 1 else list(value)
+            return each(arguments.get(name), spatial, [default])
 
         return b.call(
             aten.convolution.default,

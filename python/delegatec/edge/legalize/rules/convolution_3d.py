@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Function, RuleTable
 from delegatec.edge.legalize.rules.dynamic import padded
@@ -29,8 +29,7 @@ def _convolution(
     groups: int,
 ) -> Tensor:
     stride, padding, dilation, output_padding = (
-        list(each) * 3 if len(each) == 1 else list(each)
-        for each in (stride, padding, dilation, output_padding)
+        each(values, 3) for values in (stride, padding, dilation, output_padding)
     )
     taps, reach = weight.shape[2], dilation[0] * (weight.shape[2] - 1)
     step = stride[0]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of
 from delegatec.edge.legalize.rule import Rewrite
@@ -47,11 +47,7 @@ def axes_of(node: Node) -> list[Axis]:
     bound = bind(node)
     spatial = len(shape_of(bound["weight"])) - 2
 
-    def each(name: str) -> list[int]:
-        values = list(bound[name])
-        return values * spatial if len(values) == 1 else values
-
-    sizes = zip(each("stride"), each("dilation"), each("padding"), strict=True)
+    sizes = zip(*(each(bound[name], spatial) for name in ("stride", "dilation", "padding")), strict=True)
     return [Axis(stride, dilation, padding, padding) for stride, dilation, padding in sizes]
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, pair, shape_of
+from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
@@ -27,7 +27,7 @@ from delegatec.edge.legalize.value import Value, value_of
 def _col2im(builder: Builder, node: Node) -> Node:
     bound, result = bind(node), shape_of(node)
     kernel, stride, padding, dilation = (
-        pair(bound[name]) for name in ("kernel_size", "stride", "padding", "dilation")
+        each(bound[name], 2) for name in ("kernel_size", "stride", "padding", "dilation")
     )
     windows = [
         (result[dim - 2] + 2 * padding[dim] - dilation[dim] * (kernel[dim] - 1) - 1) // stride[dim] + 1

@@ -14,15 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from delegatec.edge.arguments import each
 from delegatec.edge.legalize.rule import FunctionTable
 from delegatec.edge.legalize.rules.windows import members
 
 aten = torch.ops.aten
-
-
-def _three(value: Sequence[int] | int, default: Sequence[int] = ()) -> list[int]:
-    values = [value] if isinstance(value, int) else list(value)
-    return list(default) if not values else values * 3 if len(values) == 1 else values
 
 
 def _avg_pool3d(
@@ -34,8 +30,8 @@ def _avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    window, padding = _three(kernel_size), _three(padding)
-    step = _three(stride, window)
+    window, padding = each(kernel_size, 3), each(padding, 3)
+    step = each(stride, 3, window)
     *outer, depth, height, width = x.shape
     if not x.is_floating_point() or not all(isinstance(size, int) for size in x.shape[-4:]):
         return NotImplemented
@@ -63,8 +59,8 @@ def _max_pool3d(
     ceil_mode: bool = False,
 ) -> Any:
     """Returns maxima, and their positions in row-major order."""
-    window, padding, dilation = _three(kernel_size), _three(padding), _three(dilation)
-    step = _three(stride, window)
+    window, padding, dilation = each(kernel_size, 3), each(padding, 3), each(dilation, 3)
+    step = each(stride, 3, window)
     *outer, depth, height, width = x.shape
     if not all(isinstance(size, int) for size in x.shape[-4:]):
         return NotImplemented

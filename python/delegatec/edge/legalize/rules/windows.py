@@ -6,13 +6,12 @@ Windows beyond the border (ceil_mode) are padding of the far side: shapes are ri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, shape_of, tensors
+from delegatec.edge.arguments import bind, each, shape_of, tensors
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,12 @@ def windows_of(node: Node, rank: int) -> list[Windows]:
     """Returns the windows of a pooling node, for each of the last `rank` dimensions."""
     bound = bind(node)
 
-    def each(name: str, default: Sequence[int]) -> list[int]:
-        given = bound.get(name)
-        values = [given] if isinstance(given, int) else list(given or default)
-        return values * rank if len(values) == 1 else values
-
     outputs = tensors(node.meta["val"])[0].shape[-rank:]
-    kernel = each("kernel_size", ())
-    stride, padding, dilation = each("stride", kernel), each("padding", [0]), each("dilation", [1])
+    kernel = each(bound["kernel_size"], rank)
+    stride, padding, dilation = (
+        each(bound.get(name), rank, default)
+        for name, default in (("stride", kernel), ("padding", [0]), ("dilation", [1]))
+    )
     sizes = shape_of(bound["self"])[-rank:]
     return [
         Windows(sizes[i], outputs[i], kernel[i], stride[i], dilation[i], padding[i], padding[i])

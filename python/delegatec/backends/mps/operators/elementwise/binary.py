@@ -7,6 +7,7 @@ does not have arithmetic on bools: a sum of bools is "or", a product "and".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -29,11 +30,11 @@ def operands_of(node: Node) -> tuple[Operand, Operand]:
     return first, second
 
 
-def arithmetic(operation: int) -> Lower:
-    """Returns the lowering of `self op other`, in the dtype of the result."""
+def arithmetic(operation: int, dtype: Callable[[Node], torch.dtype] = dtype_of) -> Lower:
+    """Returns the lowering of a binary operator; `dtype` returns that of its operands."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, dtype_of(node)) for o in operands_of(node))
+        first, second = (b.operand(o, dtype(node)) for o in operands_of(node))
         b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
 
     return lower

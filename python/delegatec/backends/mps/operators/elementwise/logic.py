@@ -3,49 +3,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import BinaryT, Operation, UnaryT
+from delegatec_schemas.mps_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload, variants
-from delegatec.backends.mps.building.graph_builder import GraphBuilder
 from delegatec.backends.mps.dtypes import INTEGERS
 from delegatec.backends.mps.operators.elementwise.binary import arithmetic, operands_of
-from delegatec.backends.mps.operators.elementwise.unary import unpromoted
-from delegatec.backends.mps.operators.family import Lower, family
+from delegatec.backends.mps.operators.elementwise.unary import unary
+from delegatec.backends.mps.operators.family import family
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.edge.arguments import bind, promoted
+from delegatec.edge.arguments import promoted
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 
 
-def comparison(operation: int) -> Lower:
-    """Returns the lowering of a comparison in torch's promoted dtype; bools as int32."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        operands = operands_of(node)
-        dtype = promoted(operands)
-        dtype = torch.int32 if dtype == torch.bool else dtype
-        first, second = (b.operand(o, dtype) for o in operands)
-        b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
-
-    return lower
+def _compared(node: Node) -> torch.dtype:
+    """Returns the dtype that torch promotes operands to; int32 for bools."""
+    dtype = promoted(operands_of(node))
+    return torch.int32 if dtype == torch.bool else dtype
 
 
-def logical(operation: int) -> Lower:
-    """Returns the lowering of a logical operator, on comparisons with zero."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (b.operand(o, torch.bool) for o in operands_of(node))
-        b.emit(operation, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
-
-    return lower
-
-
-def _logical_not(b: GraphBuilder, node: Node) -> None:
-    source = b.operand(bind(node)["self"], torch.bool)
-    b.emit(Operation.LogicalNot, UnaryT(input1Id=source, outputId=b.result(node)))
+def _bool(_: Node) -> torch.dtype:
+    return torch.bool
 
 
 _BITS_RESULT: Final = result_dtypes(INTEGERS | {torch.bool}, "it works on bits.")
@@ -55,13 +37,13 @@ _BITWISE: Final = {f"bitwise_{name}": f"Bitwise{name.capitalize()}" for name in 
 _LOGICAL: Final = {f"logical_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "or", "xor")}
 
 ROWS: Final = (
-    *family(variants(_COMPARISONS, "Tensor", "Scalar"), comparison),
+    *family(variants(_COMPARISONS, "Tensor", "Scalar"), partial(arithmetic, dtype=_compared)),
     *family(variants(_BITWISE, "Tensor", "Scalar"), arithmetic, _BITS_RESULT),
-    *family(_LOGICAL, logical, note="numbers become bool by comparison with zero"),
-    *family({"bitwise_not": "BitwiseNot"}, unpromoted, _BITS),
+    *family(_LOGICAL, partial(arithmetic, dtype=_bool), note="numbers become bool by comparison with zero"),
+    *family({"bitwise_not": "BitwiseNot"}, unary, _BITS),
     OperatorRow(
         overload("logical_not"),
-        _logical_not,
+        unary(Operation.LogicalNot, _bool),
         note="a number becomes bool by comparison with zero",
     ),
 )

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+import torch
 from delegatec_schemas.mps_graph import Operation, UnaryT
 from torch.fx import Node
 
@@ -20,23 +22,19 @@ from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
 
 
-def unary(operation: int) -> Lower:
-    """Returns the lowering of f(self), computed in the dtype of the result."""
+def unary(operation: int, dtype: Callable[[Node], torch.dtype] = dtype_of) -> Lower:
+    """Returns the lowering of a function; `dtype` is that of its operand, by default of the result."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        source = b.operand(bind(node)["self"], dtype_of(node))
+        source = b.operand(bind(node)["self"], dtype(node))
         b.emit(operation, UnaryT(input1Id=source, outputId=b.result(node)))
 
     return lower
 
 
-def unpromoted(operation: int) -> Lower:
-    """Returns the lowering of f(self), computed in the dtype of the operand."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        b.emit(operation, UnaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
-
-    return lower
+def _test(operation: int) -> Lower:
+    """Returns the lowering of a function from floats to bool."""
+    return unary(operation, lambda node: dtype_of(bind(node)["self"]))
 
 
 def _round(b: GraphBuilder, node: Node) -> None:
@@ -75,5 +73,5 @@ ROWS: Final = (
         (_EXACT_RESULT,),
         note="rounds ties to even, independent of MPSGraph",
     ),
-    *family({"isinf": "Isinf", "isnan": "Isnan"}, unpromoted, FLOAT_OPERANDS),
+    *family({"isinf": "Isinf", "isnan": "Isnan"}, _test, FLOAT_OPERANDS),
 )

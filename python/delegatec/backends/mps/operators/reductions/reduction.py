@@ -6,14 +6,15 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-from delegatec_schemas.mps_graph import BinaryT, MeanT, Operation
+from delegatec_schemas.mps_graph import MeanT, Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
-from delegatec.backends.mps.operators.elementwise.binary import operands_of
+from delegatec.backends.mps.operators.elementwise.binary import arithmetic
+from delegatec.backends.mps.operators.family import family
 from delegatec.backends.mps.operators.row import OperatorRow
-from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import operand_dtypes, rank_of, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
@@ -23,11 +24,6 @@ def _mean(b: GraphBuilder, node: Node) -> None:
     keepdim = bound.get("keepdim", False)
     table = MeanT(b.of(bound["self"]), b.result(node), numDims=len(dims), dims=dims, keepDims=keepdim)
     b.emit(Operation.Mean, table)
-
-
-def _fmin(b: GraphBuilder, node: Node) -> None:
-    first, second = (b.operand(each, dtype_of(node)) for each in operands_of(node))
-    b.emit(Operation.Minimum, BinaryT(input1Id=first, input2Id=second, outputId=b.result(node)))
 
 
 _FLOAT32: Final = (torch.float32,)
@@ -47,9 +43,9 @@ ROWS: Final = (
         )
         for name in ("mean", "mean.dim")
     ),
-    OperatorRow(
-        overload("fmin"),
-        _fmin,
+    *family(
+        {"fmin": "Minimum"},
+        arithmetic,
         note="emitted by rewrites, which check for NaN separately: MPSGraph may keep or drop it",
     ),
 )
