@@ -45,7 +45,7 @@ def test_backend_of_the_consumer(consumer: NestedBazel) -> None:
     assert b"ClampBackend" in program
     # One rectifier in each residual layer; what they are compiled to is the same, and stored once.
     assert program.count(b"CLMP2") == 1
-    assert b"--optimise=size --cores=1,2" in program and b"a system, of our own" in program
+    assert b"--optimize=size --cores=1,2" in program and b"a system, with a comma" in program
 
 
 def test_debug_map_of_the_consumers_backend(consumer: NestedBazel) -> None:

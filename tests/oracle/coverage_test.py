@@ -31,7 +31,7 @@ KNOWN: Final[dict[str, str]] = {
 }
 
 # Operators that torch.export does not trace: they answer with a bool of Python, read numbers out of tensors,
-# or have code of their own that it does not know.
+# or have code that it does not support.
 NOT_EXPORTED: Final = frozenset(
     ("allclose", "corrcoef", "cov", "equal", "linalg.lstsq", "linalg.lstsq.grad_oriented")
     + ("nn.functional.ctc_loss", "nn.functional.gaussian_nll_loss")
@@ -46,7 +46,7 @@ def _name(operator: Any) -> str:
     return ".".join(filter(None, (operator.name, operator.variant_test_name)))
 
 
-# But those of sparse tensors, which are no inputs of a program, and those of no dtype on the CPU.
+# Without those of sparse tensors, which programs do not support, and those without a dtype on the CPU.
 OPERATORS: Final = {
     _name(operator): operator
     for operator in op_db

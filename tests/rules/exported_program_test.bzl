@@ -34,8 +34,8 @@ def _export_test_impl(ctx):
     # Sources, their library, and the wheels as one folder.
     inputs = [file.short_path for file in action.inputs.to_list()]
     for path in ["tests/rules/models/mlp.py", "tests/rules/models/activation.py"]:
-        asserts.true(env, path in inputs, "%s is no input" % path)
-    asserts.true(env, "../delegatec_pip_compiler/site-packages" in inputs, "the wheels are no input")
+        asserts.true(env, path in inputs, "%s is not an input" % path)
+    asserts.true(env, "../delegatec_pip_compiler/site-packages" in inputs, "the wheels are not an input")
     return analysistest.end(env)
 
 _export_test = analysistest.make(_export_test_impl)

@@ -36,7 +36,7 @@ def _lowering_test_impl(ctx):
     asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.ptd"] if ctx.attr.external_weights else [], [file.basename for file in weights])
 
-    # An ETRecord has the weights, so that an action of its own writes it.
+    # An ETRecord contains the weights: a separate action writes it.
     asserts.equals(env, [name + ".etrecord"], names_of(action_of(env, "DelegateRecord").outputs))
     for group, suffix in dict(groups, etrecord = ".etrecord").items():
         asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
@@ -74,7 +74,7 @@ def _lowering_test_impl(ctx):
     asserts.true(env, "tests/rules/models/mlp.pt2" in inputs)
     asserts.false(env, "tests/rules/models/mlp.py" in inputs)
     for path in ctx.attr.expected_inputs:
-        asserts.true(env, path in inputs, "%s is no input" % path)
+        asserts.true(env, path in inputs, "%s is not an input" % path)
     return analysistest.end(env)
 
 _lowering_test = analysistest.make(

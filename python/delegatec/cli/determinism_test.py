@@ -142,7 +142,7 @@ def test_other_directory_hash_seed_and_threads(reference: dict[str, str], tmp_pa
 
 
 def test_other_cpu(reference: dict[str, str], tmp_path: Path) -> None:
-    """Libraries that are told of an older CPU choose other instructions, where nothing pins them."""
+    """Unless pinned, libraries choose other instructions for an older CPU."""
     older = {
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
         "ONEDNN_MAX_CPU_ISA": "SSE41",

@@ -22,7 +22,7 @@ Execute = Callable[[Callable[[], int]], int]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one verb in a process of its own, or the worker.
+    """Runs one verb in a separate process, or the worker.
 
     Args:
         argv: the arguments; `@FILE` and `--flagfile=FILE` are replaced with the file's lines.

@@ -14,7 +14,7 @@ from delegatec.files import replaceable, temporary_beside
 
 
 class Outputs:
-    """Output files, written beside their places and moved there together when all are complete.
+    """Output files, written to temporary files and moved to their paths together when all are complete.
 
     In the command's arguments, replaces paths of outputs with those of temporary files, and the path of a
     single input with an absolute one: user code may change the working directory. The end of its context
@@ -59,7 +59,7 @@ class Outputs:
         return [self._given[temporary] for temporary in self._targets if not os.path.isfile(temporary)]
 
     def commit(self) -> None:
-        """Moves all outputs to their places."""
+        """Moves all outputs to their paths."""
         for temporary, target in self._targets.items():
             os.replace(temporary, target)
 
@@ -104,5 +104,5 @@ def _conflict(path: str, taken: dict[str, str]) -> tuple[str, str] | None:
         with contextlib.suppress(OSError):
             same = same or os.path.samefile(path, other)
         if same:
-            return f"the same file as {flag}", "write each output to a file of its own"
+            return f"the same file as {flag}", "write each output to a separate file"
     return None

@@ -53,7 +53,7 @@ def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     assert _run_verb(folder, "inspect", "DIR/a.ptd", "--format=json") == 0
     assert [entry["key"] for entry in json.loads(capsys.readouterr().out)["entries"]] == ["weight", "bias"]
     assert read_program(folder / "a.pte").method("forward").tensor(0).allocation is None
-    # without the data file there are no numbers
+    # without the data file the weights are missing
     assert _run_verb(folder, *verify) == 1
     assert "error DC360: the data file lacks 'weight'" in capsys.readouterr().err
 

@@ -61,7 +61,7 @@ def test_containers_become_plain(tree: object, plain: object) -> None:
     assert pytree.treespec_loads(pytree.treespec_dumps(plain_spec(spec))) == plain_spec(spec)
 
 
-def test_examples_are_copies_of_their_own_elements() -> None:
+def test_examples_are_copies_of_their_elements() -> None:
     large = torch.arange(100.0)
     args, kwargs = plain_example((large[10:12],), {"options": Pair(large[:1], 3)})
     assert torch.equal(args[0], large[10:12])

@@ -224,7 +224,7 @@ def test_rejections_have_a_name_and_a_line(name: str) -> None:
     assert name == "input" or problem.location is not None
 
 
-def test_a_dynamic_transform_is_rejected_and_all_problems_are_told_at_once() -> None:
+def test_a_dynamic_transform_is_rejected_and_all_problems_are_reported() -> None:
     def function(x: torch.Tensor) -> Any:
         wrong = torch.linalg.svdvals(torch.complex(x, x)) * 2
         return wrong, torch.fft.fft(x, dim=0).abs()

@@ -146,7 +146,7 @@ DAMAGE: dict[str, tuple[str, Any]] = {
     "another version": ("DC354", lambda root: setattr(root, "version", 1)),
     "two of a name": ("DC353", lambda root: setattr(root.namedData[1], "key", "a.weight")),
     "segment out of range": ("DC352", lambda root: setattr(root.namedData[0], "segmentIndex", 4)),
-    "segment behind the file": ("DC352", lambda root: setattr(root.segments[3], "size", 2**40)),
+    "segment after the file": ("DC352", lambda root: setattr(root.segments[3], "size", 2**40)),
     "larger than its segment": ("DC352", lambda root: setattr(root.segments[0], "size", 95)),
     "scalar type": ("DC352", lambda root: setattr(root.namedData[0].tensorLayout, "scalarType", 99)),
     "negative sizes": ("DC352", lambda root: setattr(root.namedData[0].tensorLayout, "sizes", [-2, -2, 1])),

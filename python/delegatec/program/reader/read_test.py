@@ -170,15 +170,15 @@ DAMAGE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "order of dimensions": ("DC352", lambda p: _plan(p).values.append(_tensor([2, 2], dimOrder=[0, 0]))),
     "scalar type": ("DC352", lambda p: _plan(p).values.append(_tensor([2], scalarType=99))),
     "constant out of range": ("DC352", lambda p: _plan(p).values.append(_tensor([2], data=2))),
-    "constant behind its segment": ("DC352", lambda p: _plan(p).values.append(_tensor([5], data=1))),
+    "constant after its segment": ("DC352", lambda p: _plan(p).values.append(_tensor([5], data=1))),
     "initial state without data": (
         "DC352",
         lambda p: _plan(p).values.append(_tensor([2], data=1, place=(1, 0))),
     ),
     "arena out of range": ("DC352", _arena((2, 0))),
     "reserved arena": ("DC352", _arena((0, 0))),
-    "behind the arena": ("DC352", _arena((1, 28))),
-    "segment behind the file": ("DC352", lambda p: setattr(p.segments[0], "size", 17)),
+    "after the arena": ("DC352", _arena((1, 28))),
+    "segment after the file": ("DC352", lambda p: setattr(p.segments[0], "size", 17)),
     "segment out of range": ("DC352", lambda p: setattr(p, "segments", [])),
 }
 

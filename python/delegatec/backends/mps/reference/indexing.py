@@ -57,7 +57,7 @@ def _embedding(run: Run, op: Any, _: NodeT) -> None:
     rows = _look_up(run, weight, 0, _int32(run, indices, "Embedding"), "Embedding")
     if op.paddingIdx != -1:
         padding = run.number(op.paddingIdx, indices.dtype)
-        # The condition has one dimension more than the indices, whatever the rows have.
+        # The condition has one dimension more than the indices, independent of the rows.
         if weight.dim() != 2:
             reject(f"Embedding with a padding index and a weight of shape {list(weight.shape)}")
         rows = torch.where((indices != padding).unsqueeze(-1), rows, torch.zeros_like(rows))

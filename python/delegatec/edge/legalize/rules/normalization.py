@@ -84,10 +84,10 @@ def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
     channels = shape_of(x)[1]
     dims = [dim for dim in range(len(shape_of(x))) if dim != 1]
     mean = b.call(aten.mean.dim, x, dims, True)
-    centred = b.call(aten.sub.Tensor, x, mean)
-    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centred, centred), dims, True)
+    centered = b.call(aten.sub.Tensor, x, mean)
+    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centered, centered), dims, True)
     rstd = b.call(aten.rsqrt.default, b.call(aten.add.Scalar, variance, a["eps"]))
-    y = _affine(b, b.call(aten.mul.Tensor, centred, rstd), *affine)
+    y = _affine(b, b.call(aten.mul.Tensor, centered, rstd), *affine)
     return [y, *(b.call(aten.view.default, each, [channels]) for each in (mean, rstd))]
 
 
@@ -114,8 +114,8 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
     if count <= correction:
         return None
     mean = b.call(aten.mean.dim, x, dims, True)
-    centred = b.call(aten.sub.Tensor, x, mean)
-    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centred, centred), dims, a["keepdim"])
+    centered = b.call(aten.sub.Tensor, x, mean)
+    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
     if correction:
         variance = b.call(aten.mul.Scalar, variance, count / (count - correction))
     if node.target is not aten.var_mean.correction:

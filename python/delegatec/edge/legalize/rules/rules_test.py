@@ -242,7 +242,7 @@ def _calls(cases: dict[OpOverload, list[tuple[Any, ...]]]) -> Iterator[Any]:
 
 
 def test_every_rule_has_a_case() -> None:
-    # symbols_test.py has `item`, whose result is no tensor
+    # symbols_test.py has `item`, whose result is not a tensor
     assert CASES.keys() | UNDEFINED.keys() | REWRITTEN.keys() | {aten.item.default} == RULES.keys()
 
 
