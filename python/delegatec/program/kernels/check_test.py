@@ -72,3 +72,23 @@ def test_emit_reports_all_methods() -> None:
     with pytest.raises(DelegatecError) as caught:
         emit(programs)
     assert [problem.code for problem in caught.value.diagnostics] == ["DC201", "DC201", "DC203"]
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "words"),
+    [
+        (
+            lambda x, n: torch.repeat_interleave(x, n, 0),
+            (torch.ones(2, 3), torch.tensor([1, 3])),
+            "output_size=",
+        ),
+        (lambda n: torch.arange(n.item()), (torch.tensor(3),), "torch._check(n <= 64)"),
+    ],
+)
+def test_sizes_that_depend_on_data_say_how_to_bound_them(
+    function: Any, inputs: tuple[torch.Tensor, ...], words: str
+) -> None:
+    with pytest.raises(DelegatecError) as caught:
+        emit({"forward": edge(function, *inputs)})
+    assert [problem.code for problem in caught.value.diagnostics] == ["DC203"]
+    assert words in caught.value.diagnostics[0].help
