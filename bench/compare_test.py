@@ -59,7 +59,7 @@ def test_a_failure_is_a_row_and_no_ratio(results: Trials) -> None:
     assert plot(failed).count(">fails<") == 2
 
 
-def test_the_page_keeps_what_is_around_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_keeps_text_around_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "benchmarks.md"

@@ -19,7 +19,7 @@ def results() -> inference.Runs:
         return dict(inference.runs(["small"], rounds=1))
 
 
-def test_programs_compute_what_eager_does(results: inference.Runs) -> None:
+def test_programs_agree_with_eager_mode(results: inference.Runs) -> None:
     runs = results["small"]
     assert list(runs) == ["eager", "peer", "ours"]
     assert all(run.seconds > 0 for run in runs.values())

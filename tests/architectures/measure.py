@@ -152,7 +152,7 @@ def _in_reference(pte: Path) -> _Run:
 
 
 def refusal(case: Case) -> str | None:
-    """Returns the code of the first error of a case; None if there is none."""
+    """Returns the code of the first error of a case; None without an error."""
     try:
         measure(case)
     except DelegatecError as error:

@@ -49,13 +49,13 @@ _REFUSED: Final = """\
 
 
 def counts(measurement: Measurement) -> tuple[str, ...]:
-    """What has to be equal wherever it is measured."""
+    """Returns the results that must be equal on all machines."""
     m = measurement
     return (str(m.exported_nodes), str(m.instructions), str(m.kernels), f"{m.delegates} + {m.left}")
 
 
 def memory(measurement: Measurement) -> str:
-    """Planned bytes, and their ratio to the bound."""
+    """Returns planned bytes, and their ratio to the bound."""
     return f"{measurement.planned:,} ({measurement.planned / max(1, measurement.bound):.3f})"
 
 
@@ -63,7 +63,7 @@ def render(rows: Mapping[Case, Measurement]) -> str:
     """The page.
 
     Args:
-        rows: what was measured of each case that is not refused; the refusals are in the cases themselves.
+        rows: measurements of each supported case; errors of the others are in the cases.
     """
     measured = [
         (

@@ -25,7 +25,7 @@ def _row(number: int) -> Measurement | str | None:
 
 
 def main(workers: int) -> int:
-    """Writes the page; tells what does not go as its case says, and then leaves the page as it is.
+    """Writes the page, unless a case has an unexpected outcome, which it reports.
 
     Args:
         workers: how many processes measure.

@@ -25,7 +25,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NestedBazel]:
         yield bazel
 
 
-def test_programs_agree_with_eager(consumer: NestedBazel) -> None:
+def test_programs_agree_with_eager_mode(consumer: NestedBazel) -> None:
     consumer.run("test", "//...")
 
 
@@ -43,7 +43,7 @@ def test_backend_of_the_consumer(consumer: NestedBazel) -> None:
     consumer.run("build", "//model:net_clamp")
     program = (consumer.workspace / "bazel-bin" / "model" / "net_clamp.pte").read_bytes()
     assert b"ClampBackend" in program
-    # One rectifier in each residual layer; what they are compiled to is the same, and stored once.
+    # One relu in each residual layer, with equal blobs, which are stored once.
     assert program.count(b"CLMP2") == 1
     assert b"--optimize=size --cores=1,2" in program and b"a system, with a comma" in program
 

@@ -151,7 +151,7 @@ def test_a_limit_on_the_size_of_files(workspace: Workspace) -> None:
     assert Path("good.pte").read_text() == "old" and not list(workspace.root.glob(".*"))
 
 
-def test_a_reader_that_goes_away(workspace: Workspace) -> None:
+def test_a_closed_pipe(workspace: Workspace) -> None:
     workspace.export("good")
     process = process_of("inspect", "good.pt2", stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests ask of the actions of the target under test."""
+"""Helpers for tests: the actions of the target under test."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest")
 
 def action_of(env, mnemonic):
-    """The one action of a mnemonic.
+    """Returns the only action with a mnemonic.
 
     Args:
         env: the test's environment.
@@ -19,7 +19,7 @@ def action_of(env, mnemonic):
     return found[0]
 
 def names_of(files):
-    """Sorted base names of a depset of files.
+    """Returns the sorted base names of a depset of files.
 
     Args:
         files: depset of File.
@@ -30,7 +30,7 @@ def names_of(files):
     return sorted([file.basename for file in files.to_list()])
 
 def flags_of(action):
-    """The compiler's flags in the action's parameter file.
+    """Returns the compiler's flags in the action's parameter file.
 
     Args:
         action: an action that runs the compiler.

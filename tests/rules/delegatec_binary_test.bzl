@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes a worker start anew: the run files of the compiler's executable."""
+"""The runfiles of the compiler's executable, whose changes restart a worker."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `exported_program` declares."""
+"""The outputs and actions of `exported_program`."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "ExportedProgramInfo")
@@ -17,7 +17,7 @@ def _export_test_impl(ctx):
     asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.signature.json"], names_of(target[OutputGroupInfo].signature))
 
-    # The weights by themselves are made of the archive, and only for who asks.
+    # The weights are written from the archive, on demand only.
     weights = action_of(env, "DelegateWeights")
     asserts.equals(env, ["mlp.ptd"], names_of(weights.outputs))
     asserts.equals(env, weights.outputs.to_list(), target[OutputGroupInfo].weights.to_list())
@@ -31,7 +31,7 @@ def _export_test_impl(ctx):
     asserts.equals(env, ["0"], flags["seed"])
     asserts.equals(env, ["tests/rules/models", "."], flags["import-path"][:2])
 
-    # Sources, their library, and the wheels as one folder.
+    # Sources, their library, and the wheels as one directory.
     inputs = [file.short_path for file in action.inputs.to_list()]
     for path in ["tests/rules/models/mlp.py", "tests/rules/models/activation.py"]:
         asserts.true(env, path in inputs, "%s is not an input" % path)

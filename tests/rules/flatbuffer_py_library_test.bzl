@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `flatbuffer_py_library` declares, and that what it makes can be used."""
+"""The outputs and actions of `flatbuffer_py_library`, and a use of its module."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:flatbuffers.bzl", "flatbuffer_py_library")

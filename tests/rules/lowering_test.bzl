@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules that lower declare."""
+"""The outputs and actions of the rules that lower."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "mps_program")
@@ -23,7 +23,7 @@ def _lowering_test_impl(ctx):
     info = target[DelegateProgramInfo]
     action = action_of(env, "DelegateLower")
 
-    # One program, and what else there is to know about it in groups that only who asks for them gets.
+    # The program by default, its descriptions in output groups.
     groups = {
         "debug": ".debug.json",
         "ir": ".ir.txt",
@@ -58,7 +58,7 @@ def _lowering_test_impl(ctx):
     )
     asserts.equals(env, ctx.attr.require_full_delegation, "require-full-delegation" in flags)
 
-    # What is delegated: the flags of the rules that are set, and no others.
+    # Delegation: only the flags of attributes that are set.
     delegation = {
         flag: flags[flag]
         for flag in _DELEGATION_FLAGS
@@ -69,7 +69,7 @@ def _lowering_test_impl(ctx):
     for flag, value in dict({"constant-alignment": "16", "segment-alignment": "128"}, **ctx.attr.layout).items():
         asserts.equals(env, [value], flags[flag])
 
-    # The model's sources are not read again: an edit that leaves the .pt2 as it was lowers nothing.
+    # The model's sources are not inputs: an edit that does not change the .pt2 does not lower again.
     inputs = [file.short_path for file in action.inputs.to_list()]
     asserts.true(env, "tests/rules/models/mlp.pt2" in inputs)
     asserts.false(env, "tests/rules/models/mlp.py" in inputs)

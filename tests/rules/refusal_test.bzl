@@ -6,13 +6,13 @@ load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mp
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for text in ctx.attr.says:
+    for text in ctx.attr.texts:
         asserts.expect_failure(env, text)
     return analysistest.end(env)
 
 _refusal_test = analysistest.make(
     _refusal_test_impl,
-    attrs = {"says": attr.string_list()},
+    attrs = {"texts": attr.string_list()},
     expect_failure = True,
 )
 
@@ -57,12 +57,12 @@ def refusal_tests(name):
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores"],
     }
-    for target, says in refusals.items():
+    for target, texts in refusals.items():
         _refusal_test(
             name = "%s_%s" % (name, target),
             size = "small",
-            # Each message starts with the label of the target that is wrong.
-            says = ["//tests/rules:%s: error" % target] + says,
+            # Each message starts with the label of the invalid target.
+            texts = ["//tests/rules:%s: error" % target] + texts,
             target_under_test = ":" + target,
         )
     native.test_suite(

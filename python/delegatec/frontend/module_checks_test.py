@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that cannot be exported are refused by name."""
+"""Modules that cannot be exported are rejected by name."""
 
 from __future__ import annotations
 

@@ -84,14 +84,14 @@ def compare_output(
     if not isinstance(expected, torch.Tensor) and not isinstance(actual, torch.Tensor):
         if not isinstance(expected, (bool, int, float)) or not isinstance(actual, (bool, int, float)):
             if actual != expected:  # None or a string
-                message = f"{where} is {actual!r}; eager gives {expected!r}"
+                message = f"{where} is {actual!r}; eager mode returns {expected!r}"
                 diagnostics.append(Diagnostic(code="DC502", message=message))
             return
         actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
         actual = actual.to(expected.dtype)
     if _kind(actual) != _kind(expected):
         results.append(OutputResult(name, trial.name, index, path, _kind(actual), None))
-        message = f"{where} is {_kind(actual)}; eager gives {_kind(expected)}"
+        message = f"{where} is {_kind(actual)}; eager mode returns {_kind(expected)}"
         diagnostics.append(Diagnostic(code="DC503", message=message))
         return
     result = compare(actual, expected, atol=tolerance[0], rtol=tolerance[1])
@@ -103,7 +103,7 @@ def compare_output(
                 message=(
                     f"{where} ({_kind(actual)}): {result.failures} of {result.elements} elements are wrong;"
                     f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
-                    f" eager gives {result.worst_expected:.9g}"
+                    f" eager mode returns {result.worst_expected:.9g}"
                 ),
                 expected=f"|difference| <= {tolerance[0]:g} + {tolerance[1]:g} * |value|",
             )

@@ -53,7 +53,7 @@ def test_a_wrong_program_names_the_worst_element(tmp_path: Path) -> None:
     first = result.diagnostics[0]
     assert first.code == "DC502"
     assert "example, output 0 ['scaled'] (float32[4]): 4 of 4 elements" in first.message
-    assert "element [3] is 12, eager gives 14" in first.message
+    assert "element [3] is 12, eager mode returns 14" in first.message
     assert "FAILED" in result.table()
 
 

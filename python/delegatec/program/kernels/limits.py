@@ -25,7 +25,7 @@ aten = torch.ops.aten
 # Of a tensor in a program, for all kernels.
 MAX_RANK: Final = 16
 
-_HALVES: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+_IN_FLOAT32: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
 # Operator -> dtype of its operands -> dtype to compute in. Most of these kernels accumulate in the dtype of
 # their operands, eager mode in float32: the error of a layer norm of 1024 float16 values is 100%.
@@ -47,7 +47,7 @@ COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.from
         aten.var.dim,
         aten.var_mean.correction,
     ),
-    _HALVES,
+    _IN_FLOAT32,
 )
 
 
@@ -66,7 +66,7 @@ class Limit:
     help: str
 
 
-def _selects_of_the_whole(node: Node) -> bool:
+def _mask_broadcasts(node: Node) -> bool:
     arguments = bind(node)
     x, mask = (arguments[name].meta["val"] for name in ("self", "mask"))
     missing = len(x.shape) - len(mask.shape)
@@ -87,7 +87,7 @@ LIMITS: Final[dict[Any, Limit]] = {
         "write it with supported operators, or delegate it to a backend that supports it",
     ),
     aten.masked_select.default: Limit(
-        _selects_of_the_whole,
+        _mask_broadcasts,
         "a mask that is not larger than the tensor",
         "expand the tensor to the shape of the mask",
     ),

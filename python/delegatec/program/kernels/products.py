@@ -25,7 +25,7 @@ aten = torch.ops.aten
 # Patches take the memory of the input several times over. If they take more than this many bytes, and more
 # than half of the input and the output, the output is computed in strips. Measured: MobileNetV2 and ResNet-50
 # need as much planned memory as with the kernel of convolutions, and are not slower than with larger strips.
-_ROOM: Final = 2 * 2**20
+_MAX_PATCH_BYTES: Final = 2 * 2**20
 
 
 def _product_of_nothing(b: Builder, node: Node) -> Node | None:
@@ -56,8 +56,8 @@ def _convolution(b: Builder, node: Node) -> Node | None:
     x, weight = Value(b, a["input"]).to(wide), Value(b, a["weight"]).to(wide)
     batch, channels, *outputs = shape_of(node)
     groups, taps = a["groups"], math.prod(weight.shape[1:])
-    room = max(_ROOM, (x.numel + math.prod(shape_of(node))) * wide.itemsize // 2)
-    if batch > 1 and batch * weight.numel * wide.itemsize > room:
+    max_bytes = max(_MAX_PATCH_BYTES, (x.numel + math.prod(shape_of(node))) * wide.itemsize // 2)
+    if batch > 1 and batch * weight.numel * wide.itemsize > max_bytes:
         return None  # each image reads a copy of the weight
     weight = weight.view(groups, channels // groups, taps)
     if batch > 1:
@@ -68,7 +68,7 @@ def _convolution(b: Builder, node: Node) -> Node | None:
     steps = [math.prod(x.shape[dim:]) for dim in range(1, x.rank + 1)]
     strides = [step * stride for step, stride in zip(steps[2:], a["stride"], strict=True)]
     dilations = [step * dilation for step, dilation in zip(steps[2:], a["dilation"], strict=True)]
-    rows = max(1, room // max(1, batch * groups * taps * math.prod(outputs[1:]) * wide.itemsize))
+    rows = max(1, max_bytes // max(1, batch * groups * taps * math.prod(outputs[1:]) * wide.itemsize))
     is_pointwise = list(x.shape[2:]) == outputs and strides == steps[2:]
     if is_pointwise:
         rows = outputs[0]

@@ -128,7 +128,7 @@ def test_a_movement_with_other_users_stays_for_them() -> None:
     assert_computes(program, function(X), X)
 
 
-def test_a_movement_whose_users_can_do_without_it_goes() -> None:
+def test_a_movement_that_users_do_not_need_is_removed() -> None:
     def function(x: torch.Tensor) -> Any:
         part = x[:, 1:]
         return part[:, :1] + 1, part[:, 1:] + 1

@@ -89,7 +89,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "index_put of half": (lambda x, y, i: put(x, [i], y), (X.half(), Y[:2].half(), NEGATIVE), ""),
     "index_put at a mask": (lambda x, m: put(x, [m], torch.tensor(0.5)), (X, MASK), "View View Where"),
     "index_put at a mask in front": (lambda x, y, m: put(x, [m], y), (X, floats(1, 4), MASK[..., 0]), ""),
-    "index_put at a mask behind": (lambda x, y, m: put(x, [None, m], y), (X, floats(2, 1), MASK[0]), ""),
+    "index_put at a trailing mask": (lambda x, y, m: put(x, [None, m], y), (X, floats(2, 1), MASK[0]), ""),
     "setting at a mask": (lambda x, m: set_mask(x, m), (X, MASK[0, 0]), ""),
     "accumulation": (
         lambda x, y, i: put(x, [None, i], y, True),
