@@ -76,13 +76,13 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("room", [300, 1000, products._ROOM])
+@pytest.mark.parametrize("room", [300, 1000, products._MAX_PATCH_BYTES])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_products_have_the_results_of_convolutions(
     name: str, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With any number of strips."""
-    monkeypatch.setattr(products, "_ROOM", room)
+    monkeypatch.setattr(products, "_MAX_PATCH_BYTES", room)
     sizes, weights, has_bias, stride, padding, dilation, groups = CONVOLUTIONS[name]
     convolve = _convolve(stride, padding, dilation, False, [0] * len(stride), groups)
     inputs = (_tensor(*sizes), _tensor(*weights), _tensor(weights[0]) if has_bias else None)
@@ -92,7 +92,7 @@ def test_products_have_the_results_of_convolutions(
 
 
 def test_a_pointwise_convolution_multiplies_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_ROOM", 0)
+    monkeypatch.setattr(products, "_MAX_PATCH_BYTES", 0)
     convolve = _convolve([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     program = _legal(convolve, _tensor(1, 3, 8, 6), _tensor(4, 3, 1, 1), None)
     assert called(program) == [aten.view.default, aten.view.default, aten.bmm.default, aten.view.default]
@@ -102,7 +102,7 @@ def test_strips_share_the_memory_of_their_patches(monkeypatch: pytest.MonkeyPatc
     convolve = _convolve([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
     inputs = (_tensor(1, 8, 16, 16), _tensor(8, 8, 3, 3), None)
     whole = _legal(convolve, *inputs)
-    monkeypatch.setattr(products, "_ROOM", 0)
+    monkeypatch.setattr(products, "_MAX_PATCH_BYTES", 0)
     strips = _legal(convolve, *inputs)
     assert (called(whole).count(aten.bmm.default), called(strips).count(aten.bmm.default)) == (1, 16)
 
@@ -137,7 +137,7 @@ def test_other_convolutions_stay() -> None:
 
 
 def test_images_that_would_each_need_a_large_weight_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_ROOM", 0)
+    monkeypatch.setattr(products, "_MAX_PATCH_BYTES", 0)
     convolve = _convolve([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     inputs = (_tensor(2, 2, 3, 3), _tensor(64, 2, 3, 3), None)
     assert called(_legal(convolve, *inputs)) == [aten.convolution.default]
