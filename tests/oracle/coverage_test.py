@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import torch
 
-from delegatec.edge.refused import REFUSED
+from delegatec.edge.unsupported import UNSUPPORTED
 from tests.oracle.sample_outcome import Outcome, outcomes
 from tests.oracle.torch_samples import op_db
 
@@ -80,7 +80,7 @@ def test_samples_agree_or_are_rejected(name: str) -> None:
 def _is_named(outcome: Outcome) -> bool:
     """Whether an error names the unsupported operator, or has another reason."""
     names = re.findall(r"\.(\w+)\.\w+(?:, which)? has no kernel", outcome.text)
-    return any(name in REFUSED for name in names) or any(
+    return any(name in UNSUPPORTED for name in names) or any(
         f"error {code}" in outcome.text for code in _OTHER_CODES
     )
 

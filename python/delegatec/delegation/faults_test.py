@@ -57,14 +57,14 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("faulty_plugin")
 
 
-def refused(backend: EagerBackend, partitioner: SupportsAllBut) -> tuple[Diagnostic, ...]:
+def rejected(backend: EagerBackend, partitioner: SupportsAllBut) -> tuple[Diagnostic, ...]:
     with pytest.raises(DelegatecError) as error:
         to_backend(edge(Net(), ARGS), partitioner, registry=BackendRegistry([backend]))
     return error.value.diagnostics
 
 
 def test_a_backend_that_raises(plugin: ModuleType) -> None:
-    (problem,) = refused(plugin.Raising(), SupportsAllBut())
+    (problem,) = rejected(plugin.Raising(), SupportsAllBut())
     assert problem.code == "DC410"
     assert problem.message.startswith("preprocess of backend EagerBackend raises KeyError: ")
     location = problem.location
@@ -74,7 +74,7 @@ def test_a_backend_that_raises(plugin: ModuleType) -> None:
 
 
 def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
-    (problem,) = refused(EagerBackend(), plugin.Partitioner())
+    (problem,) = rejected(EagerBackend(), plugin.Partitioner())
     assert problem.code == "DC410"
     assert problem.message == "partitioner Partitioner raises IndexError: list index out of range"
     assert str(problem.location) == "faulty_plugin.py:8"
@@ -94,12 +94,12 @@ def test_a_partitioner_that_raises_in_our_code(plugin: ModuleType) -> None:
 def test_a_backend_that_returns_something_else(
     plugin: ModuleType, name: str, code: str, message: str
 ) -> None:
-    (problem,) = refused(getattr(plugin, name)(), SupportsAllBut())
+    (problem,) = rejected(getattr(plugin, name)(), SupportsAllBut())
     assert (problem.code, problem.message) == (code, message)
 
 
 def test_a_partitioner_that_returns_something_else(plugin: ModuleType) -> None:
-    (problem,) = refused(EagerBackend(), plugin.Untagged())
+    (problem,) = rejected(EagerBackend(), plugin.Untagged())
     assert (problem.code, problem.message) == ("DC404", "partitioner Untagged: partition() returned a list")
 
 

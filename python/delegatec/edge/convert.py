@@ -37,11 +37,11 @@ from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
-from delegatec.edge.refusals import functions, not_functional, refuse_functions, refuse_writes
+from delegatec.edge.rejections import functions, not_functional, reject_functions, reject_writes
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
-from delegatec.edge.strides import drop_strides, record_dim_orders, refuse_strides
+from delegatec.edge.strides import drop_strides, record_dim_orders, reject_strides
 
 # Key in the metadata of a graph module that `to_edge` has edited.
 _CONVERTED: Final = "delegatec_converted"
@@ -120,12 +120,12 @@ def to_edge(
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
-    refuse_strides(program)
+    reject_strides(program)
     functional = [functionalize(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
-        refuse_writes(program)
+        reject_writes(program)
         program = _retrace(exported, program, len(origins))
-    refuse_functions(program)
+    reject_functions(program)
     program.origins = origins
     keep_state(program, state)
     normalize_bodies(program)
@@ -176,8 +176,10 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
     signature = exported.graph_signature
     in_spec, out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
     assert in_spec is not None and out_spec is not None
-    refused = [spec for spec in signature.input_specs if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN)]
-    if refused:
+    rejected = [
+        spec for spec in signature.input_specs if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN)
+    ]
+    if rejected:
         raise DelegatecError(
             Diagnostic(
                 "DC205",
@@ -185,7 +187,7 @@ def _adopt(exported: ExportedProgram, method: str) -> EdgeProgram:
                 expected="tensors and numbers",
                 help="remove the custom object, or the operator with side effects, from the exported method",
             )
-            for spec in refused
+            for spec in rejected
         )
     program = EdgeProgram(
         method=method,

@@ -24,14 +24,14 @@ CHANNELS_LAST: Final = (0, 2, 3, 1)
 _NOT_CONVERTED: Final = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
-def refuse_strides(program: EdgeProgram) -> None:
+def reject_strides(program: EdgeProgram) -> None:
     """Raises errors for results that depend on strides.
 
     Raises:
         DelegatecError: DC205, for each `as_strided` of a tensor that is not all of its memory in
             row-major order, and each channels-last input that no kernel reorders.
     """
-    refused = [
+    rejected = [
         Diagnostic(
             "DC205",
             f"{node.name} addresses the memory of a view by strides",
@@ -45,7 +45,7 @@ def refuse_strides(program: EdgeProgram) -> None:
         if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default
         if not _covers_storage(node.args[0].meta["val"])
     ]
-    refused += [
+    rejected += [
         Diagnostic(
             "DC205",
             f"example input {node.name} is channels-last with dtype {node.meta['val'].dtype}",
@@ -56,8 +56,8 @@ def refuse_strides(program: EdgeProgram) -> None:
         for node in program.user_inputs()
         if node.name in program.dim_orders and node.meta["val"].dtype in _NOT_CONVERTED
     ]
-    if refused:
-        raise DelegatecError(refused)
+    if rejected:
+        raise DelegatecError(rejected)
 
 
 def _covers_storage(val: torch.Tensor) -> bool:

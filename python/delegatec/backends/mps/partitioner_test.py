@@ -22,7 +22,7 @@ X = torch.rand(3, 4)
 BIG = torch.rand(1 << 20)
 
 
-REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str, str]] = [
+REJECTED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str, str]] = [
     ("noise", lambda x: x + torch.rand(4) * 0, (X,), "fp32", "operator", "not support aten.rand.default"),
     ("double", lambda x: x.exp(), (X.double(),), "fp32", "dtype", "dtype float64"),
     ("uint8", lambda x: x + 1, (X.to(torch.uint8),), "fp32", "dtype", "dtype uint8"),
@@ -46,8 +46,8 @@ REFUSED: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...], str, str,
 
 @pytest.mark.parametrize(
     ("function", "args", "precision", "rule", "message"),
-    [r[1:] for r in REFUSED],
-    ids=[r[0] for r in REFUSED],
+    [r[1:] for r in REJECTED],
+    ids=[r[0] for r in REJECTED],
 )
 def test_rejected_with_a_reason(
     function: Callable[..., Any], args: tuple[torch.Tensor, ...], precision: str, rule: str, message: str

@@ -16,7 +16,7 @@ DECLARED = {
 }
 
 
-def refused(given: dict[str, object]) -> list[Diagnostic]:
+def rejected(given: dict[str, object]) -> list[Diagnostic]:
     with pytest.raises(DelegatecError) as error:
         resolve_options("b", DECLARED, given)
     assert {diagnostic.code for diagnostic in error.value.diagnostics} == {"DC402"}
@@ -42,7 +42,7 @@ def test_strings_and_lists() -> None:
 
 
 def test_options_are_checked_all_at_once() -> None:
-    passes, second, first = refused({"precison": "fp16", "precision": "fp61", "passes": ["fold", "fsue"]})
+    passes, second, first = rejected({"precison": "fp16", "precision": "fp61", "passes": ["fold", "fsue"]})
     assert (first.message, first.help) == ("backend b has no option 'precison'", "did you mean 'precision'?")
     assert (second.message, second.expected) == (
         "option 'precision' of backend b cannot be 'fp61'",
@@ -65,6 +65,6 @@ def test_options_are_checked_all_at_once() -> None:
     ],
 )
 def test_an_option_of_the_wrong_kind(given: dict[str, object], message: str, expected: str) -> None:
-    (problem,) = refused(given)
+    (problem,) = rejected(given)
     (option,) = given
     assert (problem.message, problem.expected) == (f"option {option!r} of backend b {message}", expected)

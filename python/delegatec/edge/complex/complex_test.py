@@ -201,7 +201,7 @@ def test_bodies_of_control_flow() -> None:
         assert_computes(edge(function, X), function(x), x, atol=1e-5)
 
 
-REFUSED: Final[dict[str, tuple[Callable[..., Any], torch.Tensor, str, str]]] = {
+REJECTED: Final[dict[str, tuple[Callable[..., Any], torch.Tensor, str, str]]] = {
     "operator": (
         lambda x: torch.linalg.svdvals(torch.complex(x, x)),
         X,
@@ -214,9 +214,9 @@ REFUSED: Final[dict[str, tuple[Callable[..., Any], torch.Tensor, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_rejections_have_a_name_and_a_line(name: str) -> None:
-    function, x, code, text = REFUSED[name]
+    function, x, code, text = REJECTED[name]
     with pytest.raises(DelegatecError) as caught:
         edge(function, x)
     (problem,) = caught.value.diagnostics

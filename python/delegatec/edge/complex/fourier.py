@@ -15,7 +15,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.complex.arithmetic import Rule
 from delegatec.edge.complex.pair import Pair, Part, add, filled, real_dtype, sub
-from delegatec.edge.complex.values import RefusedError, Values
+from delegatec.edge.complex.values import UnsupportedError, Values
 from delegatec.edge.handles import describe_operator
 
 aten = torch.ops.aten
@@ -121,11 +121,11 @@ def _matrices(
 
 
 def known_length(values: Values, node: Node, count: Any) -> int:
-    """Returns the length of a transform; raises RefusedError for unsupported ones."""
+    """Returns the length of a transform; raises UnsupportedError for unsupported ones."""
     if isinstance(count, int) and count <= LONGEST:
         return count
     what = f"{count} elements" if isinstance(count, int) else "a dynamic dimension"
-    raise RefusedError(
+    raise UnsupportedError(
         Diagnostic(
             "DC205",
             f"{describe_operator(node, values.origins)} is a Fourier transform over {what}",

@@ -18,7 +18,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.complex import arithmetic, fourier, spectrogram
 from delegatec.edge.complex.pair import Pair, filled, real_dtype
 from delegatec.edge.complex.structure import PARTWISE, partwise
-from delegatec.edge.complex.values import RefusedError, Values, is_complex
+from delegatec.edge.complex.values import UnsupportedError, Values, is_complex
 from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.normal_form import computed, no_new_guards
@@ -55,9 +55,9 @@ def lower_complex(program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
                     if _lower(values, builder.at(node), node, templates):
                         # torch's decomposition is complex, too
                         following = before.next
-                except RefusedError as refused:
-                    problems.append(refused.diagnostic)
-                    values.refused.add(node)
+                except UnsupportedError as error:
+                    problems.append(error.diagnostic)
+                    values.unsupported.add(node)
             node = following
     if problems:
         raise DelegatecError(problems)
@@ -90,8 +90,8 @@ def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool
     Returns:
         Whether the nodes before it must be lowered in turn.
     """
-    if any(operand in values.refused for operand in node.all_input_nodes):
-        values.refused.add(node)
+    if any(operand in values.unsupported for operand in node.all_input_nodes):
+        values.unsupported.add(node)
         return False
     if node.op == "placeholder" and node.name in values.fixed:
         values.split_constant(b, node)
@@ -99,7 +99,7 @@ def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool
     if node.op != "call_function" or not (
         isinstance(node.target, OpOverload) or node.target is operator.getitem
     ):
-        raise RefusedError(_at_boundary(node))
+        raise UnsupportedError(_at_boundary(node))
     result = _by_rule(values, b, node)
     if result is not None:
         _put(values, b, node, result)
@@ -110,7 +110,7 @@ def _lower(values: Values, b: Builder, node: Node, templates: Templates) -> bool
             replace(node, results)
             return True
     if is_complex(node) or any(is_complex(operand) for operand in node.all_input_nodes):
-        raise RefusedError(_unknown(values, node))
+        raise UnsupportedError(_unknown(values, node))
     return False
 
 

@@ -26,7 +26,7 @@ def is_complex(value: Any) -> bool:
     return isinstance(val, torch.Tensor) and val.is_complex()
 
 
-class RefusedError(Exception):
+class UnsupportedError(Exception):
     """A call that cannot be lowered to real numbers; the diagnostic says why."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -42,7 +42,7 @@ class Values:
         origins: origins of its method.
         pairs: complex node -> its parts.
         constants: receives new constants, and declares them at the end.
-        refused: complex nodes without a pair: rejected ones, and those that depend on them.
+        unsupported: complex nodes without a pair: rejected ones, and those that depend on them.
     """
 
     def __init__(self, program: EdgeProgram, origins: Mapping[int, Origin]) -> None:
@@ -51,7 +51,7 @@ class Values:
         self.origins = origins
         self.pairs: dict[Node, Pair] = {}
         self.constants = NewConstants(program)
-        self.refused: set[Node] = set()
+        self.unsupported: set[Node] = set()
         self._memo: dict[Hashable, Node] = {}
 
     def pair(self, value: Any) -> Pair:

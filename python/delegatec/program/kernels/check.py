@@ -19,7 +19,7 @@ from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.refused import REFUSED
+from delegatec.edge.unsupported import UNSUPPORTED
 from delegatec.program.kernels.input_order import REORDERS
 from delegatec.program.kernels.limits import LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -97,8 +97,8 @@ def _closest(node: Node) -> str:
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
-    if name in REFUSED:
-        return REFUSED[name]
+    if name in UNSUPPORTED:
+        return UNSUPPORTED[name]
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
         return f"a call that one of its kernels supports: {', '.join(same)}"

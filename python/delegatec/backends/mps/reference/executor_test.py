@@ -29,7 +29,7 @@ X = torch.tensor([1.0, -2.0, 3.0])
 NEG = [("Neg", UnaryT(0, 10))]
 
 
-def refused(blob: bytes, *inputs: torch.Tensor) -> str:
+def rejected(blob: bytes, *inputs: torch.Tensor) -> str:
     with pytest.raises(DelegatecError) as error:
         executor(blob)(inputs)
     (diagnostic,) = error.value.diagnostics
@@ -48,14 +48,14 @@ def edited(**fields: Any) -> bytes:
 
 
 def test_a_graph_for_a_kernel_is_rejected() -> None:
-    message = refused(edited(graphType=GraphType.METAL_KERNEL), X)
+    message = rejected(edited(graphType=GraphType.METAL_KERNEL), X)
     assert message == "kernels for single operators are not implemented"
 
 
 @pytest.mark.parametrize("ids", [[1, 0], [0, 2], [1], [0, 0]])
 def test_inputs_are_identified_by_position(ids: list[int]) -> None:
     blob = edited(inputIds=ids)
-    assert refused(blob, *[X] * len(ids)) == f"its inputs have the ids {ids}, but are identified by position"
+    assert rejected(blob, *[X] * len(ids)) == f"its inputs have the ids {ids}, but are identified by position"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_inputs_are_identified_by_position(ids: list[int]) -> None:
     ],
 )
 def test_inputs_that_do_not_fit(inputs: list[torch.Tensor], message: str) -> None:
-    assert refused(edited(), *inputs) == message
+    assert rejected(edited(), *inputs) == message
 
 
 def test_an_input_in_another_shape_is_the_same_buffer() -> None:
@@ -76,10 +76,10 @@ def test_an_input_in_another_shape_is_the_same_buffer() -> None:
 
 
 def test_an_output_is_a_buffer_of_the_declared_dtype() -> None:
-    message = refused(make_blob(NEG, [X], {10: X.int()}), X)
+    message = rejected(make_blob(NEG, [X], {10: X.int()}), X)
     assert message == "output 10 is declared as int32[3], and is float32[3]"
     assert (
-        refused(make_blob(NEG, [X], {10: X[:2]}), X)
+        rejected(make_blob(NEG, [X], {10: X[:2]}), X)
         == "output 10 is declared as float32[2], and is float32[3]"
     )
 
@@ -87,17 +87,17 @@ def test_an_output_is_a_buffer_of_the_declared_dtype() -> None:
 @pytest.mark.parametrize("id", [-1, 11])
 def test_undefined_values_are_not_read(id: int) -> None:
     blob = make_blob([("Add", ScaledBinaryT(0, id, 10, 1.0))], [X], {10: X})
-    assert refused(blob, X) == f"value {id} is used before its definition"
+    assert rejected(blob, X) == f"value {id} is used before its definition"
 
 
 def test_an_operation_after_its_reader_comes_too_late() -> None:
     blob = make_blob([("Exp", UnaryT(11, 10)), ("Neg", UnaryT(0, 11))], [X], {10: X})
-    assert refused(blob, X) == "value 11 is used before its definition"
+    assert rejected(blob, X) == "value 11 is used before its definition"
 
 
 def test_a_result_needs_an_id() -> None:
     blob = make_blob([("Neg", UnaryT(0, -1))], [X], {0: X})
-    assert refused(blob, X) == "a result has the id -1, but there are 15 values"
+    assert rejected(blob, X) == "a result has the id -1, but there are 15 values"
 
 
 def test_an_id_with_two_definitions_has_the_last_value() -> None:
@@ -143,7 +143,7 @@ def test_the_runtime_does_not_support_inline_constants() -> None:
         graph.mpsValues[5].constantBuffer = InlineDataT(np.frombuffer(X.numpy().tobytes(), np.uint8))
 
     blob = make_blob([("Mul", BinaryT(0, 5, 10))], [X], {10: X}, {5: X}, edit=edit)
-    assert refused(blob, X) == "constant 5 is stored in the FlatBuffer instead of the constant segment"
+    assert rejected(blob, X) == "constant 5 is stored in the FlatBuffer instead of the constant segment"
 
 
 def test_declarations_of_intermediate_values_are_compared_and_not_read() -> None:

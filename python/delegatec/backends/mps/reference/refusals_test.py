@@ -65,7 +65,7 @@ def _convolution(groups: int = 1, bias: int = -1, **fields: Any) -> ConvolutionT
     return ConvolutionT(0, 1, bias, 10, **{**STEPS, "groups": groups, **fields})
 
 
-REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
+REJECTED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
     ("Exp", UnaryT(0, 10), (WHOLE,), "Exp of int32; MPSGraph supports it for floats only"),
     ("Floor", UnaryT(0, 10), (LONG,), "Floor of int64"),
     ("Round", UnaryT(0, 10), (LONG,), "Round of int64"),
@@ -214,7 +214,7 @@ REFUSED: Final[list[tuple[str, object, tuple[torch.Tensor, ...], str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "table", "inputs", "message"), REFUSED)
+@pytest.mark.parametrize(("name", "table", "inputs", "message"), REJECTED)
 def test_rejected(name: str, table: object, inputs: tuple[torch.Tensor, ...], message: str) -> None:
     run = executor(make_blob([(name, table)], inputs, {10: X}))
     with pytest.raises(DelegatecError, match=re.escape(message)) as error:

@@ -57,6 +57,6 @@ _INSTEAD: Final = {
 }  # fmt: skip
 
 # Name of an operator, without its overload -> its replacement.
-REFUSED: Final[dict[str, str]] = {
+UNSUPPORTED: Final[dict[str, str]] = {
     name: instead for names, instead in _INSTEAD.items() for name in names.split()
 }

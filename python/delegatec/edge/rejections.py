@@ -18,7 +18,7 @@ from delegatec.edge.verifier import is_callable
 _FAILED_NODE: Final = re.compile(r"While executing %(\w+)")
 
 
-def refuse_writes(program: EdgeProgram) -> None:
+def reject_writes(program: EdgeProgram) -> None:
     """Raises DC208 for operators in a body of control flow that write to an operand of the body."""
     problems = []
     for body in program.walk():
@@ -60,7 +60,7 @@ def functions(program: EdgeProgram) -> list[Node]:
     return [node for node in nodes if node.op == "call_function" and not is_callable(node.target)]
 
 
-def refuse_functions(program: EdgeProgram) -> None:
+def reject_functions(program: EdgeProgram) -> None:
     """Raises DC205 if a program calls functions that are not operators."""
     found = functions(program)
     if found:
