@@ -106,10 +106,12 @@ def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> Work
                 os.close(stream.fileno())
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-            sys.stdout, sys.stderr = _standard
+            sys.stdout, sys.stderr = standard
             importlib.invalidate_caches()  # The request may bring files that did not exist at the start.
 
-        _standard = sys.stdout, sys.stderr
+        standard = sys.stdout, sys.stderr
+        for stream in standard:
+            stream.flush()  # A child would print a copy of what is buffered.
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = run(request.arguments, partial(supervised, prepare=prepare))
         output.seek(0)
