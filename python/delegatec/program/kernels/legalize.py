@@ -97,7 +97,7 @@ def _is_empty(node: Node) -> bool:
 def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
     """Converts operands to the dtype of the computation, and results back."""
     target: Any = node.target
-    wider = COMPUTED_IN.get(target, {})
+    wider = {} if _is_row(node) else COMPUTED_IN.get(target, {})
     if not any(_dtype(source) in wider for source in node.all_input_nodes):
         return None
 
@@ -121,6 +121,12 @@ def _computed_wider(b: Builder, node: Node) -> Node | list[Node] | None:
         _narrowed(b, b.call(operator.getitem, result, i, val=wide), narrow)
         for i, (narrow, wide) in enumerate(pieces)
     ]
+
+
+def _is_row(node: Node) -> bool:
+    """Whether a call is a linear layer of one row: too little work for the memory of a converted weight."""
+    rows = node.meta["val"].shape[:-1] if node.target is aten.linear.default else (0,)
+    return all(isinstance(size, int) and size == 1 for size in rows)
 
 
 def _narrowed(b: Builder, node: Node, val: torch.Tensor) -> Node:

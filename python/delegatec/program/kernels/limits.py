@@ -29,6 +29,7 @@ _IN_FLOAT32: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float3
 
 # Operator -> dtype of its operands -> dtype to compute in. Most of these kernels accumulate in the dtype of
 # their operands, eager mode in float32: the error of a layer norm of 1024 float16 values is 100%.
+# Products are 8 to 80 times faster in float32, conversions included; `linear` of one row stays.
 # `logit` does not support 16-bit floats, and batch norm does not with float32 parameters.
 COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.fromkeys(
     (
@@ -37,10 +38,13 @@ COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.from
         aten._native_batch_norm_legit_no_training.default,
         aten.addmm.default,
         aten.avg_pool2d.default,
+        aten.bmm.default,
         aten.convolution.default,
         aten.convolution_backward.default,
         aten.cumsum.default,
+        aten.linear.default,
         aten.logit.default,
+        aten.mm.default,
         aten.native_layer_norm.default,
         aten.scatter_add.default,
         aten.var.correction,

@@ -11,6 +11,7 @@ import torch
 from torch.export import Dim
 
 from delegatec.edge import KERNEL_COMPOSITES
+from delegatec.edge.module import EdgeModule
 from delegatec.edge.printer import print_program
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.testing import assert_computes, called, edge
@@ -177,3 +178,30 @@ def test_addmm_with_factors_stays() -> None:
     inputs = (_tensor(5), _tensor(3, 4), _tensor(4, 5))
     program = _legal(lambda *x: torch.addmm(*x, beta=0), *inputs)
     assert called(program) == [aten.addmm.default]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("product", "sizes"),
+    [
+        (torch.mm, [(7, 300), (300, 5)]),
+        (torch.bmm, [(2, 7, 300), (2, 300, 5)]),
+        (torch.nn.functional.linear, [(7, 300), (5, 300), (5,)]),
+        (torch.nn.functional.linear, [(2, 3, 300), (5, 300)]),
+    ],
+)
+def test_products_of_halves_are_rounded_once(product: Any, sizes: list[Any], dtype: torch.dtype) -> None:
+    inputs = [_tensor(*each).to(dtype) for each in sizes]
+    program = _legal(product, *inputs, preserve=KERNEL_COMPOSITES)
+    products = [node for node in program.graph.nodes if len(node.all_input_nodes) > 1]
+    assert {node.meta["val"].dtype for node in products} == {torch.float32}
+    result = EdgeModule(program)(*inputs)
+    exact = product(*(each.double() for each in inputs))
+    assert (result - exact).abs().max() <= (product(*inputs) - exact).abs().max()
+    torch.testing.assert_close(result, exact.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-5)
+
+
+def test_a_linear_layer_of_one_row_keeps_its_weight() -> None:
+    inputs = [_tensor(*each).half() for each in ((1, 30), (5, 30))]
+    program = _legal(torch.nn.functional.linear, *inputs, preserve=KERNEL_COMPOSITES)
+    assert called(program) == [aten.linear.default]
