@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,6 +66,8 @@ def end_stage(name: str, program: EdgeProgram) -> None:
 def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
     """Runs `passes` in order on a program and on its bodies, repeatedly until none changes anything.
 
+    A pass that changed nothing runs again only after another one has changed something.
+
     Args:
         program: edited in place.
         passes: each must keep the program valid.
@@ -72,9 +75,17 @@ def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
     Raises:
         AssertionError: they do not converge; it names the passes that still change the program.
     """
+    changes = 0
+    steady: dict[tuple[str, int], int] = {}  # part and pass -> the number of changes before its last run
     for _ in range(_MAX_ITERATIONS):
-        parts = list(program.walk())
-        changing = [each for part in parts for each in passes if run_pass(part, each)]
+        changing = []
+        for part, (number, each) in itertools.product(list(program.walk()), enumerate(passes)):
+            if steady.get((part.method, number)) == changes:
+                continue
+            steady[part.method, number] = changes
+            if run_pass(part, each):
+                changes += 1
+                changing.append(each)
         if not changing:
             return
     names = ", ".join(dict.fromkeys(map(pass_name, changing)))
