@@ -49,17 +49,17 @@ _CONVERTED: Final = "delegatec_converted"
 # Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
 
-# The passes that need constants come after those that fold them.
+# Passes that need constants come after folding; casts before it, as a constant of floats has no integral type.
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     select_by_value,
+    fold_casts,
     eliminate_common,
     fold_constants,
     remove_neutral_operands,
     remove_empty_operands,
     index_to_view,
     resolve_constant_indices,
-    fold_casts,
     fold_padding,
     merge_movements,
     simplify_calls,
