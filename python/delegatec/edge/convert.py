@@ -49,7 +49,7 @@ _CONVERTED: Final = "delegatec_converted"
 # Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
 
-# Passes that need constants come after folding; casts before it, as a constant of floats has no integral type.
+# Passes that need constants come after folding; casts come before it, which loses that floats are integral.
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     select_by_value,
