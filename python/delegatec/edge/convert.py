@@ -49,7 +49,8 @@ _CONVERTED: Final = "delegatec_converted"
 # Passes before decomposition: fewer operators, and weights next to their uses.
 _CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
 
-# Passes that need constants come after folding; casts come before it, which loses that floats are integral.
+# Passes that need constants come after folding. Casts come before it: constants of a floating-point type
+# are not known to be integral.
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     select_by_value,
