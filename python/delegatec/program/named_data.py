@@ -35,9 +35,7 @@ def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]
                 if key in external:
                     problems[key] = _conflict(key, "is also a weight of the .ptd", delegate.backend_id)
                 elif not equal_bytes(other.data, item.data):
-                    problems[key] = _conflict(
-                        key, "is used for different data elsewhere", delegate.backend_id
-                    )
+                    problems[key] = _conflict(key, "has different data elsewhere", delegate.backend_id)
     if problems:
         raise DelegatecError(problems.values())
     return merged

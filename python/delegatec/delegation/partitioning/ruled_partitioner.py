@@ -139,13 +139,10 @@ class _Selection:
         ]
         if not left or not self._groups:
             return
-        message = (
-            f"{_nodes(len(left))} cannot be delegated, such as {left[0].name} ({operator_name(left[0])})"
-        )
+        first = f"{left[0].name} ({operator_name(left[0])})"
+        message = f"{_nodes(len(left))} cannot be delegated, such as {first}"
         for group in self._groups:
-            self._reject(
-                group, "all-or-nothing", message, "see the reasons for these, or remove all_or_nothing"
-            )
+            self._reject(group, "all-or-nothing", message, "see their reasons, or remove all_or_nothing")
         self._groups = []
 
     def _reject(self, positions: Sequence[int], rule: str, message: str, help: str) -> None:

@@ -89,9 +89,7 @@ def run_passes(program: EdgeProgram, passes: Sequence[Pass]) -> None:
         if not changing:
             return
     names = ", ".join(dict.fromkeys(map(pass_name, changing)))
-    raise AssertionError(
-        f"{program.method} still changes after {_MAX_ITERATIONS} iterations of passes, by {names}"
-    )
+    raise AssertionError(f"{program.method} still changes after {_MAX_ITERATIONS} iterations, by {names}")
 
 
 def pass_name(each: Callable[..., Any]) -> str:

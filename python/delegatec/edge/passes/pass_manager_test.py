@@ -45,7 +45,7 @@ def test_runs_until_nothing_changes() -> None:
 
 
 def test_passes_that_do_not_converge_are_named() -> None:
-    with pytest.raises(AssertionError, match=r"still changes after 32 iterations of passes, by restless$"):
+    with pytest.raises(AssertionError, match=r"still changes after 32 iterations, by restless$"):
         run_passes(edge(torch.relu, torch.ones(2)), (steady, restless))
 
 

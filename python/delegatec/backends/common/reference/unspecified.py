@@ -32,7 +32,7 @@ class UnspecifiedBehavior:
 
     runtime: ClassVar[str]
 
-    def choice_for(self, behavior: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
+    def choose(self, behavior: str, occurs: Callable[[], torch.Tensor | bool], what: str) -> str:
         """Returns the choice for a behavior that may occur in an operation.
 
         Args:

@@ -25,10 +25,10 @@ class Imagined(UnspecifiedBehavior):
 def rounded_at(values: list[float], index: int, choices: Imagined) -> list[torch.Tensor]:
     """The values, rounded, and one of them, unless it is a zero."""
     x = torch.tensor(values)
-    way = choices.choice_for("rounding", lambda: x.frac() == 0.5, "Round of halves")
+    way = choices.choose("rounding", lambda: x.frac() == 0.5, "Round of halves")
     x = x.round() if way == "even" else (x + 0.5).floor()
     outside = index >= len(values)
-    way = choices.choice_for("reads", lambda: outside, f"the index {index}")
+    way = choices.choose("reads", lambda: outside, f"the index {index}")
     one = x[(0 if way == "first" else -1) if outside else index]
     return [x, torch.where(one == 0, torch.nan, one)]
 
@@ -50,7 +50,7 @@ def test_results_depend_on_behaviors(values: list[float], index: int, found: lis
 
 def test_a_single_choice_that_may_show_counts() -> None:
     def run(choices: Imagined) -> list[torch.Tensor]:
-        choices.choice_for("copies", lambda: True, "an output that is an input")
+        choices.choose("copies", lambda: True, "an output that is an input")
         return [torch.tensor([torch.nan, 1.0])]
 
     assert depends_on(run, Imagined(reads="first")) == ["copies"]

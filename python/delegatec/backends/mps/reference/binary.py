@@ -33,7 +33,7 @@ def _common(run: Run, op: Any, name: str) -> tuple[Tensor, Tensor]:
 def _arithmetic(run: Run, function: Function, first: Tensor, second: Tensor, name: str) -> Tensor:
     """Computes in the common dtype of the operands."""
     if first.dtype == torch.bool:
-        choice = run.unspecified.choice_for("booleans", lambda: True, f"{name} of bool")
+        choice = run.unspecified.choose("booleans", lambda: True, f"{name} of bool")
         result = function(first.to(torch.int8), second.to(torch.int8))
         return result != 0 if choice == "logical" else (result & 1) != 0
     return function(wide(first), wide(second)).to(first.dtype)
@@ -84,7 +84,7 @@ def _bitwise(name: str, function: Function) -> Semantics:
 
 def _integer_quotient(run: Run, first: Tensor, second: Tensor) -> Tensor:
     by_zero = second == 0
-    choice = run.unspecified.choice_for("quotient", lambda: by_zero, "an integer divided by zero")
+    choice = run.unspecified.choose("quotient", lambda: by_zero, "an integer divided by zero")
     quotient = torch.div(first, torch.where(by_zero, 1, second), rounding_mode="trunc")
     return torch.where(by_zero, 0 if choice == "zero" else -1, quotient)
 

@@ -66,7 +66,7 @@ def _dequantize(run: Run, op: Any, _: NodeT) -> None:
     if x.dim() != scales.dim() or any(a % b for a, b in zip(x.shape, scales.shape, strict=True)):
         reject(f"scales of shape {list(scales.shape)} for a weight of shape {list(x.shape)}")
     other = scales.dtype != torch.float16
-    run.unspecified.choice_for("scales", lambda: other, "scales that are not float16")
+    run.unspecified.choose("scales", lambda: other, "scales that are not float16")
     for dim, (size, count) in enumerate(zip(x.shape, scales.shape, strict=True)):
         if 1 < count < size:
             scales = scales.repeat_interleave(size // count, dim)

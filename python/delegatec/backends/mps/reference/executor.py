@@ -130,7 +130,7 @@ class MpsReferenceExecutor:
             reject(f"its inputs have the ids {graph.inputIds}, but are identified by position")
         given = {*graph.inputIds, *graph.constantIds}
         duplicate = len(set(graph.outputIds)) < len(graph.outputIds) or given & set(graph.outputIds)
-        self._unspecified.choice_for(
+        self._unspecified.choose(
             "outputs", lambda: bool(duplicate), "an output that is an input, a constant or another output"
         )
 

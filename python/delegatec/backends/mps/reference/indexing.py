@@ -30,7 +30,7 @@ def _look_up(run: Run, x: Tensor, dim: int, index: Tensor, what: str) -> Tensor:
     shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
     run.check_size(shape, what)
     outside = (index < 0) | (index >= size)
-    choice = run.unspecified.choice_for("reads", lambda: outside, f"{what} out of range")
+    choice = run.unspecified.choose("reads", lambda: outside, f"{what} out of range")
     inside = index % size if choice == "wrap" else index.clamp(0, size - 1)
     result = x.index_select(dim, inside.reshape(-1)).reshape(shape)
     if choice == "zero":
@@ -74,7 +74,7 @@ def _one_index(run: Run, op: Any, rank: int, what: str) -> tuple[int, Tensor]:
     if index.dtype not in INTEGERS:
         reject(f"{what} with an index of {short_name(index.dtype)}")
     other = index.dtype != torch.int32
-    run.unspecified.choice_for("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
+    run.unspecified.choose("indices", lambda: other, f"{what} with an index of {short_name(index.dtype)}")
     return axis(place, rank, what), index.long()
 
 
@@ -86,7 +86,7 @@ def _index_tensor(run: Run, op: Any, _: NodeT) -> None:
 def _targets(run: Run, index: Tensor, size: int, what: str) -> Tensor:
     """Returns positions to write to; `size` means none."""
     outside = (index < 0) | (index >= size)
-    choice = run.unspecified.choice_for("writes", lambda: outside, f"{what} out of range")
+    choice = run.unspecified.choose("writes", lambda: outside, f"{what} out of range")
     if choice == "wrap":
         return index % size
     return index.clamp(0, size - 1) if choice == "nearest" else torch.where(outside, size, index)
@@ -97,7 +97,7 @@ def _update(run: Run, data: Tensor, dim: int, index: Tensor, source: Tensor, wha
     targets = _targets(run, index, data.shape[dim], what)
     ordered = targets.sort(dim).values
     repeated = (ordered.diff(dim=dim) == 0) & (ordered.narrow(dim, 1, index.shape[dim] - 1) < data.shape[dim])
-    choice = run.unspecified.choice_for("duplicates", lambda: repeated, f"{what} twice to one element")
+    choice = run.unspecified.choose("duplicates", lambda: repeated, f"{what} twice to one element")
     if choice == "first":
         targets, source = targets.flip(dim), source.flip(dim)
     padded = torch.cat([data, data.narrow(dim, 0, 1)], dim)

@@ -82,19 +82,16 @@ def _max_pool(run: Run, op: Any, _: NodeT) -> None:
     windows = _Windows(run, x, op, up=op.ceilMode)
     value = wide(x)
     missing = value.isnan()
-    if run.unspecified.choice_for("nan", lambda: missing, "max pooling of NaN") == "other":
+    if run.unspecified.choose("nan", lambda: missing, "max pooling of NaN") == "other":
         value = torch.where(missing, -math.inf, value)
     padded = functional.pad(value, windows.pad, value=-math.inf)
     values, places = _first(windows, padded)
     if run.is_used(op.output2Id):
         last = _last(windows, padded)
-        if (
-            run.unspecified.choice_for("ties", lambda: last != places, "the index of equal elements")
-            == "last"
-        ):
+        if run.unspecified.choose("ties", lambda: last != places, "the index of equal elements") == "last":
             places = last
     empty = _inside(windows, x, 0.0) == 0
-    if run.unspecified.choice_for("windows", lambda: empty, "max pooling of padding alone") == "zero":
+    if run.unspecified.choose("windows", lambda: empty, "max pooling of padding alone") == "zero":
         values = torch.where(empty, 0.0, values)
     width = padded.shape[3]
     row, column = places // width - windows.pad[2], places % width - windows.pad[0]
@@ -109,7 +106,7 @@ def _avg_pool(run: Run, op: Any, _: NodeT) -> None:
     windows = _Windows(run, x, op, up=False)
     border = 1.0 if op.divisorOverride or op.countIncludePad else 0.0
     counts = _inside(windows, x, border)
-    run.unspecified.choice_for("windows", lambda: counts == 0, "average pooling of padding alone")
+    run.unspecified.choose("windows", lambda: counts == 0, "average pooling of padding alone")
     result = (_sums(windows, functional.pad(wide(x), windows.pad)) / counts).to(dtype)
     if op.divisorOverride:
         if dtype != torch.float32:

@@ -121,7 +121,7 @@ class Run(Values):
         if dtype == torch.bool:
             if x.dtype in FLOATS:
                 partial = (x != 0) & (x.trunc() == 0)
-                if self.unspecified.choice_for("truth", lambda: partial, f"{what} of fractions") != "nonzero":
+                if self.unspecified.choose("truth", lambda: partial, f"{what} of fractions") != "nonzero":
                     return x.trunc() != 0
             return x != 0
         if dtype in FLOATS or x.dtype == torch.bool:
@@ -130,7 +130,7 @@ class Run(Values):
         if x.dtype in FLOATS:
             return self._integer_of_float(x, dtype, what)
         outside = (x < limits.min) | (x > limits.max) if torch.iinfo(x.dtype).bits > limits.bits else False
-        choice = self.unspecified.choice_for(
+        choice = self.unspecified.choose(
             "integer_casts", lambda: outside, f"{what} that does not fit {short_name(dtype)}"
         )
         if choice == "saturate" and outside is not False:
@@ -143,7 +143,7 @@ class Run(Values):
         low, high = float(limits.min), float(limits.max + 1)
         truncated = x.double().trunc()
         fits = (truncated >= low) & (truncated < high)
-        choice = self.unspecified.choice_for(
+        choice = self.unspecified.choose(
             "float_casts", lambda: ~fits, f"{what} that does not fit {short_name(dtype)}"
         )
         inside = torch.where(fits, truncated, 0.0).to(torch.int64)
@@ -207,7 +207,7 @@ def axis(dim: int, rank: int, what: str) -> int:
 
 def unsigned_axis(run: Run, dim: int, rank: int, what: str) -> int:
     """Returns an axis that MPSGraph declares as unsigned."""
-    run.unspecified.choice_for("axes", lambda: dim < 0, f"{what} along dimension {dim}")
+    run.unspecified.choose("axes", lambda: dim < 0, f"{what} along dimension {dim}")
     return axis(dim, rank, what)
 
 

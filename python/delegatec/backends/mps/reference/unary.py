@@ -46,7 +46,7 @@ def _round(run: Run, op: Any, _: NodeT) -> None:
     dtype = floats("Round", x)
     value = wide(x)
     half = (value - value.trunc()).abs() == 0.5
-    if run.unspecified.choice_for("rounding", lambda: half, "Round of x.5") == "even":
+    if run.unspecified.choose("rounding", lambda: half, "Round of x.5") == "even":
         run[op.outputId] = value.round().to(dtype)
         return
     rounded = torch.where(half, value.abs().ceil().copysign(value), value.round())
@@ -72,7 +72,7 @@ def pick(run: Run, x: Tensor, other: Tensor, largest: bool, what: str) -> Tensor
     if x.dtype not in FLOATS:
         return choose(x, other)
     missing = x.isnan() | other.isnan()
-    if run.unspecified.choice_for("nan", lambda: missing, f"{what} of NaN") == "nan":
+    if run.unspecified.choose("nan", lambda: missing, f"{what} of NaN") == "nan":
         return choose(x, other)
     return (torch.fmax if largest else torch.fmin)(x, other)
 
@@ -99,7 +99,7 @@ def _clamp(run: Run, op: Any, node: NodeT) -> None:
         run[op.outputId] = pick(run, x, lowest, True, "Clamp")
     else:
         empty = not low <= high
-        order = run.unspecified.choice_for("bounds", lambda: empty, f"Clamp to between {low} and {high}")
+        order = run.unspecified.choose("bounds", lambda: empty, f"Clamp to between {low} and {high}")
         if empty and order == "low":
             run[op.outputId] = pick(run, pick(run, x, highest, False, "Clamp"), lowest, True, "Clamp")
         else:

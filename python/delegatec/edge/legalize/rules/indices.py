@@ -57,7 +57,7 @@ def linear_index(indices: Sequence[Value], strides: Sequence[int]) -> Value:
     return first
 
 
-class TensorIndices:
+class TensorIndex:
     """The indices of `index` and `index_put`, with ATen's semantics.
 
     Adjacent indices replace the dimensions that they index; the result of others is the first dimension. Here
@@ -100,7 +100,7 @@ class TensorIndices:
         return data.view(*self._ordered).permute(*places)
 
 
-class ElementIndices:
+class ElementIndex:
     """The index of `gather` and `scatter`, which has a position for each element.
 
     If the index is an expansion in leading or trailing dimensions, complete slices are moved, and the index
@@ -120,7 +120,7 @@ class ElementIndices:
     def __init__(self, data: Value, dim: int, index: Node) -> None:
         builder, sizes, wanted = data.builder, data.shape or (1,), shape_of(index) or (1,)
         rank = len(sizes)
-        dim, base = positive(dim, rank), expansion_source(index)
+        dim, base = positive(dim, rank), unexpand(index)
         own = (*(1,) * (rank - len(shape_of(base))), *shape_of(base))
         free = [d != dim and own[d] == 1 and wanted[d] == sizes[d] for d in range(rank)]
         first = free.index(False)
@@ -138,7 +138,7 @@ class ElementIndices:
         self.index = total.expand(*wanted[first:last])
 
 
-def expansion_source(index: Node) -> Node:
+def unexpand(index: Node) -> Node:
     """Returns the source of an expanded index; others unchanged."""
     source = index.args[0] if index.target is aten.expand.default else None
     return source if isinstance(source, Node) else index

@@ -16,7 +16,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument
 from delegatec.edge.legalize.rule import Rewrite, Rule
-from delegatec.edge.legalize.rules.indices import ElementIndices, TensorIndices, progression
+from delegatec.edge.legalize.rules.indices import ElementIndex, TensorIndex, progression
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import value_of
 
@@ -37,7 +37,7 @@ def _index(builder: Builder, node: Node) -> Node | None:
     x, given = value_of(builder, bound["self"]), [index for index in bound["indices"] if index is not None]
     if len(given) == 1 and shape_of(given[0]) and builder.facts.of(given[0]).low >= 0:
         return None
-    place = TensorIndices(x, bound["indices"])
+    place = TensorIndex(x, bound["indices"])
     if len(given) == 1:
         found = x.index(place.axis, place.index.to(torch.int64))
     else:
@@ -48,7 +48,7 @@ def _index(builder: Builder, node: Node) -> Node | None:
 def _gather(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x = value_of(builder, bound["self"])
-    place = ElementIndices(x, bound["dim"], bound["index"])
+    place = ElementIndex(x, bound["dim"], bound["index"])
     return x.view(*place.shape).take(place.axis, place.index).view(*shape_of(node)).node
 
 

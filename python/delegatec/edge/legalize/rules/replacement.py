@@ -16,13 +16,7 @@ from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.accumulation import SUMS, accumulated
-from delegatec.edge.legalize.rules.indices import (
-    ElementIndices,
-    TensorIndices,
-    as_int32,
-    expansion_source,
-    progression,
-)
+from delegatec.edge.legalize.rules.indices import ElementIndex, TensorIndex, as_int32, progression, unexpand
 from delegatec.edge.legalize.value import Value, cat, value_of
 
 aten = torch.ops.aten
@@ -59,7 +53,7 @@ def _index_put(builder: Builder, node: Node) -> Node:
     data, updates = value_of(builder, bound["self"]), value_of(builder, bound["values"], dtype_of(node))
     if _mask(bound["indices"]) is not None:
         return _masked(bound["indices"], data, updates).node
-    place = TensorIndices(data, bound["indices"])
+    place = TensorIndex(data, bound["indices"])
     before, after = place.shape[: place.axis], place.shape[place.axis + 1 :]
     result = (*before, *place.index.shape, *after)
     if place.index.rank == 1:  # The operator broadcasts.
@@ -106,13 +100,10 @@ def _scatter(builder: Builder, node: Node) -> Node:
         updates = _broadcast(updates, wanted)
     if not shape:
         return updates.view().node
-    if (
-        all(wanted[d] == size or d == dim for d, size in enumerate(shape))
-        and expansion_source(index) is index
-    ):
+    if all(wanted[d] == size or d == dim for d, size in enumerate(shape)) and unexpand(index) is index:
         places = as_int32(builder, index, 0, shape[dim] - 1)
         return _scattered_lines(data, dim, places, updates).node
-    place = ElementIndices(data, dim, index)
+    place = ElementIndex(data, dim, index)
     places = place.index.view(place.index.numel)
     slices = (*place.shape[: place.axis], *places.shape, *place.shape[place.axis + 1 :])
     return data.view(*place.shape).put(place.axis, places, updates.view(*slices)).view(*shape).node
@@ -133,7 +124,7 @@ def _masked_scatter(builder: Builder, node: Node) -> Node:
     """
     bound = bind(node)
     x, source = value_of(builder, bound["self"]), value_of(builder, bound["source"])
-    shape, base = shape_of(node), expansion_source(bound["mask"])
+    shape, base = shape_of(node), unexpand(bound["mask"])
     own = (*(1,) * (len(shape) - len(shape_of(base))), *shape_of(base))
     kept = max((dim + 1 for dim in range(len(shape)) if own[dim] > 1), default=0)
     rows, width = shape[:kept], math.prod(shape[kept:])

@@ -43,9 +43,7 @@ def _masked_fill(builder: Builder, node: Node) -> Node:
 
 REWRITES: Final = (
     *(
-        Rewrite(
-            target, _clamp, (NUMBER_RESULT,), note="the maximum with one bound, the minimum with the other"
-        )
+        Rewrite(target, _clamp, (NUMBER_RESULT,), note="the maximum with one bound, then the minimum")
         for target in (aten.clamp.default, aten.clamp.Tensor)
     ),
     Rewrite(aten.hardtanh.default, _hardtanh),

@@ -51,16 +51,10 @@ _FLOAT_FUNCTIONS: Final = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2"),
     *("log", "log10", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 )
-_FLOAT_RESULT: Final = result_dtypes(
-    FLOATS, "MPSGraph computes it in floating point only.", "convert to float32"
-)
-_NUMBER_RESULT: Final = result_dtypes(
-    NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32"
-)
+_FLOAT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph computes it in floats only.", "convert to float32")
+_NUMBER_RESULT: Final = result_dtypes(NUMBERS, "MPSGraph does not compute bools.", "convert to int32")
 # pytorch/pytorch pull request 86615
-_EXACT_RESULT: Final = result_dtypes(
-    FLOATS, "MPSGraph's is not exact for all integers, or does not support int64."
-)
+_EXACT_RESULT: Final = result_dtypes(FLOATS, "MPSGraph's is inexact for integers, or lacks int64.")
 
 ROWS: Final = (
     *family({name: name.capitalize() for name in _FLOAT_FUNCTIONS}, unary, _FLOAT_RESULT),

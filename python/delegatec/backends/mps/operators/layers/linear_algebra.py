@@ -80,9 +80,7 @@ _RULES: Final = (
         "split the matrices, and add their products",
     ),
 )
-_WIDE_RESULT: Final = (
-    "before macOS 14.4 and iOS 17.4, MPSGraph's results beyond 32,768 rows or columns are wrong"
-)
+_WIDE_RESULT: Final = "before macOS 14.4 and iOS 17.4, results beyond 32,768 rows or columns are wrong"
 
 ROWS: Final = (
     OperatorRow(

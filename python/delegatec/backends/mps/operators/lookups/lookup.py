@@ -21,7 +21,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_of
-from delegatec.edge.legalize.rules.indices import expansion_source
+from delegatec.edge.legalize.rules.indices import unexpand
 from delegatec.edge.legalize.rules.lookups import INDICES
 from delegatec.edge.legalize.rules.moves import MOVED, is_exact
 
@@ -110,7 +110,7 @@ def _scattered_lines(node: Node, _: object) -> str | None:
     shape, places, values = (shape_of(bound[name]) for name in ("self", "index", "src"))
     dim = positive(bound["dim"], len(shape))
     has_lines = all(1 < size == places[d] for d, size in enumerate(shape) if d != dim)
-    if shape and has_lines and places == values and expansion_source(index) is index:
+    if shape and has_lines and places == values and unexpand(index) is index:
         return None
     return f"operand, index and source of shapes {shape}, {places} and {values}"
 
