@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -132,17 +133,18 @@ class Builder:
         return self._constants[key]
 
     def derived(self, constant: Node, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Node:
-        """Adds a constant with the name of one of the model, in another arrangement or dtype."""
-        name = self.program.names_in_model().get(constant.name)
-        return self._add(tensor, dtype or constant.meta["val"].dtype, name)
+        """Adds a constant with the name and kind of another one, in another arrangement or dtype."""
+        spec = self.program.specs_by_name()[constant.name]
+        return self._add(tensor, dtype or constant.meta["val"].dtype, spec)
 
-    def _add(self, tensor: torch.Tensor, dtype: torch.dtype, name: str | None = None) -> Node:
+    def _add(self, tensor: torch.Tensor, dtype: torch.dtype, origin: InputSpec | None = None) -> Node:
         graph = self.program.graph
         with graph.inserting_before(next(iter(graph.nodes))):
             node = graph.placeholder("c_table")
         node.meta["val"] = self.empty(tensor.shape, dtype)
-        spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name or node.name)
-        self.program.input_specs.insert(0, spec)
+        argument = TensorArgument(node.name)
+        spec = InputSpec(InputKind.CONSTANT_TENSOR, argument, node.name)
+        self.program.input_specs.insert(0, replace(origin, arg=argument) if origin is not None else spec)
         self.program.constants[node.name] = tensor.contiguous()
         return node
 
