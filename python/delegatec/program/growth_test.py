@@ -16,7 +16,7 @@ from delegatec.edge.passes.pass_manager import run_passes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.synthetic import Synthetic
 from delegatec.edge.verifier import verify
-from delegatec.program import emit, write_program
+from delegatec.program import ProgramOptions, emit, write_program
 
 aten = torch.ops.aten
 
@@ -70,6 +70,26 @@ def test_lines_grow_as_the_nodes(make: Callable[[int], EdgeProgram]) -> None:
 
     _to_file(make(12))  # exclude one-time work
     # Eight times the nodes: a quadratic algorithm would run sixty-four times as many lines.
+    assert cost(800) < 9 * cost(100)
+
+
+def split(count: int) -> EdgeProgram:
+    """All outputs are in the memory of the first one."""
+    made = Synthetic()
+    x = made.call(aten.neg.default, made.input())
+    return made.program(x, *(made.call(aten.view.default, x, [4]) for _ in range(count)))
+
+
+@pytest.mark.parametrize("make", [wide, split])
+@pytest.mark.parametrize("plan_outputs", [True, False])
+def test_lines_grow_as_the_outputs(make: Callable[[int], EdgeProgram], plan_outputs: bool) -> None:
+    def cost(count: int) -> int:
+        program = make(count)
+        return lines_run(
+            lambda: emit({"forward": program}, options=ProgramOptions(plan_outputs=plan_outputs))
+        )
+
+    cost(12)  # exclude one-time work
     assert cost(800) < 9 * cost(100)
 
 

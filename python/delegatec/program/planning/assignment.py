@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ class Storages:
         aliases: slots that are aliases of another slot, or a number: operands and results of bodies.
         values: the value of each slot that is not a node's.
         growing: tensors that are written row by row, whose size is the number of rows written.
+        tensors: the number of tensors in each storage, by its id.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Storages:
     aliases: dict[Slot, Source] = field(default_factory=dict)
     values: dict[Slot, Any] = field(default_factory=dict)
     growing: set[Slot] = field(default_factory=set)
+    tensors: Counter[int] = field(default_factory=Counter)
 
     def all(self) -> list[Storage]:
         """Returns all storages without duplicates, in order of definition."""
@@ -59,7 +62,7 @@ class Storages:
         own = self.placements.get(slot)
         if own is None or own.storage.first < 0:
             return True
-        return sum(placement.storage is own.storage for placement in self.placements.values()) > 1
+        return self.tensors[id(own.storage)] > 1
 
     def resolve(self, source: Source) -> Source:
         """Resolves aliases of a slot to a slot or a number."""
@@ -216,6 +219,7 @@ class Assignment:
         """Updates all placements to merged storages."""
         for placement in self.result.placements.values():
             placement.storage = self.root(placement.storage)
+            self.result.tensors[id(placement.storage)] += 1
 
     def byte_size(self, slot: Slot) -> int:
         """Returns the size of a tensor in bytes, at the upper bounds of its dimensions."""

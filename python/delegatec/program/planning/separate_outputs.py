@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Any
 
 import torch
@@ -66,6 +67,7 @@ class _Memory:
         self._program = program
         self._placing = placing
         self.storages: Storages = assign_storages(program, placing)
+        # the bytes of outputs in each storage, by its id: in order, and disjoint
         self._used: dict[int, list[range]] = {}
 
     def is_state(self, node: Node) -> bool:
@@ -81,16 +83,17 @@ class _Memory:
             return True
         if not self._placing.plan_outputs and self.storages.shares_memory(slot_of(node)):
             return True
-        own = self._range(node)
-        return any(
-            own.start < other.stop and other.start < own.stop
-            for other in self._used.get(id(placement.storage), [])
-        )
+        own, used = self._range(node), self._used.get(id(placement.storage), [])
+        after = bisect_left(used, own.stop, key=lambda other: other.start)
+        return after > 0 and used[after - 1].stop > own.start
 
     def use(self, node: Node) -> None:
         """Marks the memory of an output as used."""
         placement = self.storages.placements[slot_of(node)]
-        self._used.setdefault(id(placement.storage), []).append(self._range(node))
+        own = self._range(node)
+        if own:
+            used = self._used.setdefault(id(placement.storage), [])
+            insort(used, own, key=lambda other: other.start)
 
     def _range(self, node: Node) -> range:
         start = self.storages.placements[slot_of(node)].offset
