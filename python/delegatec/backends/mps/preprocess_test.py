@@ -143,13 +143,24 @@ def test_every_weight_beyond_float16_is_named_at_once() -> None:
         parameters["2.weight"][0, 1] = -1e6
         parameters["4.bias"].fill_(7e4)
     with pytest.raises(DelegatecError) as error:
-        compile_module(module, (torch.rand(1, 2),), "fp16")
+        compile_module(module, (torch.rand(1, 2),), "fp16", [torch.ops.aten.linear.default])
     messages = [(d.code, d.message) for d in error.value.diagnostics]
     assert messages == [
         ("DC406", "parameter 2.weight has 1 value beyond float16 (+-65504), the largest -1e+06"),
         ("DC406", "parameter 4.bias has 2 values beyond float16 (+-65504), the largest 70000"),
     ]
     assert compile_module(module, (torch.rand(1, 2),), "fp32").delegates
+
+
+def test_rearranged_weights_beyond_float16_have_their_names() -> None:
+    module = nn.ConvTranspose2d(2, 3, 2, 2)
+    with torch.no_grad():
+        module.weight[0, 1, 0, 1] = 1e6
+    with pytest.raises(DelegatecError) as error:
+        compile_module(module, (torch.rand(1, 2, 3, 3),), "fp16")
+    assert [d.message for d in error.value.diagnostics] == [
+        "parameter weight has 1 value beyond float16 (+-65504), the largest 1e+06"
+    ]
 
 
 def test_numbers_beyond_float16_are_named() -> None:
@@ -193,7 +204,9 @@ def test_compile_specs_are_checked() -> None:
 
 def test_nothing_of_a_large_weight_is_converted_before_it_is_written() -> None:
     module = nn.Linear(512, 512)
-    (delegate,) = compile_module(module, (torch.rand(1, 512),), "fp16").delegates
+    (delegate,) = compile_module(
+        module, (torch.rand(1, 512),), "fp16", [torch.ops.aten.linear.default]
+    ).delegates
     with torch.no_grad():
         module.weight.fill_(0.25)
     halves = [part for part in delegate.blob if len(part) == 2 * 512 * 512]
