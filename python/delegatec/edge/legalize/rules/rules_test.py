@@ -97,6 +97,9 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.relu6.default: [(X * 8,)],
     aten.remainder.Scalar: [(NUMBERS, 3), (NUMBERS.to(torch.int8), -3)],
     aten.remainder.Tensor: [(NUMBERS, torch.tensor([3, -3, 2, -5]))],
+    aten.addcmul.default: [(NUMBERS, NUMBERS, NUMBERS + 3, {"value": value}) for value in (2.7, -0.5)],
+    aten.rrelu.default: [(X,), (X, 0.25, 0.5)],
+    aten.rrelu_with_noise.default: [(X, X + 1)],
     aten.rsub.Tensor: [(X, MATRIX)],
     aten.silu.default: [(X,)],
     # interpolation
@@ -104,6 +107,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, [7], False, None),
         (X, [7], True, None),
         (X, None, False, [1.5]),
+    ],
+    aten._upsample_bicubic2d_aa.vec: [
+        (IMAGE, [3, 11], False, None),
+        (IMAGE.double(), None, True, [0.5, 1.5]),
     ],
     aten.upsample_nearest1d.vec: [(X, [7], None), (X, None, [2.5])],
     # linear
