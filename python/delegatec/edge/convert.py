@@ -30,6 +30,7 @@ from delegatec.edge.passes.fold_casts import fold_casts
 from delegatec.edge.passes.fold_constants import fold_constants, fold_own_constants
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.index_to_view import index_to_view
+from delegatec.edge.passes.movement.cancel import cancel_permutations
 from delegatec.edge.passes.movement.merge import merge_movements
 from delegatec.edge.passes.neutral_operands import remove_neutral_operands
 from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_passes
@@ -63,6 +64,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     resolve_constant_indices,
     fold_padding,
     merge_movements,
+    cancel_permutations,
     simplify_calls,
     eliminate_dead_code,
 )
