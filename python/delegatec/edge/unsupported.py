@@ -41,6 +41,7 @@ _INSTEAD: Final = {
     _linear_cross_entropy_batch_chunked _linear_cross_entropy_batch_chunked_no_reduction
     """: "the same loss without chunks",
     "fractional_max_pool2d fractional_max_pool3d": "max_pool2d or adaptive_max_pool2d",
+    "rrelu_with_noise_functional": "leaky_relu, or rrelu of the model in eval mode",
     "embedding_renorm": "an embedding without max_norm, with weights scaled before export",
     "as_strided_scatter": "slice_scatter, select_scatter, diagonal_scatter or index_put",
     "resize": "view, reshape, or torch.nn.functional.pad",

@@ -142,7 +142,6 @@ RULES: RuleTable = {
     aten.remainder.Scalar: _integer_remainder,
     aten.remainder.Tensor: _integer_remainder,
     aten.rrelu.default: _rrelu,
-    aten.rrelu_with_noise.default: _rrelu,
     aten.rsub.Tensor: _rsub,
     aten.silu.default: _silu,
 }

@@ -99,7 +99,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.remainder.Tensor: [(NUMBERS, torch.tensor([3, -3, 2, -5]))],
     aten.addcmul.default: [(NUMBERS, NUMBERS, NUMBERS + 3, {"value": value}) for value in (2.7, -0.5)],
     aten.rrelu.default: [(X,), (X, 0.25, 0.5)],
-    aten.rrelu_with_noise.default: [(X, X + 1)],
     aten.rsub.Tensor: [(X, MATRIX)],
     aten.silu.default: [(X,)],
     # interpolation
