@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
     )
+    add_trusted_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
         "--blobs", action="store_true", help="print the contents of the delegates' blobs of a .pte; text only"
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif head[4:8] == _DATA_FILE:
         text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
-        text = _exported(arguments.file, arguments.format)
+        text = _exported(arguments.file, arguments.format, arguments.trusted)
     else:
         text = _blob(arguments.file, arguments.format, _backends(arguments))
     sys.stdout.write(text)
@@ -154,11 +156,11 @@ def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
     return "".join(parts)
 
 
-def _exported(path: str, format_: str) -> str:
+def _exported(path: str, format_: str, trusted: bool) -> str:
     from delegatec.frontend import archive
     from delegatec.report.exported import format_model, inspect_model, value_text
 
-    model = archive.load(path)
+    model = archive.load(path, trusted=trusted)
     methods = inspect_model(model.methods)
     constants = {name: value_text(value) for name, value in model.constant_methods.items()}
     if format_ == "json":

@@ -20,6 +20,7 @@ from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.print_after import printing_after
+from delegatec.cli.trusted import add_trusted_argument
 from delegatec.version import VERSION
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
+    add_trusted_argument(parser)
     add_delegation_arguments(parser)
     parser.add_argument(
         "--external-weights",
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         registry = builtin_backends()
         for selector in requested:
             registry.resolve(selector)
-    model = archive.load(arguments.program)
+    model = archive.load(arguments.program, trusted=arguments.trusted)
     with printing_after(arguments.print_after):
         lowered = lower(
             model.methods,

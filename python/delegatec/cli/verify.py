@@ -8,6 +8,7 @@ import math
 import sys
 
 from delegatec.cli.environment import check_environment
+from delegatec.cli.trusted import add_trusted_argument
 
 INPUTS = ("program", "pte", "ptd")
 
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program (.pt2)")
+    add_trusted_argument(parser)
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program to run (.pte)")
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the program's external weights (.ptd)")
     parser.add_argument(
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     registry = builtin_backends()
     for backend in arguments.backend:
         registry.resolve(backend)
-    model = archive.load(arguments.program)
+    model = archive.load(arguments.program, trusted=arguments.trusted)
     result = verify_program(
         arguments.pte,
         model.methods,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from delegatec.cli.environment import check_environment
+from delegatec.cli.trusted import add_trusted_argument
 
 INPUTS = ("program",)
 OUTPUTS = ("ptd",)
@@ -15,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
+    add_trusted_argument(parser)
     parser.add_argument("--ptd", required=True, metavar="OUT.ptd")
     parser.add_argument(
         "--segment-alignment",
@@ -33,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.program import ProgramOptions, weights_of, write_flat_tensors
 
     alignment = ProgramOptions(segment_alignment=arguments.segment_alignment).segment_alignment
-    model = archive.load(arguments.program)
+    model = archive.load(arguments.program, trusted=arguments.trusted)
     with replacing(arguments.ptd) as file:
         write_flat_tensors(weights_of(model.methods), file, alignment=alignment, sources=[model.file])
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zip files of stored, aligned members without metadata.
+"""Writer of zip files of stored, aligned members without metadata.
 
 Alignment lets a reader map a member instead of reading it. As in torch, members are aligned by padding their
 "extra" field (PKWARE APPNOTE 4.5: 16-bit id, 16-bit size, data).
@@ -12,8 +12,6 @@ import zipfile
 from collections.abc import Iterable
 from types import TracebackType
 from typing import IO, Final
-
-from delegatec.files import MappedFile
 
 ALIGNMENT: Final = 64
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -64,50 +62,3 @@ class AlignedZipWriter:
         with self._zip.open(info, "w") as member:
             for chunk in chunks:
                 member.write(chunk)
-
-
-class MappedZip:
-    """A read-only mapping of a zip file of stored members.
-
-    Attributes:
-        file: the mapped file.
-    """
-
-    def __init__(self, path: str) -> None:
-        """Maps `path`.
-
-        Raises:
-            OSError: the file cannot be opened.
-            zipfile.BadZipFile: it is not a zip file, or not one with a single root directory.
-        """
-        with open(path, "rb") as file:
-            with zipfile.ZipFile(file) as archive:
-                infos = archive.infolist()
-            if not infos:
-                raise zipfile.BadZipFile("the archive is empty")
-            self.file = MappedFile(file)
-        self._view = self.file.view
-        self._infos = {info.filename.partition("/")[2]: info for info in infos}
-
-    def names(self) -> list[str]:
-        """Returns the members' paths below the root directory, in the order of the archive."""
-        return list(self._infos)
-
-    def view(self, name: str) -> memoryview:
-        """Returns the bytes of a member, mapped, not read.
-
-        Raises:
-            KeyError: no such member.
-            zipfile.BadZipFile: the member is compressed, or its header is wrong.
-        """
-        info = self._infos[name]
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise zipfile.BadZipFile(f"{name} is compressed")
-        start = info.header_offset
-        fields = _LOCAL_HEADER.unpack_from(self._view, start)
-        if fields[0] != b"PK\x03\x04":
-            raise zipfile.BadZipFile(f"{name} has no local header")
-        start += _LOCAL_HEADER.size + fields[-2] + fields[-1]
-        if start + info.file_size > len(self._view):
-            raise zipfile.BadZipFile(f"{name} extends past the end of the file")
-        return self._view[start : start + info.file_size]

@@ -2,17 +2,15 @@
 """The canonical `.pt2`: an archive for `torch.export.load` with bytes that depend only on the model.
 
 Each run of weight memory is one stored, 64-byte aligned member that a reader can map, shared by all its names
-and methods. Only the example inputs are unpickled, as torch's format requires; `weights_only` restricts their
-types.
+and methods. torch's format has pickled example inputs, which `load` ignores: they are stored as plain tensors
+and numbers, too.
 """
 
 from __future__ import annotations
 
-import io
 import json
+import logging
 import os
-import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,28 +19,27 @@ import torch
 from torch._export.serde import schema
 from torch._export.serde.serialize import (
     EnumEncoder,
-    ExportedProgramDeserializer,
     GraphModuleSerializer,
     SerializeError,
     _dataclass_to_dict,
-    deserialize_scalar_type,
-    deserialize_size,
-    deserialize_storage_offset,
-    deserialize_stride,
     serialize_range_constraints,
     serialize_tensor_meta,
     serialize_torch_artifact,
 )
 from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as layout
+from torch.export.pt2_archive._package import load_pt2
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.files import MappedFile, replacing
-from delegatec.frontend.aligned_zip import AlignedZipWriter, MappedZip
-from delegatec.frontend.constant_methods import decode, encode
-from delegatec.frontend.operators import not_storable, unregistered_operators
-from delegatec.frontend.schema_json import from_json
+from delegatec.frontend.aligned_zip import AlignedZipWriter
+from delegatec.frontend.operators import not_storable
+from delegatec.frontend.plain_values import decode, encode
+from delegatec.frontend.pt2.fields import MalformedError, parsed
+from delegatec.frontend.pt2.program import read_program
+from delegatec.frontend.pt2.tensors import read_tensors
+from delegatec.frontend.pt2.zip_reader import MappedZip
 from delegatec.frontend.storages import Region, regions
 
 # torch.export.load expects the name "model" for the program of an archive with a single one.
@@ -55,6 +52,13 @@ _CONTAINER_VERSION: Final = b"6\n"
 _CONSTANT_METHODS: Final = f"{layout.EXTRA_DIR}constant_methods.json"
 # In the place of a method's name; not a valid one.
 _CONSTANT_METHOD_TENSORS: Final = "constant-methods"
+# Example inputs without pickle: torch reads its own copies.
+_EXAMPLE_INPUTS: Final = f"{layout.EXTRA_DIR}example_inputs.json"
+_EXAMPLE_INPUT_TENSORS: Final = "example-inputs"
+
+_LONGEST_MESSAGE: Final = 200
+# What torch raises for a file that it cannot read.
+_TRUSTED_ERRORS: Final = (ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError)
 
 TensorKey = tuple[str, str]
 
@@ -109,6 +113,10 @@ def save(
             text, tensors = encode(constant_methods)
             _write(archive, _CONSTANT_METHODS, text.encode())
             constants[_CONSTANT_METHOD_TENSORS] = tensors
+        examples = {name: program.example_inputs for name, program in methods.items()}
+        text, tensors = encode({name: example for name, example in examples.items() if example is not None})
+        _write(archive, _EXAMPLE_INPUTS, text.encode())
+        constants[_EXAMPLE_INPUT_TENSORS] = tensors
         _write_tensors(
             archive,
             constants,
@@ -119,99 +127,101 @@ def save(
 
 def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values by name, with conjugated and negated views, which share memory, materialized."""
-    return {
-        name: value.resolve_conj().resolve_neg() if isinstance(value, torch.Tensor) else value
-        for name, value in values.items()
-    }
+    return {name: _materialized(value) for name, value in values.items()}
 
 
-def load(path: str) -> LoadedModel:
+def _materialized(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not (value.is_conj() or value.is_neg()):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+
+
+def load(path: str, *, trusted: bool = False) -> LoadedModel:
     """Reads an archive, mapping its weights.
 
+    Nothing in the file is evaluated, imported or unpickled.
+
     Args:
-        path: a `.pt2` written by `save`.
+        path: a `.pt2`, written by `save` or `torch.export.save`.
+        trusted: read programs with torch's own reader, which runs code in the file; its weights are copied.
 
     Raises:
         OSError: the file cannot be opened.
-        DelegatecError: DC120, it is not an archive, is damaged, or is from another version of torch; DC121,
-            it calls operators that are not registered in this process.
+        DelegatecError: DC120, it is not an archive, is damaged, is from another version of torch, or needs
+            code to run; DC121, it calls operators that are not registered in this process.
     """
     try:
         archive = MappedZip(path)
-        if bytes(archive.view(layout.ARCHIVE_FORMAT_PATH)).decode() != layout.ARCHIVE_FORMAT_VALUE:
-            raise zipfile.BadZipFile("not a pt2 archive")
-        prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
-        members = [name[len(prefix) : -len(suffix)] for name in archive.names() if name.startswith(prefix)]
-        methods = {_method(member): _load_program(archive, member) for member in members}
-        return LoadedModel(methods, archive.file, _load_constant_methods(archive))
-    except (KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
-        raise DelegatecError(
-            [
-                Diagnostic(
-                    code="DC120",
-                    message=f"cannot read {os.path.basename(path)}: {_first_line(error)}",
-                    expected=f"a .pt2 for torch {torch.__version__}, written by `delegatec export`",
-                    help="export the model again with this version of the compiler",
-                )
-            ]
-        ) from error
+        for name, expected in (
+            (layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE),
+            ("byteorder", "little"),
+        ):
+            if bytes(archive.view(name)) != expected.encode():
+                raise MalformedError(f"{name} is not {expected}")
+        constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
+        with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
+            methods = _load_trusted(path) if trusted else _load_methods(archive)
+        return LoadedModel(methods, archive.file, constants)
+    except MalformedError as error:
+        message, help = str(error), "export the model again with this version of the compiler"
+        if not trusted:
+            help += "; for a file from a source you trust, pass --trusted: torch then runs code in it"
+    except _TRUSTED_ERRORS as error:
+        if not trusted:
+            raise
+        message, help = str(error), "export the model again with this version of the compiler"
+    raise DelegatecError(
+        [
+            Diagnostic(
+                code="DC120",
+                message=f"cannot read {os.path.basename(path)}: {_short(message)}",
+                expected=f"a .pt2 for torch {torch.__version__}, written by `delegatec export`",
+                help=help,
+            )
+        ]
+    )
 
 
-def _load_constant_methods(archive: MappedZip) -> dict[str, Any]:
-    if _CONSTANT_METHODS not in archive.names():
+def _load_methods(archive: MappedZip) -> dict[str, ExportedProgram]:
+    examples = _plain_values(archive, _EXAMPLE_INPUTS, _EXAMPLE_INPUT_TENSORS)
+    prefix, suffix = layout.MODELS_FILENAME_FORMAT.split("{}")
+    members = [
+        name[len(prefix) : -len(suffix)]
+        for name in archive.names()
+        if name.startswith(prefix) and name.endswith(suffix)
+    ]
+    if not members:
+        raise MalformedError("it contains no program")
+    methods: dict[str, ExportedProgram] = {}
+    for member in members:
+        method = _method(member)
+        if not method.isidentifier() or method in methods:
+            raise MalformedError(f"invalid name of a method: {method}")
+        example = examples.get(method)
+        if example is not None and [type(part) for part in [*example][:3]] != [tuple, dict]:
+            raise MalformedError("invalid example inputs")
+        name = layout.MODELS_FILENAME_FORMAT.format(member)
+        methods[method] = read_program(
+            parsed(archive.view(name), name),
+            read_tensors(archive, layout.WEIGHTS_CONFIG_FILENAME_FORMAT.format(member), layout.WEIGHTS_DIR),
+            read_tensors(
+                archive, layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(member), layout.CONSTANTS_DIR
+            ),
+            example,
+        )
+    return methods
+
+
+def _load_trusted(path: str) -> dict[str, ExportedProgram]:
+    programs = load_pt2(path).exported_programs
+    return {_method(member): program for member, program in programs.items()}
+
+
+def _plain_values(archive: MappedZip, name: str, tensors: str) -> dict[str, Any]:
+    if name not in archive.names():
         return {}
-    config = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(_CONSTANT_METHOD_TENSORS)
-    tensors = _read_tensors(archive, config, layout.CONSTANTS_DIR)
-    return decode(bytes(archive.view(_CONSTANT_METHODS)).decode(), tensors)
-
-
-def _load_program(archive: MappedZip, member: str) -> ExportedProgram:
-    serialized: schema.ExportedProgram = _parse(
-        schema.ExportedProgram, archive.view(layout.MODELS_FILENAME_FORMAT.format(member))
-    )
-    example = archive.view(layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(member))
-    weights = layout.WEIGHTS_CONFIG_FILENAME_FORMAT.format(member)
-    constants = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(member)
-    if serialized.schema_version.major != schema.SCHEMA_VERSION[0]:
-        raise ValueError(
-            f"schema version {serialized.schema_version.major}; expected {schema.SCHEMA_VERSION[0]}"
-        )
-    problems = unregistered_operators(serialized.graph_module.graph)
-    if problems:
-        raise DelegatecError(problems)
-    return ExportedProgramDeserializer().deserialize(
-        serialized,
-        _read_tensors(archive, weights, layout.WEIGHTS_DIR),
-        _read_tensors(archive, constants, layout.CONSTANTS_DIR),
-        torch.load(io.BytesIO(example), weights_only=True),
-    )
-
-
-def _read_tensors(archive: MappedZip, config: str, folder: str) -> dict[str, torch.Tensor]:
-    payloads = _parse(schema.PayloadConfig, archive.view(config)).config
-    tensors: dict[str, torch.Tensor] = {}
-    for name, payload in payloads.items():
-        meta = payload.tensor_meta
-        if payload.use_pickle or meta is None:
-            raise ValueError(f"{name} is a pickled object")
-        dtype = deserialize_scalar_type(meta.dtype)
-        tensor = torch.as_strided(
-            _mapped(archive.view(folder + payload.path_name), dtype),
-            deserialize_size(meta.sizes),
-            deserialize_stride(meta.strides),
-            deserialize_storage_offset(meta.storage_offset),
-        )
-        tensors[name] = torch.nn.Parameter(tensor, requires_grad=False) if payload.is_param else tensor
-    return tensors
-
-
-def _mapped(view: memoryview, dtype: torch.dtype) -> torch.Tensor:
-    if not view.nbytes:
-        return torch.empty(0, dtype=dtype)
-    with warnings.catch_warnings():
-        # torch warns against writes to a tensor on read-only memory; nothing here writes to one.
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.frombuffer(view, dtype=dtype)
+    config = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(tensors)
+    return decode(archive.view(name), read_tensors(archive, config, layout.CONSTANTS_DIR), name)
 
 
 def _serialized(program: ExportedProgram) -> schema.ExportedProgram:
@@ -270,10 +280,6 @@ def _json(value: Any) -> bytes:
     return json.dumps(plain, cls=EnumEncoder, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _parse(cls: type, content: memoryview) -> Any:
-    return from_json(cls, json.loads(bytes(content)))
-
-
 def _member(method: str) -> str:
     return _FORWARD_MEMBER if method == _FORWARD else method
 
@@ -282,6 +288,8 @@ def _method(member: str) -> str:
     return _FORWARD if member == _FORWARD_MEMBER else member
 
 
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+def _short(message: str) -> str:
+    """Returns the first line of a message, which may quote the file, without control characters."""
+    line = message.strip().partition("\n")[0]
+    plain = "".join(character if character.isprintable() else "?" for character in line[:_LONGEST_MESSAGE])
+    return plain + "..." * (len(line) > _LONGEST_MESSAGE)

@@ -36,6 +36,7 @@ from delegatec.program.reader.model import (
     TensorList,
     Value,
 )
+from delegatec.verify.arena import Arena
 from delegatec.verify.aten_kernels import call_aten, check_overlap, find_aten
 from delegatec.verify.delegate_inputs import possible_input_counts, run_delegate
 from delegatec.verify.prim_kernels import PRIM_KERNELS
@@ -79,15 +80,15 @@ class Interpreter:
         *,
         data: Mapping[str, NamedData] | None = None,
         named_data: Mapping[str, memoryview] | None = None,
-        shared: dict[int, bytearray] | None = None,
+        shared: dict[int, Arena] | None = None,
         fill: int = POISON,
     ) -> None:
         method = with_external_data(method, data or {})
         self._method = method
-        self._arenas = [bytearray([fill]) * size for size in method.arena_bytes]
+        self._arenas = [Arena.of(size, fill) for size in method.arena_bytes]
         for index in range(2, len(self._arenas)):
             arena = (shared if shared is not None else {}).setdefault(index, self._arenas[index])
-            # a bytearray with views cannot grow; all methods of a program agree on the size
+            # memory with views cannot grow; all methods of a program agree on the size
             self._arenas[index] = arena if len(arena) >= len(self._arenas[index]) else self._arenas[index]
         self._values: list[Any] = [self._load(value) for value in method.values]
         problems: list[Diagnostic] = []
@@ -165,8 +166,9 @@ class Interpreter:
             return TensorSlot(value, value.data)
         slot = TensorSlot(value, self._arenas[value.allocation.arena], value.allocation.offset)
         if value.data is not None:
-            start = value.allocation.offset
-            self._arenas[value.allocation.arena][start : start + value.nbytes] = value.data
+            start, arena = value.allocation.offset, self._arenas[value.allocation.arena]
+            arena.claim(start, start + value.nbytes)
+            arena[start : start + value.nbytes] = value.data
         return slot
 
     def _set_input(self, position: int, index: int, value: Any) -> None:

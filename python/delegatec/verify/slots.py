@@ -11,6 +11,9 @@ import torch
 from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.model import Dynamism, Tensor, strides_of
+from delegatec.verify.arena import Arena
+
+Memory = Arena | bytearray | memoryview
 
 # The fill byte of new memory. As a float of any width it is NaN, so that reads of uninitialized memory show
 # in the result.
@@ -38,7 +41,7 @@ class TensorSlot:
         sizes: its current shape.
     """
 
-    def __init__(self, spec: Tensor, memory: bytearray | memoryview | None, offset: int = 0) -> None:
+    def __init__(self, spec: Tensor, memory: Memory | None, offset: int = 0) -> None:
         self.spec = spec
         self.dtype = dtype_of(spec)
         self.sizes = spec.sizes
@@ -55,6 +58,8 @@ class TensorSlot:
         if self._view is None:
             if self._memory is None:
                 _fail("read of an uninitialized tensor")
+            if isinstance(self._memory, Arena):
+                self._memory.claim(self._offset, self._offset + self.spec.nbytes)
             self._view = _view(self._memory, self._offset, self.sizes, self.spec.dim_order, self.dtype)
         return self._view
 
@@ -113,7 +118,7 @@ def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _view(
-    memory: bytearray | memoryview,
+    memory: Memory,
     offset: int,
     sizes: tuple[int, ...],
     dim_order: tuple[int, ...],

@@ -18,6 +18,7 @@ from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
 from delegatec.program.reader import read_flat_tensors, read_program
+from delegatec.verify.arena import Arena
 from delegatec.verify.inputs import Trial, trials
 from delegatec.verify.interpreter import Backends, Interpreter
 from delegatec.verify.outputs import OutputResult, compare_output, vacuous
@@ -124,7 +125,7 @@ def verify_program(
         _mismatch(f"the program lacks method {missing[0]!r} of the model")
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
-    shared: dict[int, bytearray] = {}
+    shared: dict[int, Arena] = {}
     named = program.named_bytes()
     interpreters = {
         name: Interpreter(program.method(name), backends, data=data, named_data=named, shared=shared)
@@ -153,7 +154,7 @@ def _verify_method(
         _mismatch(f"method {name!r} of the model has no example inputs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about torch.export's own modules
-        eager = _own_buffers(exported.module(), buffers)
+        eager = _own_buffers(exported.module(check_guards=False), buffers)
     for trial in trials(exported, seeds):
         before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
         inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
@@ -215,7 +216,7 @@ def _matching(values: Sequence[_Value], count: int, what: str) -> list[_Value]:
     return tensors
 
 
-def _own_buffers(module: torch.nn.Module, known: dict[str, torch.Tensor]) -> torch.nn.Module:
+def _own_buffers(module: torch.fx.GraphModule, known: dict[str, torch.Tensor]) -> torch.nn.Module:
     """Replaces a module's buffers, which archives map read-only, by writable copies.
 
     Args:
@@ -228,6 +229,10 @@ def _own_buffers(module: torch.nn.Module, known: dict[str, torch.Tensor]) -> tor
         owner = module.get_submodule(parent)
         own = copies.setdefault(id(buffer), known.get(name, buffer.clone()))
         owner._buffers[attribute] = known.setdefault(name, own)
+    schemas = (getattr(node.target, "_schema", None) for node in module.graph.nodes)
+    if any(schema is not None and schema.is_mutable for schema in schemas):
+        for parameter in module.parameters():  # the program may write to one
+            parameter.data = parameter.data.clone()
     return module
 
 
