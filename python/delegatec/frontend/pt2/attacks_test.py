@@ -22,6 +22,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
+from delegatec.frontend.pt2.expressions import parse_expression
 from delegatec.frontend.pt2.testing import PROGRAM, edited, members, write
 
 SAMPLE = "data/sample_inputs/model.pt"
@@ -108,6 +109,11 @@ def sizes(document: Any) -> list[Any]:
     return [size for value in values for size in value["sizes"] if "as_expr" in size]
 
 
+def test_powers_inside_each_other() -> None:
+    tokens = "Add(Integer(1), Pow(FloorDiv(Symbol('s0'), Integer(16)), Integer(2)))"
+    assert str(parse_expression(f"Pow({tokens}, Integer(2))")) == "(((s0//16))**2 + 1)**2"
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -116,6 +122,8 @@ def sizes(document: Any) -> list[Any]:
         "factorial(10**7)",
         "Pow(Integer(9), Pow(Integer(9), Integer(99)))",
         "Pow(Symbol('s0'), Integer(1000000))",
+        "Mul(Integer(9000000000), Pow(" * 20 + "Symbol('s0')" + ", Integer(8)))" * 20,
+        "Pow(" * 20 + "Symbol('s0')" + ", Integer(8))" * 20,
         "Integer(" + "9" * 5000 + ")",
         "Symbol('s0').__class__",
         "(lambda: 1)()",

@@ -21,7 +21,7 @@ _LONGEST: Final = 20_000
 _MOST_NODES: Final = 2_000
 _DEEPEST: Final = 60
 _LARGEST: Final = 2**63
-_LARGEST_POWER: Final = 8
+_LARGEST_DEGREE: Final = 32
 # Max and Min compare their arguments pairwise.
 _MOST_ARGUMENTS: Final = 64
 _SYMBOL: Final = re.compile(r"(s|u|zf|zuf)\d{1,6}")
@@ -99,9 +99,9 @@ def _expression(node: ast.expr, depth: int) -> Any:
         return _number(function, node)
     arguments = [_expression(each, depth + 1) for each in node.args]
     if function in _POWERS and len(arguments) == 2:
-        power = arguments[1]
-        if not (isinstance(power, sympy.Integer) and 0 <= power <= _LARGEST_POWER):
-            fail("unsupported exponent in a symbolic size")
+        base, power = arguments
+        if not (isinstance(power, sympy.Integer) and 0 <= power * _degree(base) <= _LARGEST_DEGREE):
+            fail("unsupported power in a symbolic size")
         return _bounded(_POWERS[function](*arguments))
     if function not in _FUNCTIONS:
         fail(f"unsupported part of a symbolic size: {function}")
@@ -148,10 +148,16 @@ def _number(function: str, node: ast.Call) -> Any:
     return sympy.Rational(*values) if values[1] else fail("invalid number in a symbolic size")
 
 
+def _degree(expression: Any) -> int:
+    """Returns the product of the exponents of powers inside each other."""
+    inner: int = max(map(_degree, expression.args), default=1)
+    return inner * int(expression.args[1]) if type(expression) in _POWERS.values() else inner
+
+
 def _bounded(value: Any) -> Any:
-    """Checks that an intermediate result is finite, and not a huge number."""
-    if isinstance(value, sympy.logic.boolalg.Boolean) or not value.is_number:
-        return value
-    if value.is_finite is False or value is sympy.nan or abs(value) > _LARGEST:
+    """Checks that an intermediate result has no infinite or huge number, also as a factor."""
+    if value is sympy.nan or any(
+        number.is_finite is False or abs(number) > _LARGEST for number in value.atoms(sympy.Number)
+    ):
         fail("a symbolic size is too large")
     return value

@@ -109,7 +109,11 @@ class GraphReader:
             self._define(name(key, "input"), self._graph.placeholder(name(key, "input")))
         elif kind in _CONSTANT_INPUTS and constant_names is not None:
             written = constant_names[index] if index < len(constant_names) else ""
-            node = self._graph.placeholder(name(written or f"arg{index}", "input"))
+            key = name(written or f"arg{index}", "input")
+            if key in self._nodes:
+                fail(f"{key} is defined twice")
+            self._nodes[key] = node = self._graph.placeholder(key)
+            node.name = key
             node.meta["val"] = arguments.constant(stored)
         else:
             fail(f"unsupported kind of input: {kind}")

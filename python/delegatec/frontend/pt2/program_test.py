@@ -169,3 +169,11 @@ def test_the_program_is_that_of_torchs_reader(tmp_path: Path, case: str) -> None
         lowered = written(archive.load(path), backend)
         assert lowered == written(archive.load(path, trusted=True), backend)
         assert isinstance(lowered, bytes) or case in ("complex_", "dynamic"), lowered
+
+
+def test_a_constant_keeps_the_name_of_a_function(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.pt2")
+    archive.save(export(Model(Of(lambda m, x, *, max: x.clamp(max=max)), (X,), {"max": 0.5})), path)
+    names = [node.name for node in archive.load(path).methods["forward"].graph.find_nodes(op="placeholder")]
+    assert names[-1] == "max"
+    assert isinstance(written(archive.load(path), "portable"), bytes)
