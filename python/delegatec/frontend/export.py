@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from delegatec.frontend.refusals import refusal
 from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
+from delegatec.frontend.subclass_weights import unwrap_subclass_weights
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
@@ -98,7 +100,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     workspace = workspace or Workspace.at(os.getcwd())
     if problems := module_problems(model):
         raise DelegatecError(problems)
-    model.module.eval().requires_grad_(False)
+    _prepare(model.module)
     programs: dict[str, ExportedProgram] = {}
     for name, method in model.all_methods().items():
         try:
@@ -107,6 +109,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
+        unwrap_subclass_weights(program)
         lift_body_constants(program)
         _canonicalize(program, method, workspace)
         adopt_state(program)
@@ -117,6 +120,13 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     if problems:
         raise DelegatecError(problems)
     return programs
+
+
+def _prepare(module: torch.nn.Module) -> None:
+    """Puts a module into eval mode without gradients."""
+    with contextlib.suppress(NotImplementedError):  # of torch.export: its graph has one mode
+        module.eval()
+    module.requires_grad_(False)
 
 
 def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.frontend.model import Model
@@ -42,6 +43,8 @@ def _weights(model: Model) -> Iterator[Diagnostic]:
                 expected="weights with shapes and values",
                 help="call the module once before creating the Model, then load its weights",
             )
+        elif is_traceable_wrapper_subclass(weight):
+            continue  # Export replaces it by the tensors inside.
         elif problem := not_storable(name, weight, model):
             yield problem
 

@@ -17,6 +17,9 @@ from delegatec.edge.legalize.value import Value, full, value_of
 
 aten = torch.ops.aten
 
+# Products of int8 are at most 2 ** 14, and float32 has all integers up to 2 ** 24.
+_EXACT_TERMS: Final = 2**10
+
 
 def _linear(b: Builder, node: Node) -> Node:
     arguments = bind(node)
@@ -81,7 +84,29 @@ def _ignoring(builder: Builder, node: Node) -> Node | None:
     return scaled.expand(*shape_of(node)).node
 
 
+def _int_mm(b: Builder, node: Node) -> Node | None:
+    """Multiplies int8 matrices in float32, which holds sums of up to `_EXACT_TERMS` products exactly."""
+    x, y = node.args
+    assert isinstance(x, Node) and isinstance(y, Node)
+    terms = shape_of(x)[1]
+    if not isinstance(terms, int) or terms == 0:
+        return None
+    left, right = (b.call(aten._to_copy.default, each, dtype=torch.float32) for each in (x, y))
+    total = None
+    for start in range(0, terms, _EXACT_TERMS):
+        pieces = [left, right]
+        if terms > _EXACT_TERMS:
+            end = min(start + _EXACT_TERMS, terms)
+            pieces = [
+                b.call(aten.slice.Tensor, each, dim, start, end) for each, dim in ((left, 1), (right, 0))
+            ]
+        product = b.call(aten._to_copy.default, b.call(aten.mm.default, *pieces), dtype=torch.int32)
+        total = product if total is None else b.call(aten.add.Tensor, total, product)
+    return total
+
+
 RULES: RuleTable = {
+    aten._int_mm.default: _int_mm,
     aten.linear.default: _linear,
     aten.matmul.default: _matmul,
     **dict.fromkeys((aten.dot.default, aten.mv.default), _with_vector),

@@ -113,6 +113,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.upsample_nearest1d.vec: [(X, [7], None), (X, None, [2.5])],
     # linear
+    aten._int_mm.default: [
+        (torch.full((18, terms), -128, dtype=torch.int8), torch.full((terms, 8), value, dtype=torch.int8))
+        for terms, value in ((8, 3), (1024, -128), (3000, 127))
+    ],
     aten.linear.default: [
         *((x, _noise(5, 4), bias) for x in (X, MATRIX, MATRIX[0], X[None]) for bias in (None, _noise(5))),
         (X[:, :1].permute(0, 2, 1).contiguous().permute(0, 2, 1), _noise(5, 4)),
