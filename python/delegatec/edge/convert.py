@@ -39,6 +39,7 @@ from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.rejections import functions, not_functional, reject_functions, reject_writes
+from delegatec.edge.renormed_embeddings import renorm_embeddings
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
@@ -121,6 +122,7 @@ def to_edge(
             "delegatec.to_edge", "exported", exported, "a torch.export.ExportedProgram", help
         )
     _take_over(exported.graph_module)
+    renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
