@@ -20,8 +20,8 @@ from tests.oracle.torch_samples import op_db
 # Samples of each operator; all of them would take an hour.
 _MOST: Final = 2
 
-# Refusals that are of no operator: of a dtype, of a size without a bound, of strides.
-_OTHER_CODES: Final = ("DC202", "DC203", "DC205", "DC206", "DC210", "DC215", "DC302")
+# Refusals that are of no operator: of training mode, of a dtype, of a size without a bound, of strides.
+_OTHER_CODES: Final = ("DC118", "DC125", "DC202", "DC203", "DC205", "DC206", "DC210", "DC215", "DC302")
 
 # Operators with a sample that is neither computed nor rejected -> the reason.
 KNOWN: Final[dict[str, str]] = {
