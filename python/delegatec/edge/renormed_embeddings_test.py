@@ -8,10 +8,8 @@ import copy
 import pytest
 import torch
 
-from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.edge.testing import assert_computes, called
-from delegatec.lowering import lower
 
 aten = torch.ops.aten
 INDICES = torch.tensor([0, 2, 2])
@@ -46,10 +44,8 @@ def test_rows_are_scaled_at_build_time(norm: float, is_written: bool) -> None:
 
 
 def test_rows_that_others_read_are_not() -> None:
-    with pytest.raises(DelegatecError, match="embedding_renorm"):
-        lower({"forward": exported(Net(is_read=True))})
+    assert aten.embedding_renorm.default in called(to_edge(exported(Net(is_read=True))))
 
 
-def test_weights_of_a_data_file_are_not() -> None:
-    with pytest.raises(DelegatecError, match="embedding_renorm"):
-        lower({"forward": exported(Net())}, external_weights=True)
+def test_weights_that_are_kept_are_not() -> None:
+    assert aten.embedding_renorm.default in called(to_edge(exported(Net()), kept={"table.weight"}))
