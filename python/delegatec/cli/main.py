@@ -46,18 +46,20 @@ def run_verb(argv: Sequence[str], execute: Execute = lambda run: run()) -> int:
         execute: runs a function that returns the exit code: here, or in another process.
     """
     label = ""
+    given: Callable[[object], str] = str
     try:
         command = parse(argv)
         if command is None:
             return 0
         label = command.label
         with Outputs(command) as outputs:
+            given = outputs.given
             code = execute(partial(_run, command, outputs))
             if code == 0:
                 outputs.commit()
         return code
     except BaseException as error:  # noqa: BLE001 - the last resort
-        return report_failure(error, label, str)
+        return report_failure(error, label, given)
 
 
 def _run(command: Command, outputs: Outputs) -> int:

@@ -205,15 +205,13 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten._upsample_bicubic2d_aa.vec: _SHRUNK,
 }
 
-# Eager mode does not have them in float16, or has other values: NaN in spite of a factor of zero, coordinates
-# that are rounded.
-_NO_HALF = (
-    aten.addmm.default,
-    aten.grid_sampler_2d.default,
-    aten.max_pool3d_with_indices.default,
-    aten._upsample_bilinear2d_aa.default,
-    aten._upsample_bicubic2d_aa.vec,
-)
+# Operator -> why it is not compared in float16.
+_NO_HALF = {
+    aten.addmm.default: "eager mode's float16 keeps the NaN of an operand whose factor is zero",
+    aten.grid_sampler_2d.default: "eager mode rounds positions to float16, so that others are nearest",
+    aten._upsample_bilinear2d_aa.default: "eager mode has no float16",
+    aten._upsample_bicubic2d_aa.vec: "eager mode has no float16",
+}
 
 
 def test_every_rewrite_has_cases() -> None:
@@ -224,5 +222,5 @@ def test_every_rewrite_has_cases() -> None:
 @pytest.mark.parametrize("operator", CASES, ids=str)
 def test_replacements_have_the_same_results(operator: OpOverload, dtype: torch.dtype) -> None:
     if dtype == torch.float16 and operator in _NO_HALF:
-        pytest.skip("compared in float32 only")
-    assert_rewrites(REWRITES[operator], CASES[operator], dtype, 1e-2 if dtype == torch.float16 else 1e-5)
+        pytest.skip(_NO_HALF[operator])
+    assert_rewrites(REWRITES[operator], CASES[operator], dtype, 3e-3 if dtype == torch.float16 else 1e-5)
