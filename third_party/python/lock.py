@@ -34,6 +34,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "test": ("compiler",),
     "models": ("compiler",),
     "oracle": ("compiler",),
+    "quantization": ("compiler",),
 }
 
 HEADER = """\

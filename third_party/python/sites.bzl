@@ -82,6 +82,12 @@ _SITES = {
         ],
         exports = [],
     ),
+    "quantization": struct(
+        # Kernels for GPUs.
+        drop = _DROP_EVERYWHERE + ["torchao/*.so"],
+        keep = [],
+        exports = [],
+    ),
     "test": struct(
         drop = _DROP_EVERYWHERE,
         keep = [],

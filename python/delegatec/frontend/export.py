@@ -29,6 +29,7 @@ from delegatec.frontend.shared_memory import shared_memory_problems
 from delegatec.frontend.signature import signature_json
 from delegatec.frontend.state import adopt_state
 from delegatec.frontend.subclass_weights import unwrap_subclass_weights
+from delegatec.frontend.torchao_operators import adopt_torchao_operators
 from delegatec.frontend.tracing import trace
 from delegatec.frontend.workspace import Workspace
 
@@ -110,6 +111,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
         unwrap_subclass_weights(program)
+        adopt_torchao_operators(program)
         lift_body_constants(program)
         _canonicalize(program, method, workspace)
         adopt_state(program)

@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "floor_of_a_division": (lambda x: torch.div(x, x.flip(0), rounding_mode="floor"), SPECIAL, "where"),
     "floor_of_a_division_by_0": (lambda x: torch.div(x, 0.0, rounding_mode="floor"), SPECIAL, "div"),
     "floor_of_a_quotient_by_0": (lambda x: x // 0.0, SPECIAL, "div"),
+    "scale_that_is_rounded_later": (lambda x: (x * (x.amax(1) / 127.5)[:, None]).round(), X, "_to_copy"),
     "group_norm_of_float64": (
         lambda x: torch.nn.functional.group_norm(x, 2),
         X.double().view(1, 4, 3),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites of calls that a kernel computes wrongly for NaN, zeros, single elements or no elements.
+"""Rewrites of calls that a kernel computes wrongly for NaN, zeros, single elements, no elements or last bits.
 
 The docstring of a rule is the fault that it works around, as measured with the stock runtime 1.4.1.
 """
@@ -91,8 +91,40 @@ def _unrounded_by_zero(b: Builder, node: Node, quotient: Node) -> Node:
     return b.call(aten.where.self, is_zero, b.call(aten.div.Tensor, x, y), quotient, val=node.meta["val"])
 
 
+def _exact_quotient(b: Builder, node: Node) -> Node | None:
+    """The kernel multiplies by the reciprocal of a number: the last bit of a quotient may be another one."""
+    x, y = bind(node).values()
+    if isinstance(y, Node) or abs(math.frexp(y)[0]) in (0.5, 0.0):
+        return None
+    if not dtype_of(x) is dtype_of(node) is torch.float32 or not _is_rounded(node):
+        return None
+    quotient = b.call(aten.div.Scalar, b.call(aten._to_copy.default, x, dtype=torch.float64), y)
+    return b.call(aten._to_copy.default, quotient, dtype=torch.float32, val=node.meta["val"])
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether a result is rounded to a whole number later, as in quantization, where its last bit counts."""
+    pending, seen = [node], {node}
+    while pending and len(seen) < _NEAR:
+        for user in pending.pop(0).users:
+            if user.target is aten.round.default:
+                return True
+            if user.target in _SCALES and user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return False
+
+
+# Calls on scales, and the most that are followed.
+_SCALES: Final = frozenset(
+    {aten.clamp.default, aten.div.Tensor, aten.expand.default, aten.maximum.default, aten.mul.Tensor}
+    | {aten.reciprocal.default, aten.unsqueeze.default, aten.view.default}
+)
+_NEAR: Final = 32
+
 RULES: RuleTable = {
     aten._log_softmax.default: _log_softmax,
+    aten.div.Scalar: _exact_quotient,
     aten.div.Scalar_mode: _rounded_quotient,
     aten.div.Tensor_mode: _rounded_quotient,
     aten.floor_divide.default: _floor_divide,

@@ -15,6 +15,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 
+from delegatec.edge import affine
 from delegatec.edge.legalize.rule import FunctionTable
 
 quantized = torch.ops.quantized_decomposed
@@ -202,4 +203,7 @@ FUNCTIONS: Final[FunctionTable] = {
     quantized._choose_qparams_per_token_asymmetric_impl.default: _choose_per_token_asymmetric,
     quantized.quantize_per_token.default: _quantize_per_token,
     quantized.dequantize_per_token.default: _dequantize_per_token,
+    affine.AFFINE.choose_qparams_affine.default: affine.choose_qparams,
+    affine.AFFINE.quantize_affine.default: affine.quantize,
+    affine.AFFINE.dequantize_affine.default: affine.dequantize,
 }

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of torchao, as operators that exist where a program is lowered, without torchao."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+
+aten = torch.ops.aten
+quantized = torch.ops.quantized_decomposed
+
+_OPERATORS: Final = {
+    f"torchao.{operator._opname}.default": operator
+    for operator in (
+        AFFINE.choose_qparams_affine.default,
+        AFFINE.quantize_affine.default,
+        AFFINE.dequantize_affine.default,
+    )
+}
+# From int8 to uint8.
+_SHIFT: Final = 128
+
+
+def adopt_torchao_operators(program: ExportedProgram) -> None:
+    """Replaces torchao's operators of quantization: of a matrix's rows or groups of columns by PT2E's.
+
+    Products of int8 are computed from int8 again, whichever the instructions of this computer's CPU.
+    """
+    for module in program.graph_module.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        changed = False
+        for node in list(module.graph.nodes):
+            target = node.target
+            if target is aten._int_mm.default:
+                changed |= _unshift(node)
+            elif str(target) in _OPERATORS:
+                node.target, changed = _OPERATORS[str(target)], True
+                if node.target is AFFINE.dequantize_affine.default:
+                    _group(node)
+        if changed:
+            module.graph.eliminate_dead_code()
+            module.recompile()
+
+
+def _unshift(node: Node) -> bool:
+    """Removes the shift of a factor from int8 to uint8, and the difference that undoes it."""
+    shifted, matrix = node.args
+    chain: list[Any] = [shifted]
+    for target in (aten.to.dtype, aten.add.Tensor, aten.to.dtype):
+        source = chain[-1].args[0] if isinstance(chain[-1], Node) and chain[-1].target is target else None
+        if source is None:
+            return False
+        chain.append(source)
+    (difference, *others) = node.users
+    if others or difference.target is not aten.sub_.Tensor or chain[1].args[1:] != (_SHIFT,):
+        return False
+    factor, product = chain[-1], difference.args[1]
+    if not isinstance(factor, Node) or dtype_of(factor) is not torch.int8 or not isinstance(product, Node):
+        return False
+    total = product.args[0] if product.target is aten.mul.Tensor else None
+    if not isinstance(total, Node) or product.args[1:] != (_SHIFT,):
+        return False
+    if total.target is not aten.sum.dim_IntList or total.args[0] is not matrix:
+        return False
+    node.replace_input_with(chain[0], factor)
+    difference.replace_all_uses_with(node)
+    node.graph.erase_node(difference)
+    return True
+
+
+def _group(node: Node) -> None:
+    """Makes the values of a matrix in groups of columns a call of PT2E's operator, with the same results."""
+    bound: dict[str, Any] = bind(node)
+    levels, scale, zeros = bound["input"], bound["scale"], bound["zero_point"]
+    shape, block = shape_of(levels), bound["block_size"]
+    if len(shape) != 2 or dtype_of(levels) is not torch.int8 or block[0] != 1 or block[1] < 2:
+        return
+    if list(shape_of(scale)) != [shape[0], shape[1] // block[1]]:
+        return
+    out = dtype_of(node)
+    with node.graph.inserting_before(node):
+        if out is torch.float32:
+            scale = _converted(scale, out)
+        if zeros is not None:
+            # differences of int8 would overflow
+            zeros = _converted(zeros, torch.int32)
+    low, high = (bound[name] for name in ("quant_min", "quant_max"))
+    limits = torch.iinfo(torch.int8)
+    node.target = quantized.dequantize_per_channel_group.default
+    node.args = (
+        *(levels, scale, zeros),
+        *(limits.min if low is None else int(low), limits.max if high is None else int(high)),
+        *(torch.int8, block[1], out),
+    )
+    node.kwargs = {}
+
+
+def _converted(node: Node, dtype: torch.dtype) -> Node:
+    if dtype_of(node) is dtype:
+        return node
+    result: Node = node.graph.call_function(aten.to.dtype, (node, dtype))
+    result.meta = {"val": node.meta["val"].to(dtype)}
+    return result
