@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deduplication of byte sequences without hashing them completely."""
+"""Deduplication of byte sequences; only those of which many have equal samples are hashed completely."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Hashable, Sequence
 from typing import Final
 
@@ -14,6 +15,8 @@ from delegatec.delegation.protocol.parts import read
 # Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
 _SAMPLES: Final = 16
 _SAMPLE_BYTES: Final = 32
+# Number of different sequences with equal samples that are compared one by one; more are found by checksum.
+_COMPARED: Final = 4
 # Number of bytes to compare at a time, which bounds memory.
 _STEP: Final = 1 << 20
 
@@ -27,6 +30,8 @@ class ContentIndex:
         self._runs: dict[Hashable, list[tuple[Parts, int]]] = {}
         # the first sequence of each size, whose bytes are read once there is another
         self._firsts: dict[Hashable, tuple[Parts, int] | None] = {}
+        # samples of the sequences that are also in `_runs` by samples and checksum
+        self._indexed: set[Hashable] = set()
 
     def find_or_add(self, parts: Parts, index: int) -> int:
         """Returns the number of a sequence with this content.
@@ -42,12 +47,24 @@ class ContentIndex:
         first, self._firsts[sizes] = self._firsts[sizes], None
         if first is not None:
             self._runs[tuple(map(_fingerprint, first[0]))] = [first]
-        alike = self._runs.setdefault(tuple(map(_fingerprint, parts)), [])
+        alike = self._alike(parts)
         for other, number in alike:
             if all(map(equal_bytes, parts, other)):
                 return number
         alike.append((parts, index))
         return index
+
+    def _alike(self, parts: Parts) -> list[tuple[Parts, int]]:
+        """Returns the sequences to compare with; the caller adds new ones to it."""
+        key = tuple(map(_fingerprint, parts))
+        alike = self._runs.setdefault(key, [])
+        if len(alike) < _COMPARED:
+            return alike
+        if key not in self._indexed:
+            self._indexed.add(key)
+            for entry in alike:
+                self._runs.setdefault((key, _checksum(entry[0])), []).append(entry)
+        return self._runs.setdefault((key, _checksum(parts)), [])
 
 
 def _fingerprint(part: Part) -> Hashable:
@@ -55,6 +72,14 @@ def _fingerprint(part: Part) -> Hashable:
     # each read of a computed part computes more than it returns
     step = max(1, size if isinstance(part, ComputedBytes) else size // _SAMPLES)
     return size, b"".join(read(part, start, start + _SAMPLE_BYTES) for start in range(0, size, step))
+
+
+def _checksum(parts: Parts) -> int:
+    checksum = 0
+    for part in parts:
+        for start in range(0, len(part), _STEP):
+            checksum = zlib.crc32(read(part, start, start + _STEP), checksum)
+    return checksum
 
 
 def equal_bytes(first: Part, second: Part) -> bool:

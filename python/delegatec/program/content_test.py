@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delegatec.delegation import Part
 from delegatec.delegation.testing import Counting
+from delegatec.program import content
 from delegatec.program.content import ContentIndex
 
 
@@ -34,3 +37,20 @@ def test_bytes_are_read_only_if_others_have_the_same_size() -> None:
     assert [index.find_or_add([first], 0), index.find_or_add([Counting(998)], 1)] == [0, 1]
     assert first.largest_request == 0
     assert [index.find_or_add([other], 2), index.find_or_add([equal], 3)] == [2, 0]
+
+
+def test_many_sequences_with_equal_samples_are_compared_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    equal = content.equal_bytes
+
+    def counted(first: Part, second: Part) -> bool:
+        compared.append(len(first))
+        return equal(first, second)
+
+    monkeypatch.setattr(content, "equal_bytes", counted)
+    index = ContentIndex()
+    made = [[bytes(4000) + number.to_bytes(4, "big")] for number in range(200)]
+    assert [index.find_or_add(parts, number) for number, parts in enumerate(made)] == [*range(200)]
+    assert len(compared) < 20
+    assert [index.find_or_add(parts, 999) for parts in made] == [*range(200)]
+    assert len(compared) < 20 + 200

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from delegatec.delegation import (
 )
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from delegatec.report import html
+from delegatec.report import html, layered
 from delegatec.report.blob_boxes import Box
 from delegatec.report.blob_drawing import Picture
 from delegatec.report.blob_graphs import blob_graphs
@@ -35,7 +36,7 @@ from delegatec.report.blob_sections import Group, Repetition, group_nodes, opera
 from delegatec.report.build import build_manifest
 from delegatec.report.debug_map import debug_map, debug_map_json
 from delegatec.report.html import render_html
-from delegatec.report.layered import Cell, Edge, lay_out
+from delegatec.report.layered import Cell, Edge, _Spot, lay_out
 
 
 class Layer(torch.nn.Module):
@@ -241,6 +242,25 @@ def test_layers_follow_the_edges() -> None:
     # top to bottom skips two layers, through two points
     assert len(drawing.paths) == 3 + 3
     assert drawing.height == bottom.y + 10
+
+
+def test_long_edges_share_a_number_of_dummies(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[_Spot] = []
+
+    class Counted(_Spot):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr(layered, "_Spot", Counted)
+    top, *chain = (Cell(40, 10) for _ in range(1001))
+    sides = [Cell(40, 10) for _ in chain]
+    edges = [Edge(upper, lower) for upper, lower in itertools.pairwise([top, *chain])]
+    edges += [Edge(top, side) for side in sides]
+    edges += [Edge(side, lower) for side, lower in zip(sides, chain, strict=True)]
+    drawing = lay_out([top, *chain, *sides], edges)
+    assert len(made) < 2001 + 20 * 2001 + 5000  # each side has its own way down: half a million otherwise
+    assert len(drawing.paths) >= len(edges)
 
 
 def test_the_page_needs_nothing_else(built: Built) -> None:

@@ -2,19 +2,22 @@
 """Layered graph drawing: cells from top to bottom in the direction of edges.
 
 Layers are longest paths; edges that skip layers pass through dummy cells, which the edges of one source
-share; order within layers and positions follow the mean of a cell's neighbors, in sweeps down and up. Time is
-linear in cells and dummies, apart from sorting.
+share, unless that takes too many; order within layers and positions follow the mean of a cell's neighbors, in
+sweeps down and up. Time is linear in cells and edges, apart from sorting.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 _WAYPOINT: Final = 14.0
 _SWEEPS: Final = 8
+# Dummy cells per cell, and for any drawing. Edges that would need more are drawn across other cells.
+_DUMMIES: Final = 20
+_SOME_DUMMIES: Final = 5000
 
 
 @dataclass(eq=False)
@@ -69,7 +72,7 @@ class Drawing:
 
 @dataclass(eq=False)
 class _Link:
-    """A segment of an edge between adjacent layers; offsets are relative to the cells."""
+    """An edge, or its segment between adjacent layers; offsets are relative to the cells."""
 
     upper: _Spot
     lower: _Spot
@@ -88,6 +91,10 @@ class _Spot:
     below: list[_Link] = field(default_factory=list)
 
 
+# A spot and the start of its edges: they share dummies.
+_Lane = tuple[int, float]
+
+
 def lay_out(
     cells: Sequence[Cell], edges: Iterable[Edge], gap_x: float = 28.0, gap_y: float = 38.0
 ) -> Drawing:
@@ -102,7 +109,7 @@ def lay_out(
     spots = {id(cell): _Spot(cell) for cell in cells}
     wanted = _unique(edges)
     _assign_layers(list(spots.values()), [(spots[id(e.source)], spots[id(e.target)]) for e in wanted])
-    layers = _layers(spots, wanted)
+    layers, crossing = _layers(spots, wanted)
     _order(layers)
     bottoms = _place(layers, gap_x, gap_y)
     everything = [spot.cell for layer in layers for spot in layer]
@@ -112,7 +119,11 @@ def lay_out(
     return Drawing(
         width=max(cell.x + cell.width for cell in everything),
         height=max(cell.y + cell.height for cell in everything),
-        paths=tuple(_path(link, bottoms) for layer in layers for spot in layer for link in spot.below),
+        paths=tuple(
+            _path(link, bottoms)
+            for links in (*(spot.below for layer in layers for spot in layer), crossing)
+            for link in links
+        ),
     )
 
 
@@ -147,23 +158,47 @@ def _assign_layers(spots: list[_Spot], pairs: list[tuple[_Spot, _Spot]]) -> None
             spot.layer = min(lower.layer for lower in readers[id(spot)]) - 1
 
 
-def _layers(spots: dict[int, _Spot], edges: Sequence[Edge]) -> list[list[_Spot]]:
+def _layers(spots: dict[int, _Spot], edges: Sequence[Edge]) -> tuple[list[list[_Spot]], list[_Link]]:
+    """Returns the layers, with dummies, and the edges that cross layers without them."""
     layers: list[list[_Spot]] = [[] for _ in range(max(spot.layer for spot in spots.values()) + 1)]
     for spot in spots.values():
         layers[spot.layer].append(spot)
+    links = [
+        _Link(
+            spots[id(edge.source)],
+            spots[id(edge.target)],
+            edge.source.width / 2 if edge.leaves is None else edge.leaves,
+            edge.target.width / 2 if edge.enters is None else edge.enters,
+        )
+        for edge in edges
+    ]
+    links.sort(key=lambda link: link.lower.layer)
+    longest = {(id(link.upper), link.leaves): link.lower.layer - link.upper.layer for link in links}
+    budget = _DUMMIES * len(spots) + _SOME_DUMMIES
+    short = {key for key, total in _running_totals(longest) if total <= budget}
     lanes: dict[tuple[int, float], dict[int, _Spot]] = {}
-    for edge in sorted(edges, key=lambda edge: spots[id(edge.target)].layer):
-        source, target = spots[id(edge.source)], spots[id(edge.target)]
-        leaves = edge.source.width / 2 if edge.leaves is None else edge.leaves
-        enters = edge.target.width / 2 if edge.enters is None else edge.enters
-        lane = lanes.setdefault((id(source), leaves), {source.layer: source})
+    crossing = []
+    for link in links:
+        source, target, key = link.upper, link.lower, (id(link.upper), link.leaves)
+        if key not in short and target.layer > source.layer + 1:
+            crossing.append(link)
+            continue
+        lane = lanes.setdefault(key, {source.layer: source})
         for number in range(source.layer + 1, target.layer):
             if number not in lane:
                 lane[number] = _Spot(Cell(_WAYPOINT), is_waypoint=True, layer=number)
                 layers[number].append(lane[number])
-                _connect(lane[number - 1], lane[number], leaves, _WAYPOINT / 2)
-        _connect(lane[target.layer - 1], target, leaves, enters)
-    return layers
+                _connect(lane[number - 1], lane[number], link.leaves, _WAYPOINT / 2)
+        _connect(lane[target.layer - 1], target, link.leaves, link.enters)
+    return layers, crossing
+
+
+def _running_totals(lengths: dict[_Lane, int]) -> Iterator[tuple[_Lane, int]]:
+    """Yields keys from the shortest to the longest, with the sum of the lengths so far."""
+    total = 0
+    for key, length in sorted(lengths.items(), key=lambda item: item[1]):
+        total += length
+        yield key, total
 
 
 def _connect(upper: _Spot, lower: _Spot, leaves: float, enters: float) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from torch._ops import OpOverload
@@ -33,6 +34,7 @@ from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 
+@cache
 def target(settings: Settings) -> TableTarget[Settings]:
     """Returns the MPS runtime as a target: rows of the table, and rewrites for other calls."""
     return TableTarget(TABLE, REWRITES, settings)

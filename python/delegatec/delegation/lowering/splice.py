@@ -68,11 +68,13 @@ def reorder(order: Sequence[Node]) -> None:
 def free_names(program: EdgeProgram) -> Iterator[str]:
     """Yields unused names for delegates, "lowered_0", "lowered_1" etc., in the program and its bodies."""
     owners = [part.graph_module for part in program.walk()]
-    return (
+    taken = {
         name
-        for name in map("lowered_{}".format, itertools.count())
-        if not any(hasattr(owner, name) for owner in owners)
-    )
+        for owner in owners
+        for names in (vars(owner), owner._modules, owner._buffers, owner._parameters)
+        for name in names
+    }
+    return (name for name in map("lowered_{}".format, itertools.count()) if name not in taken)
 
 
 def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:

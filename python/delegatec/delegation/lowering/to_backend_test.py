@@ -26,6 +26,7 @@ from delegatec.delegation import (
     unchecked_edits,
 )
 from delegatec.delegation.delegates.operators import operator_nodes
+from delegatec.delegation.lowering.splice import free_names
 from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, lines_run
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge
@@ -410,3 +411,17 @@ def test_a_constant_with_other_uses_is_kept() -> None:
     assert len(names & {"a.weight", "b.weight"}) == 1 and names >= {"a.bias", "b.bias", "lone"}
     weights = [node.args[1] for node in program.graph.nodes if node.target is aten.linear.default]
     assert len(weights) == 2 and weights[0] is weights[1]
+
+
+def test_names_of_delegates_are_free_in_bodies_too() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+            return result
+
+    program = to_edge(torch.export.export(Model(), (torch.ones(3),)))
+    program.graph_module.register_buffer("lowered_0", torch.ones(1))
+    body = list(program.walk())[1].graph_module
+    body.register_buffer("lowered_1", torch.ones(1))
+    names = free_names(program)
+    assert [next(names), next(names)] == ["lowered_2", "lowered_3"]
