@@ -27,6 +27,7 @@ from delegatec import Model
 from delegatec.edge import to_edge
 from delegatec.edge.printer import print_program
 from delegatec.frontend.export import export
+from delegatec.program.reader import read_program
 from tests.quantized.checks import check
 
 GROUPS, ROWS = PerGroup(32), PerAxis(0)
@@ -138,6 +139,20 @@ def test_embeddings(name: str, tied: bool, tmp_path: Path) -> None:
     sizes = check(module, (TOKENS,), tmp_path, {"portable": 2e-6, "mps": 1e-5})
     if tied and name.startswith("int"):
         assert sizes["portable"] < 48 * 64 + 48 * 8 + 6000
+
+
+def test_large_float8_weights_are_float16(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = _quantized(nn.Linear(256, 160), Float8WeightOnlyConfig())
+    sizes = check(module, (torch.randn(2, 256),), tmp_path, {"portable": 5e-6, "mps": 1e-5})
+    assert max(sizes.values()) < 256 * 160 * 2 + 4000
+
+
+def test_an_embedding_dequantizes_the_rows_that_it_reads(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = _quantized(nn.Embedding(4096, 64), CONFIGS["int4 groups"](), embeddings=True)
+    check(module, (TOKENS,), tmp_path, {"portable": 2e-6, "mps": 1e-5})
+    assert sum(read_program(tmp_path / "portable.pte").method("forward").arena_bytes) < 8192
 
 
 def test_weights_keep_their_names() -> None:

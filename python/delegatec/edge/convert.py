@@ -29,6 +29,7 @@ from delegatec.edge.passes.fold_batch_norm import fold_batch_norm
 from delegatec.edge.passes.fold_casts import fold_casts
 from delegatec.edge.passes.fold_constants import fold_constants, fold_own_constants
 from delegatec.edge.passes.fold_padding import fold_padding
+from delegatec.edge.passes.gather_rows_first import gather_rows_first
 from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.movement.cancel import cancel_permutations
 from delegatec.edge.passes.movement.merge import merge_movements
@@ -37,6 +38,7 @@ from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_pa
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
+from delegatec.edge.passes.widen_float8 import widen_float8
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.rejections import functions, not_functional, reject_functions, reject_writes
 from delegatec.edge.renormed_embeddings import renorm_embeddings
@@ -57,6 +59,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     select_by_value,
     fold_casts,
+    gather_rows_first,
     eliminate_common,
     fold_constants,
     remove_neutral_operands,
@@ -144,6 +147,7 @@ def to_edge(
         # The verifier can run only from here on.
         run_pass(each, partial(lower_complex, origins=origins))
         run_pass(each, partial(decompose, preserve=preserve))
+        run_pass(each, widen_float8)
     run_passes(program, passes)
     if passes:
         run_pass(program, partial(fold_batch_norm, kept=kept))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathering of a table's rows before the arithmetic on the table, such as dequantization of an embedding."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+# Registers torch.ops.quantized_decomposed.
+import torch
+import torch.ao.quantization.fx._decomposed
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+quantized = torch.ops.quantized_decomposed
+
+_BY_ELEMENT: Final = frozenset(
+    {aten._to_copy.default, aten.neg.default}
+    | {getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div", "bitwise_and", "bitwise_or")}
+    | {getattr(aten, name).Scalar for name in ("add", "sub", "mul", "div", "rsub", "bitwise_and")}
+    | {aten.bitwise_right_shift.Tensor_Scalar}
+)
+# All operands are tables.
+_BY_ROW: Final = frozenset({aten.view.default, quantized.dequantize_per_channel_group.default})
+
+
+def gather_rows_first(program: EdgeProgram) -> bool:
+    """Computes only the rows of a table that an embedding gathers, if constants determine the table."""
+    found = [node for node in program.graph.nodes if node.target is aten.embedding.default]
+    tables = [(node, *node.args[:2]) for node in found if node.args[0].op == "call_function"]
+    if not tables:
+        return False
+    builder, fixed = Builder(program), program.fixed_constants()
+    changed = False
+    for node, table, indices in tables:
+        height, count = shape_of(table)[0], indices.meta["val"].numel()
+        if height == 1 or (isinstance(count, int) and count >= height):
+            continue
+        order = _arithmetic(table, height, fixed)
+        if order is None:
+            continue
+        builder.at(node)
+        flat = builder.call(aten.view.default, indices, [count])
+        rows = _gathered(builder, order, flat, count)
+        result = builder.call(aten.view.default, rows, list(shape_of(node)), val=node.meta["val"])
+        node.replace_all_uses_with(result)
+        program.graph.erase_node(node)
+        changed = True
+    return changed
+
+
+def _gathered(builder: Builder, order: list[Node], positions: Node, count: Any) -> Node:
+    """Returns rows of the last of several tables."""
+    rows: dict[Node, Node] = {}
+    for each in order:
+        target: Any = each.target
+        if each.op == "placeholder":
+            rows[each] = builder.call(aten.index_select.default, each, 0, positions)
+        elif target is aten.view.default:
+            (table, *_) = each.all_input_nodes
+            rows[each] = builder.call(target, rows[table], [count, *shape_of(each)[1:]])
+        else:
+            args: Any = map_arg(each.args, lambda operand: rows.get(operand, operand))
+            rows[each] = builder.call(target, *args, **each.kwargs)
+    return rows[order[-1]]
+
+
+def _arithmetic(table: Node, height: int, fixed: Any) -> list[Node] | None:
+    """Returns the tables that a table is computed from, operands first; None for other computations."""
+    order: dict[Node, None] = {}
+    pending = [table]
+    while pending:
+        node = pending[-1]
+        operands = _tables_of(node, height, fixed)
+        if operands is None:
+            return None
+        missing = [operand for operand in operands if operand not in order]
+        if missing:
+            pending += missing
+        else:
+            order[pending.pop()] = None
+    return list(order)
+
+
+def _tables_of(node: Node, height: int, fixed: Any) -> list[Node] | None:
+    if node.name in fixed:
+        return []
+    if shape_of(node)[0] != height:
+        return None
+    if node.target in _BY_ELEMENT:
+        tables = [operand for operand in node.all_input_nodes if _has_rows(operand, node, height)]
+    elif node.target in _BY_ROW or _is_per_row(node):
+        tables = node.all_input_nodes
+    else:
+        return None
+    if any(shape_of(operand)[:1] != (height,) for operand in tables):
+        return None
+    others = [operand for operand in node.all_input_nodes if operand not in tables]
+    return tables if tables and all(operand.name in fixed for operand in others) else None
+
+
+def _has_rows(operand: Node, node: Node, height: int) -> bool:
+    shape = shape_of(operand)
+    return len(shape) == len(shape_of(node)) and shape[0] == height
+
+
+def _is_per_row(node: Node) -> bool:
+    return node.target is quantized.dequantize_per_channel.default and bind(node)["axis"] == 0
