@@ -43,6 +43,22 @@ def build() -> delegatec.Model:
 """
 
 
+DECODER = """\
+import torch
+import delegatec
+
+
+class Decoder(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(9, 8)
+        self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.embedding(ids))
+"""
+
+
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/mps.md"])
 def test_links_lead_to_files(page: str) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
@@ -67,6 +83,17 @@ def test_the_model_compiles(backend: str) -> None:
     exec(code, namespace)
     lowered = lower(export(namespace["build"]()), backend)  # type: ignore[operator]
     assert lowered.emitted.methods[0].instructions
+
+
+def test_several_sizes_are_methods() -> None:
+    page = (ROOT / "docs" / "mps.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(def build.*?)```", page, re.DOTALL)
+    namespace: dict[str, object] = {}
+    exec(DECODER + code, namespace)
+    lowered = lower(export(namespace["build"]()), "mps")  # type: ignore[operator]
+    assert list(lowered.reports) == ["prefill_16", "prefill_128", "step"]
+    for report in lowered.reports.values():
+        assert (len(report.delegates), report.nodes_left) == (1, 0)
 
 
 def test_the_message_is_what_the_compiler_says(

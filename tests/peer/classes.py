@@ -81,7 +81,10 @@ def _exchange(reason: str, peers: str, ours: str, moves: str = "", *, replaced: 
 
 
 EXCHANGES: Final = (
-    _exchange("a clamp of floats is a HardTanh, which keeps NaN", "Clamp", "HardTanh"),
+    _exchange("a clamp of floats is a HardTanh, which keeps NaN", "Clamp Relu", "HardTanh"),
+    _exchange(
+        "NaN is pooled separately", "MaxPool2DWithIndices", "Gt Isnan MaxPool2DWithIndices Sub Where", "Cast"
+    ),
     _exchange("NaN is kept", "Minimum", "BitwiseAnd BitwiseOr Isnan Lt Where"),
     _exchange("powers by small integers are products", "Pow", "Mul", replaced=True),
     _exchange(

@@ -158,6 +158,17 @@ def test_method_alone() -> None:
     assert list(methods) == ["encode"]
 
 
+def test_a_tuple_is_a_method_that_calls_forward() -> None:
+    module = Two()
+    inputs = {size: (torch.ones(size, 4), 2.0) for size in (1, 8)}
+    methods = export(Model(module, methods={f"forward_{size}": inputs[size] for size in inputs}))
+    assert list(methods) == ["forward_1", "forward_8"]
+    for size, args in inputs.items():
+        assert methods[f"forward_{size}"].module()(*args)["y"].shape == (size, 4)
+    weights = {methods[name].state_dict["linear.weight"].data_ptr() for name in methods}
+    assert len(weights) == 1
+
+
 @pytest.mark.parametrize(
     ("module", "source"),
     [

@@ -47,7 +47,9 @@ class Model:
         example_inputs: positional arguments of `forward`, as in `Method`; None to export only `methods`.
         example_kwargs: keyword arguments of `forward`.
         dynamic_shapes: dynamic dimensions of `forward`, as in `Method`.
-        methods: additional methods of the program by name. All share their weights.
+        methods: additional methods of the program by name. All share their weights. A tuple is a method that
+            calls `forward` with other example inputs, such as of another size, where a backend requires
+            static shapes: `{"forward_8": (torch.ones(8, 3),)}`.
         constant_methods: additional methods by name, without inputs, that return a value: an int, a float, a
             bool, a string, a tensor, or a tuple or list of these, such as `{"get_max_seq_len": 128}`.
         strict: whether torch.export traces Python bytecode (True) or runs the module (False, the default:
@@ -62,7 +64,7 @@ class Model:
     example_inputs: tuple[Any, ...] | None = None
     example_kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None
-    methods: Mapping[str, Method] = field(default_factory=dict)
+    methods: Mapping[str, Method | tuple[Any, ...]] = field(default_factory=dict)
     constant_methods: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     location: SourceLocation | None = field(default=None, init=False, repr=False, compare=False)
@@ -80,7 +82,10 @@ class Model:
             methods["forward"] = Method(
                 "forward", self.example_inputs, self.example_kwargs, self.dynamic_shapes
             )
-        return methods | dict(self.methods)
+        return methods | {
+            name: method if isinstance(method, Method) else Method("forward", method)
+            for name, method in self.methods.items()
+        }
 
     def _problems(self) -> Iterator[Diagnostic]:
         if not isinstance(self.module, torch.nn.Module):
@@ -96,11 +101,10 @@ class Model:
         if not isinstance(self.strict, bool):
             yield self._wrong("strict", self.strict, "True or False", "omit it")
         if not isinstance(self.methods, Mapping) or not all(
-            isinstance(m, Method) for m in self.methods.values()
+            isinstance(method, Method | tuple) for method in self.methods.values()
         ):
-            yield self._wrong(
-                "methods", self.methods, "a dict of delegatec.Method by name", "see delegatec.Method"
-            )
+            expected = "a dict of delegatec.Method, or tuples of example inputs of forward, by name"
+            yield self._wrong("methods", self.methods, expected, "see delegatec.Method")
             return
         if self.example_inputs is None and not self.methods:
             yield self._wrong(

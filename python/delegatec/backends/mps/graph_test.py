@@ -46,24 +46,32 @@ def test_every_value_and_operation_has_a_line() -> None:
 
 
 EXPECTED = """\
-MPSGraph: 9 operations, 15 values, 4 constants of 68 B
-  operations: 1 Addmm, 1 Cast, 1 Cat, 1 Conv2D, 1 HardTanh, 1 MaxPool2DWithIndices, 1 Mean, 1 Mul, 1 View
-  constants: 4 of f32 in 68 B
-  %0      f32[1, 1, 4, 4] = input
-  %1      f32[2, 1, 3, 1] = constant 24 B, at 0                                               # conv.weight
-  %7      f32[4, 2]       = constant 32 B, at 24                                              # linear.weight.permute
-  %8      f32[2]          = constant 8 B, at 56                                               # linear.bias
-  %10     f32[1]          = constant 4 B, at 64, 0.5
-  %2      f32[1, 2, 2, 4] = Conv2D(%0, weight=%1 "conv.weight", stride=2x1, padding=1,1,0,0)  # conv  net.py:7
-  %3      f32[1, 2, 2, 4] = HardTanh(%2, min_value=0, max_value=inf)
-  %4, %5  f32[1, 2, 1, 2], i32[1, 2, 1, 2] = MaxPool2DWithIndices(%3, kernel=2x2, stride=2x2)  # net.py:8
-  %6      f32[1, 4]       = View(%4)
-  %9      f32[1, 2]       = Addmm(%8 "linear.bias", %6, %7 "linear.weight.permute")
-  %11     f32[1, 2]       = Mul(%9, %10(0.5))
-  %12     f32[1, 1]       = Mean(%0, dims=[2, 3])
-  %13     f32[1, 3]       = Cat(%11, %12, dim=1)
-  %14     f16[1, 3]       = Cast(%13, dtype=f16)
-  return %14
+MPSGraph: 14 operations, 24 values, 7 constants of 80 B
+  operations: 2 MaxPool2DWithIndices, 2 Where, 1 Addmm, 1 Cast, 1 Cat, 1 Conv2D, 1 Gt, 1 HardTanh, 1 Isnan, 1 Mean, 1 Mul, 1 View
+  constants: 7 of f32 in 80 B
+  %0        f32[1, 1, 4, 4]  = input
+  %1        f32[2, 1, 3, 1]  = constant 24 B, at 0                                               # conv.weight
+  %6        f32[1]           = constant 4 B, at 24, 1
+  %8        f32[1]           = constant 4 B, at 28, 0
+  %13       f32[1]           = constant 4 B, at 32, nan
+  %16       f32[4, 2]        = constant 32 B, at 36                                              # linear.weight.permute
+  %17       f32[2]           = constant 8 B, at 68                                               # linear.bias
+  %19       f32[1]           = constant 4 B, at 76, 0.5
+  %2        f32[1, 2, 2, 4]  = Conv2D(%0, weight=%1 "conv.weight", stride=2x1, padding=1,1,0,0)  # conv  net.py:7
+  %3        f32[1, 2, 2, 4]  = HardTanh(%2, min_value=0, max_value=inf)
+  %4, %5    f32[1, 2, 1, 2], i32[1, 2, 1, 2] = MaxPool2DWithIndices(%3, kernel=2x2, stride=2x2)  # net.py:8
+  %7        bool[1, 2, 2, 4] = Isnan(%3)
+  %9        f32[1, 2, 2, 4]  = Where(%7, %6(1), %8(0))
+  %10, %11  f32[1, 2, 1, 2], i32[1, 2, 1, 2] = MaxPool2DWithIndices(%9, kernel=2x2, stride=2x2)
+  %12       bool[1, 2, 1, 2] = Gt(%10, %8(0))
+  %14       f32[1, 2, 1, 2]  = Where(%12, %13(nan), %4)
+  %15       f32[1, 4]        = View(%14)
+  %18       f32[1, 2]        = Addmm(%17 "linear.bias", %15, %16 "linear.weight.permute")
+  %20       f32[1, 2]        = Mul(%18, %19(0.5))
+  %21       f32[1, 1]        = Mean(%0, dims=[2, 3])
+  %22       f32[1, 3]        = Cat(%20, %21, dim=1)
+  %23       f16[1, 3]        = Cast(%22, dtype=f16)
+  return %23
 """
 
 

@@ -27,7 +27,8 @@ def static_shapes(why: str) -> Constraint[object]:
                 return f"has a dynamic shape {[str(size) for size in value.shape]}"
         return None
 
-    return Constraint("dynamic-shape", f"Shapes are static: {why}", broken, "export with static shapes")
+    help = 'export each size as a method: delegatec.Model(module, methods={"forward_8": (x[:8],), ...})'
+    return Constraint("dynamic-shape", f"Shapes are static: {why}", broken, help)
 
 
 def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:

@@ -24,7 +24,7 @@ _TABLES: Final[dict[int, Any]] = {
     Operation.Sub: _SCALED,
     Operation.Div: schema.DivisionT,
 }
-_COMPARISONS: Final = (Operation.Eq, Operation.Lt)
+_TESTS: Final = (Operation.Eq, Operation.Gt, Operation.Lt, Operation.Isnan)
 
 
 def full(b: GraphBuilder, shape: Sequence[int], number: Number, dtype: torch.dtype) -> int:
@@ -45,9 +45,9 @@ def reshaped(b: GraphBuilder, id: int, shape: Sequence[int], operation: int = Op
 
 
 def unary(b: GraphBuilder, operation: int, id: int) -> int:
-    """Emits a function of one value, in its dtype."""
+    """Emits a function of one value, in its dtype, or bool for a test."""
     dtype, shape = b.type_of(id)
-    out = b.temporary(shape, dtype)
+    out = b.temporary(shape, torch.bool if operation in _TESTS else dtype)
     b.emit(operation, schema.UnaryT(input1Id=id, outputId=out))
     return out
 
@@ -57,7 +57,7 @@ def binary(b: GraphBuilder, operation: int, first: int, second: int | float) -> 
     dtype, shape = b.type_of(first)
     other = b.scalar(second, dtype) if isinstance(second, float) else second
     assert b.type_of(other)[0] == dtype
-    result = torch.bool if operation in _COMPARISONS else dtype
+    result = torch.bool if operation in _TESTS else dtype
     out = b.temporary(broadcast(shape, b.type_of(other)[1]), result)
     b.emit(operation, _TABLES.get(operation, schema.BinaryT)(input1Id=first, input2Id=other, outputId=out))
     return out

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
+from unittest.mock import patch
 
 import torch
 from torch._ops import OpOverload
@@ -34,6 +36,8 @@ PRECISIONS: Final = ("fp32", "fp16")
 _AT_AWKWARD_VALUES: Final = frozenset({"nan", "ties"})
 # Out-of-range indices do not raise: a graph may mask the elements that they read or write.
 _BASE: Final = replace(DEFAULT, reads="zero", writes="skip")
+_SPECIAL: Final = torch.tensor([0.5, math.nan, -1.5, math.inf, 1.0, -math.inf, 0.0, -0.0])
+_ROUNDS: Final = 3
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (4e-3, 1e-3)}
 
 
@@ -48,6 +52,7 @@ def run_case(
     preserve: Collection[OpOverload] = (),
     reference: Function | None = None,
     unspecified: Collection[str] = (),
+    special: int = 0,
 ) -> Compiled:
     """Checks that a function becomes one delegate with the results of eager mode.
 
@@ -64,6 +69,8 @@ def run_case(
         preserve: composites that are not decomposed before the partitioner.
         reference: computes the expected results instead of the function.
         unspecified: behaviors of MPSGraph that the result may depend on, by their names in `Unspecified`.
+        special: how many inputs to give NaN, infinities and zeros of both signs, in further runs, which must
+            have the results of eager mode as well, whatever MPSGraph makes of NaN.
 
     Returns:
         The compiled program, for further checks.
@@ -73,17 +80,32 @@ def run_case(
     assert (len(compiled.delegates), compiled.left) == (1, [])
     found = operations(compiled.blobs()[0])
     assert found == expected.split() or not expected, f"the blob has {' '.join(found)}"
-    wanted = eager(Call(reference or function), _halved(args) if precision == "fp16" else args)
+    wanted = list(eager(Call(reference or function), _halved(args) if precision == "fp16" else args))
     relative, absolute = _TOLERANCE[precision]
-    check_results(
-        compiled(*args),
-        wanted,
-        [value.dtype for value in eager(module, args)],
-        relative if rtol is None else rtol,
-        absolute if atol is None else atol,
-    )
+    tolerance = (relative if rtol is None else rtol, absolute if atol is None else atol)
+    dtypes = [value.dtype for value in eager(module, args)]
+    check_results(compiled(*args), wanted, dtypes, *tolerance)
     check_specified(compiled, args, unspecified)
+    blob = read_blob(memoryview(compiled.blobs()[0]))
+    for seed in range(_ROUNDS if special else 0):
+        given = (
+            *(_drawn(tensor, seed, place) for place, tensor in enumerate(args[:special])),
+            *args[special:],
+        )
+        wanted = list(eager(Call(reference or function), _halved(given) if precision == "fp16" else given))
+        for nan in ("other", "nan"):
+            executor = MpsReferenceExecutor(blob, _BASE.with_choice("nan", nan))
+            with patch.object(compiled.delegates[0], "_executor", executor):
+                check_results(compiled(*given), wanted, dtypes, *tolerance)
     return compiled
+
+
+def _drawn(tensor: torch.Tensor, seed: int, place: int) -> torch.Tensor:
+    """Replaces the values of a float32 by special ones."""
+    if tensor.dtype != torch.float32:
+        return tensor
+    chance = torch.Generator().manual_seed(seed * 8 + place)
+    return _SPECIAL[torch.randint(0, len(_SPECIAL), tensor.shape, generator=chance)]
 
 
 def _halved(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

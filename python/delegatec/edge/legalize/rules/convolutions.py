@@ -3,13 +3,15 @@
 
 With stride s, element o of a transposed convolution sums the operand's element i times tap t where
 o = s * i + d * t (padding left aside). For each phase o mod s that is a convolution with every s-th tap,
-backwards: all phases are output channels of one convolution at the operand's resolution, then interleaved.
+backwards: phases with taps at the same elements are output channels of one convolution at the operand's
+resolution. Others are separate convolutions: an added zero times infinity would be NaN. All are interleaved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -22,7 +24,7 @@ from delegatec.edge.legalize.constraints import operand_dtypes, rank_of
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.pointwise import FLOATS
-from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.legalize.value import Value, cat, full, table, value_of
 
 aten = torch.ops.aten
 
@@ -134,16 +136,30 @@ def _transposed(builder: Builder, node: Node) -> Node | None:
     if not bound["transposed"]:
         return None
     x, groups, bias = value_of(builder, bound["input"]), bound["groups"], bound["bias"]
-    taps = [
-        _taps(size, axis.stride, axis.dilation)
-        for size, axis in zip(shape_of(bound["weight"])[2:], axes, strict=True)
-    ]
-    weight = _weight(builder, bound["weight"], groups, taps)
+    sizes = shape_of(bound["weight"])[2:]
+    taps = [_taps(size, axis.stride, axis.dilation) for size, axis in zip(sizes, axes, strict=True)]
     plans = [_forward(x.shape[dim], len(taps[dim - 2]), axis, whole[dim]) for dim, axis in enumerate(axes, 2)]
     apart = any(axis.stride > 1 for axis in axes)
-    result = _convolve(x, weight, [plan.axis for plan in plans], groups, None if apart else bias)
+    phases = [_phases(rows, plan.axis) for rows, plan in zip(taps, plans, strict=True)]
+    lengths = [plan.outputs for plan in plans]
+
+    def convolved(chosen: Sequence[_Phases]) -> Value:
+        weight = _weight(builder, bound["weight"], groups, [phase.taps for phase in chosen])
+        return _convolve(x, weight, [phase.axis for phase in chosen], groups, None if apart else bias)
+
+    def joined(chosen: list[_Phases]) -> Value:
+        """Concatenates phases as [N, C, *strides, *lengths]."""
+        if len(chosen) < len(phases):
+            return cat([joined([*chosen, part]) for part in phases[len(chosen)]], 2 + len(chosen))
+        shape = (x.shape[0], whole[1], *(phase.size for phase in chosen), *lengths)
+        if not all(phase.taps for phase in chosen):
+            return full(builder, shape, 0.0, x.dtype)
+        return convolved(chosen).view(*shape)
+
+    is_one = all(len(parts) == 1 for parts in phases)
+    result = convolved([part for (part,) in phases]) if is_one else joined([])
     if apart:
-        result = _interleaved(result, [axis.stride for axis in axes])
+        result = _interleaved(result, whole[1], [axis.stride for axis in axes], lengths)
         for dim, plan in enumerate(plans, 2):
             result = result.slice(dim, plan.first, plan.first + whole[dim])
         if bias is not None:
@@ -156,10 +172,12 @@ class _Plan(NamedTuple):
 
     Attributes:
         axis: geometry of the convolution that computes it.
+        outputs: number of its results.
         first: first element of the result among the interleaved ones.
     """
 
     axis: Axis
+    outputs: int
     first: int
 
 
@@ -167,19 +185,47 @@ def _forward(size: int, taps: int, axis: Axis, outputs: int) -> _Plan:
     if axis.stride == 1:
         reach = axis.dilation * (taps - 1)
         before = reach - axis.before
-        return _Plan(Axis(1, axis.dilation, before, outputs - size + reach - before), 0)
+        return _Plan(Axis(1, axis.dilation, before, outputs - size + reach - before), outputs, 0)
     low, high = axis.before // axis.stride, (axis.before + outputs - 1) // axis.stride
-    return _Plan(Axis(1, 1, taps - 1 - low, high + 1 - size), axis.before - low * axis.stride)
+    conv = Axis(1, 1, taps - 1 - low, high + 1 - size)
+    return _Plan(conv, high + 1 - low, axis.before - low * axis.stride)
 
 
-def _interleaved(x: Value, strides: Sequence[int]) -> Value:
-    """[N, C * strides, *sizes] as [N, C, *(sizes * strides)]."""
-    count = len(strides)
-    batch, channels, *sizes = x.shape
-    for stride in strides:
-        channels //= stride
+class _Phases(NamedTuple):
+    """Successive phases of one dimension with taps at the same elements.
+
+    Attributes:
+        taps: those of the convolution that computes them; none if the phases are zero.
+        size: number of phases.
+        axis: geometry of the convolution.
+    """
+
+    taps: Taps
+    size: int
+    axis: Axis
+
+
+def _phases(taps: Taps, axis: Axis) -> list[_Phases]:
+    """Groups the phases of a convolution; the taps of each are equally spaced."""
+    grouped: list[_Phases] = []
+    for places, columns in groupby(zip(*taps, strict=True), lambda column: [tap != _NONE for tap in column]):
+        rows, chosen = [row for row, is_tap in enumerate(places) if is_tap], list(columns)
+        spaced = axis
+        if rows:
+            step = axis.dilation * (rows[1] - rows[0] if len(rows) > 1 else 1)
+            before = axis.before - axis.dilation * rows[0]
+            after = axis.after - axis.dilation * (len(taps) - 1 - rows[-1])
+            spaced = Axis(1, step, before, after)
+        grouped.append(_Phases([[column[row] for column in chosen] for row in rows], len(chosen), spaced))
+    return grouped
+
+
+def _interleaved(x: Value, channels: int, strides: Sequence[int], sizes: Sequence[int]) -> Value:
+    """[N, C, *strides, *sizes], in any shape, as [N, C, *(sizes * strides)]."""
+    count, batch = len(strides), x.shape[0]
     shape = (batch, channels, *(stride * size for stride, size in zip(strides, sizes, strict=True)))
     if count == 2 and strides[0] == strides[1]:
+        x = x.view(batch, channels * strides[0] * strides[1], *sizes)
         shuffled = x.builder.call(aten.pixel_shuffle.default, x.node, strides[0])
         return Value(x.builder, shuffled)
     order = [dim for axis in range(count) for dim in (2 + count + axis, 2 + axis)]
@@ -216,15 +262,10 @@ def _arranged(x: Any, groups: int, tables: Sequence[Taps]) -> Any:
     counts, phases = [len(rows) for rows in tables], [len(rows[0]) for rows in tables]
     reshape: Any = Tensor.reshape if isinstance(x, Tensor) else Value.view
     x = reshape(x, groups, channels // groups, outputs, *sizes)
-    for axis, (rows, size) in enumerate(zip(tables, sizes, strict=True)):
+    for axis, rows in enumerate(tables):
         # After the dimensions before it, which are a tap and a phase each by now.
         dim = 3 + 2 * axis
         places = torch.tensor(rows, dtype=torch.int32)
-        if (places == _NONE).any():
-            places[places == _NONE] = size
-            behind = len(x.shape) - 1 - dim
-            zero = (*(0,) * (2 * behind), 0, 1)
-            x = torch.nn.functional.pad(x, zero) if isinstance(x, Tensor) else padded(x, dim, 0, 1)
         if isinstance(x, Tensor):
             x = x[(slice(None),) * dim + (places,)]
         else:
@@ -245,8 +286,8 @@ REWRITES: Final = (
         aten.convolution.default,
         _transposed,
         _RULES,
-        note="transposed: all phases of the stride are output channels of one convolution with a rearranged "
-        "weight, then interleaved",
+        note="transposed: phases of the stride are output channels of convolutions with parts of the weight, "
+        "then interleaved",
     ),
     Rewrite(aten.convolution.default, _in_parts, _RULES, note="a long kernel in parts that are added"),
     Rewrite(aten.convolution.default, _as_image, _RULES, note="a row as an image of one row"),

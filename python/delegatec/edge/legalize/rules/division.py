@@ -105,9 +105,15 @@ def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
     return is_beyond.where(quotient - 1.0, quotient), is_beyond.where(rest + y, rest)
 
 
+def is_power_of_two(y: object) -> bool:
+    """Whether a divisor is a number by which float32 is divided exactly, unless the quotient underflows."""
+    return isinstance(y, int | float) and 2.0**-24 <= abs(y) <= 2.0**24 and math.frexp(abs(y))[0] == 0.5
+
+
 def _floor(x: Value, y: Value | float) -> Value:
     # The remainder of infinity is NaN, and so is ATen's quotient; ATen divides by zero.
-    quotient = x.isinf().where(math.nan, _floored(x, y)[0])
+    quotient = (x / y).floor() if is_power_of_two(y) else _floored(x, y)[0]
+    quotient = x.isinf().where(math.nan, quotient)
     return y.eq(0.0).where(x / y, quotient) if isinstance(y, Value) else quotient
 
 

@@ -53,7 +53,7 @@ def _to_number(x: Value, exponent: float) -> Value:
         return product if exponent > 0 else product.reciprocal()
     size = x.abs() ** exponent
     if not exponent.is_integer():
-        return x.lt(0.0).where(math.nan, size)
+        return _is_finite_negative(x).where(math.nan, size)
     return x.lt(0.0).where(-size, size) if exponent % 2 else size
 
 
@@ -61,8 +61,12 @@ def _signed(x: Value, exponent: Value) -> Value:
     """Computes a power of any base: NaN for negative bases and fractions; odd exponents keep the sign."""
     size = x.abs() ** exponent
     is_odd = (exponent - (exponent * 0.5).floor() * 2.0).eq(1.0)
-    is_fraction = exponent.ne(exponent.floor())
-    return x.lt(0.0).where(is_fraction.where(math.nan, is_odd.where(-size, size)), size)
+    is_undefined = exponent.ne(exponent.floor()) & _is_finite_negative(x)
+    return is_undefined.where(math.nan, (x.lt(0.0) & is_odd).where(-size, size))
+
+
+def _is_finite_negative(x: Value) -> Value:
+    return x.lt(0.0) & x.ne(-math.inf)
 
 
 def power_by_number(builder: Builder, node: Node) -> Node:

@@ -8,7 +8,6 @@ from typing import Final
 
 import torch
 from delegatec_schemas.mps_graph import (
-    BinaryT,
     GeluT,
     LeakyReluT,
     Operation,
@@ -28,11 +27,6 @@ from delegatec.edge.legalize.constraints import argument, rank_of
 
 _SMALLEST_LOGARITHM: Final = 87.0
 """Minus the logarithm of the smallest normal float32, approximately."""
-
-
-def _relu(b: GraphBuilder, node: Node) -> None:
-    # Relu has a second operand in the format, which the runtime does not read.
-    b.emit(Operation.Relu, BinaryT(input1Id=b.of(bind(node)["self"]), outputId=b.result(node)))
 
 
 def _gelu(b: GraphBuilder, node: Node) -> None:
@@ -73,12 +67,6 @@ _SOFTMAX_RULES: Final = (
 )
 
 ROWS: Final = (
-    OperatorRow(
-        overload("relu"),
-        _relu,
-        (FLOAT_OPERANDS,),
-        note="NaN becomes zero, ATen keeps it: that would take four operations instead of one",
-    ),
     OperatorRow(
         overload("gelu"),
         _gelu,

@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "floor_divide": (torch.floor_divide, (ANGLES, ANGLES.flip(0)), ""),
     "floor_divide by a tenth": (lambda a: a // 0.1, (ANGLES,), ""),
     "floor_divide by minus a tenth": (lambda a: a // -0.1, (ANGLES,), ""),
-    "floor_divide by a power of two": (lambda a: a // 0.25, (ANGLES,), "Div"),
+    "floor_divide by a power of two": (lambda a: a // 0.25, (ANGLES,), "Div Floor Isinf Where"),
     "floor_divide by zero": (lambda a: a // 0.0, (ANGLES,), ""),
     "floor_divide of ints": (lambda a: 20 // a, (BY,), ""),
     "remainder": (torch.remainder, PAIRS, ""),
@@ -130,13 +130,18 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
 ONLY_FP32 = {"floor_divide by a tenth", "floor_divide by minus a tenth"}
 
 
+# Eager mode has the root of minus infinity for float32, its power for float16.
+UNSTABLE = {"pow 0.5", "pow -0.5"}
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name: str, precision: str) -> None:
     if name in ONLY_FP32 and precision == "fp16":
         return
     function, args, expected = CASES[name]
-    run_case(function, args, expected if precision == "fp32" else "", precision)
+    special = 0 if name in UNSTABLE else len(args)
+    run_case(function, args, expected if precision == "fp32" else "", precision, special=special)
 
 
 def test_a_floored_quotient_is_not_rounded_up() -> None:

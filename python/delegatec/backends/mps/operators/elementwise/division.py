@@ -2,12 +2,11 @@
 """Division.
 
 The runtime rounds the quotient of two floats first to float32, then to an integer: it floors 1 / 0.1 to 10.
-That is exact for powers of two only.
+That is exact for powers of two only. It floors infinity to infinity, where ATen's quotient is NaN.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import torch
@@ -22,6 +21,7 @@ from delegatec.backends.mps.operators.family import Lower, family
 from delegatec.backends.mps.operators.row import Constraint
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import result_dtypes
+from delegatec.edge.legalize.rules.division import is_power_of_two
 
 
 def _true(b: GraphBuilder, node: Node) -> None:
@@ -57,24 +57,19 @@ def _inexact(node: Node, _: object) -> str | None:
         return None if dtype == torch.float32 or dtype in INTEGERS else "the quotient of float16 is truncated"
     if dtype != torch.float32:
         return "its dtype is not float32"
-    return None if _is_power_of_two(divisor) else "the divisor is not a power of two"
-
-
-def _is_power_of_two(number: Any) -> bool:
-    if isinstance(number, Node) or not 2.0**-24 <= abs(number) <= 2.0**24:
-        return False
-    return math.frexp(abs(number))[0] == 0.5
+    if node.target is not torch.ops.aten.remainder.Scalar and _mode(node) == "floor":
+        return "the quotient of infinity is NaN"
+    return None if is_power_of_two(divisor) else "the divisor is not a power of two"
 
 
 _EXACT: Final = Constraint(
     "argument",
-    "The divisor is a power of two, by which a division in float32 is exact; or the quotient is truncated.",
+    "The remainder by a power of two, by which a division in float32 is exact; or the quotient is truncated.",
     _inexact,
 )
 _NUMBERS: Final = result_dtypes(NUMBERS, "MPSGraph does not have arithmetic on bools.", "convert to int32")
 _ROUNDED: Final = {
     **variants({"div": "Div"}, "Tensor_mode", "Scalar_mode"),
-    **variants({"floor_divide": "Div"}, "default"),
     **variants({"remainder": "Remainder", "fmod": "Fmod"}, "Scalar"),
 }
 

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name: str, precision: str) -> None:
     function, args, expected = CASES[name]
-    run_case(function, args, expected if precision == "fp32" else "", precision)
+    run_case(function, args, expected if precision == "fp32" else "", precision, special=len(args))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clamp and where.
+"""Clamp, relu and where.
 
-Floats are clamped by HardTanh, which compares and selects, so that NaN is kept: the runtime's Clamp replaces
-it by a bound (github.com/pytorch/pytorch/pull/121381), and is used for integers.
+Floats are clamped by HardTanh, which compares and selects, so that NaN is kept: the runtime's Clamp and Relu
+replace it by a bound (github.com/pytorch/pytorch/pull/121381). Clamp is used for integers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ def _clamp(b: GraphBuilder, node: Node) -> None:
 def _hardtanh(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     _bounded(b, node, bound["min_val"], bound["max_val"])
+
+
+def _relu(b: GraphBuilder, node: Node) -> None:
+    _bounded(b, node, 0.0, None)
 
 
 def _bounded(b: GraphBuilder, node: Node, low: float | None, high: float | None) -> None:
@@ -80,6 +84,7 @@ ROWS: Final = (
         (_NUMBERS, exact_number("min"), exact_number("max"), _NO_NAN),
         note="HardTanh for floats, which keeps NaN",
     ),
+    OperatorRow(overload("relu"), _relu, (FLOAT_OPERANDS,), note="HardTanh, which keeps NaN"),
     OperatorRow(overload("hardtanh"), _hardtanh, (FLOAT_OPERANDS, _NO_NAN)),
     OperatorRow(overload("where.self"), _where),
 )

@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
     "logit with eps": (lambda x: torch.logit(x, 1e-3), (torch.tensor([0.0, 0.25, 1.0, 3.0]),), ""),
     "square": (torch.square, (EDGES,), "Mul"),
     "erfc": (torch.erfc, (floats(9) * 4,), ""),
-    "relu": (F.relu, (EDGES[:-1],), "Relu"),
+    "relu": (F.relu, (EDGES,), "HardTanh"),
     "relu of int": (F.relu, (SIGNED,), "Clamp"),
     "relu6": (F.relu6, (EDGES,), "HardTanh"),
     "hardtanh with NaN": (lambda x: F.hardtanh(x, float("nan"), 0.75), (EDGES,), "Mul"),
@@ -98,11 +98,16 @@ CASES: dict[str, tuple[Function, tuple[torch.Tensor, ...], str]] = {
 }
 
 
+# Eager mode returns NaN for infinity, only in vectors on some CPUs.
+UNSTABLE = {"gelu"}
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name: str, precision: str) -> None:
     function, args, expected = CASES[name]
-    run_case(function, args, expected if precision == "fp32" else "", precision)
+    special = 0 if name in UNSTABLE else len(args)
+    run_case(function, args, expected if precision == "fp32" else "", precision, special=special)
 
 
 @pytest.mark.parametrize("function", [torch.log1p, torch.expm1])

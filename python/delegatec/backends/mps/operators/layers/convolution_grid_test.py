@@ -81,14 +81,14 @@ def test_transposed(rank: int, seed: int, constant: bool) -> None:
 
     precision = "fp32" if rank == 3 else PRECISIONS[seed % 2]
     if not constant:
-        run_case(function, (x, weight, *(() if bias is None else (bias,))), precision=precision)
+        run_case(function, (x, weight, *(() if bias is None else (bias,))), precision=precision, special=1)
         return
     half = [None if t is None else t.half() for t in (weight, bias)]
 
     def reference(x: torch.Tensor) -> torch.Tensor:
         return function(x, *(half if x.dtype == torch.half else (weight, bias)))
 
-    run_case(lambda x: function(x, weight, bias), (x,), precision=precision, reference=reference)
+    run_case(lambda x: function(x, weight, bias), (x,), precision=precision, reference=reference, special=1)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ padding but not elements beyond it, and supports other divisors.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -16,6 +18,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.mps.building.graph_builder import GraphBuilder
+from delegatec.backends.mps.building.operations import binary, unary, where
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
 from delegatec.backends.mps.operators.rules import FLOAT_OPERANDS
 from delegatec.edge.arguments import bind, dtype_of, read_results, tensors
@@ -24,12 +27,11 @@ from delegatec.edge.legalize.rules.pools import is_uniform
 from delegatec.edge.legalize.rules.windows import windows_of
 
 
-def _table(b: GraphBuilder, node: Node) -> Pool2dT:
+def _table(b: GraphBuilder, node: Node, source: int) -> Pool2dT:
     rows, columns = windows_of(node, 2)
-    result = tensors(node.meta["val"])[0]
     return Pool2dT(
-        input1Id=b.of(bind(node)["self"]),
-        output1Id=b.temporary(result.shape, result.dtype),
+        input1Id=source,
+        output1Id=b.temporary(tensors(node.meta["val"])[0].shape, b.type_of(source)[0]),
         output2Id=-1,
         kernelHeight=rows.kernel,
         kernelWidth=columns.kernel,
@@ -45,16 +47,39 @@ def _table(b: GraphBuilder, node: Node) -> Pool2dT:
 
 
 def _max_pool(b: GraphBuilder, node: Node) -> None:
-    table, shape = _table(b, node), node.meta["val"][0].shape
-    table.output2Id = b.temporary(shape, torch.int32)
+    """Also pools marks of NaN: ATen returns NaN, and the index of a window's last one."""
+    x = b.of(bind(node)["self"])
+    dtype, shape = b.type_of(x)
+    has_index = 1 in read_results(node)
+    largest, index = _maxima(b, node, x)
+    mark = _places(b, shape) if has_index else b.scalar(1.0, dtype)
+    marks = where(b, unary(b, Operation.Isnan, x), mark, b.scalar(0.0, b.type_of(mark)[0]))
+    last, _ = _maxima(b, node, marks)
+    found = binary(b, Operation.Gt, last, 0.0)
+    b.alias(node, where(b, found, b.scalar(math.nan, dtype), largest), 0)
+    if has_index:
+        place = b.converted(binary(b, Operation.Sub, last, 1.0), torch.int32)
+        b.alias(node, b.converted(where(b, found, place, index), torch.int64), 1)
+
+
+def _places(b: GraphBuilder, shape: Sequence[int]) -> int:
+    """Adds the positions in an image, counted from 1, which float32 holds up to 2^24."""
+    height, width = shape[-2:]
+    places = torch.arange(1.0, 1 + height * width).view(1, 1, height, width)
+    return b.shared(("places", height, width), lambda: b.constant(places, lambda: "positions"))
+
+
+def _maxima(b: GraphBuilder, node: Node, source: int) -> tuple[int, int]:
+    """Emits a pool, and returns its values and int32 indices."""
+    table = _table(b, node, source)
+    table.output2Id = b.temporary(node.meta["val"][1].shape, torch.int32)
     b.emit(Operation.MaxPool2DWithIndices, table)
-    b.alias(node, table.output1Id, 0)
-    if 1 in read_results(node):
-        b.alias(node, b.converted(table.output2Id, torch.int64), 1)
+    return table.output1Id, table.output2Id
 
 
 def _avg_pool(b: GraphBuilder, node: Node) -> None:
-    table, bound = _table(b, node), bind(node)
+    bound = bind(node)
+    table = _table(b, node, b.of(bound["self"]))
     if bound["divisor_override"] and not is_uniform(node):
         table.divisorOverride = bound["divisor_override"]
     table.countIncludePad = bool(bound["divisor_override"]) or _counts_padding(node)
@@ -80,8 +105,8 @@ ROWS: Final = (
         overload("max_pool2d_with_indices"),
         _max_pool,
         _IMAGES,
-        note="indices are cast to int64 if they are read; which of equal maxima an index names is MPSGraph's "
-        "choice, and so is whether a NaN is one",
+        note="NaN is pooled separately; indices are cast to int64 if they are read; which of equal maxima an "
+        "index names is MPSGraph's choice",
     ),
     OperatorRow(
         overload("avg_pool2d"),

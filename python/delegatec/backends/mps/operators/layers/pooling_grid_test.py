@@ -44,6 +44,7 @@ def test_average(rank: int, seed: int) -> None:
         (x,),
         precision=PRECISIONS[seed % 2],
         preserve=WHOLE,
+        special=1,
         # eager mode does not support three dimensions in float16
         reference=lambda x: AVERAGES[rank](x.float(), kernel, stride, padding, *rest),
     )
@@ -61,6 +62,7 @@ def test_maximum(rank: int, seed: int) -> None:
         (x,),
         precision=precision,
         preserve=WHOLE,
+        special=not indices,
         # eager mode does not support three dimensions in float16
         reference=lambda x: MAXIMA[rank]((x - 2).float(), *geometry, ceil, indices),
     )
@@ -74,7 +76,9 @@ def test_adaptive(seed: int) -> None:
     if chance.random() < 0.3:
         x = x[0]
     precision = PRECISIONS[seed % 2]
-    run_case(lambda x: F.adaptive_avg_pool2d(x, outputs), (x,), precision=precision, preserve=WHOLE)
+    run_case(
+        lambda x: F.adaptive_avg_pool2d(x, outputs), (x,), precision=precision, preserve=WHOLE, special=1
+    )
     run_case(
         lambda x: F.adaptive_max_pool2d(x, outputs, return_indices=True),
         (x,),
@@ -93,7 +97,7 @@ CASES: dict[str, tuple[Function, torch.Tensor, str]] = {
     "windows of two sizes, maximum": (
         lambda x: F.adaptive_max_pool2d(x, (7, 3)),
         floats(2, 3, 7, 5),
-        "IndexSelect MaxPool2DWithIndices",
+        "IndexSelect MaxPool2DWithIndices Isnan Where MaxPool2DWithIndices Gt Where",
     ),
     "adaptive, one dimension": (lambda x: F.adaptive_avg_pool1d(x, 4), floats(2, 6, 9), ""),
     "adaptive maximum, one dimension": (lambda x: F.adaptive_max_pool1d(x, 4), floats(2, 6, 9), ""),
@@ -114,13 +118,25 @@ CASES: dict[str, tuple[Function, torch.Tensor, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, precision: str) -> None:
     function, x, expected = CASES[name]
-    run_case(function, (x,), expected if precision == "fp32" else "", precision, preserve=WHOLE)
+    run_case(function, (x,), expected if precision == "fp32" else "", precision, preserve=WHOLE, special=1)
 
 
 def test_infinity_stays_in_its_windows() -> None:
     x = floats(1, 1, 5, 5)
     x[0, 0, 4, 4] = math.inf
     run_case(lambda x: F.adaptive_avg_pool2d(x, (3, 3)), (x,), preserve=WHOLE)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_last_nan_of_a_window_is_its_maximum(precision: str) -> None:
+    x = IMAGE.clone()
+    x.view(-1)[::7] = math.nan
+    run_case(
+        lambda x: F.max_pool2d(x, 3, 2, padding=1, dilation=1, return_indices=True),
+        (x,),
+        precision=precision,
+        preserve=WHOLE,
+    )
 
 
 def test_integers_are_rejected() -> None:
