@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs many generated programs, and writes each failure, minimized, as a Python file.
+
+bazel run //tests/generated:campaign -- --count=20000 --seed=0 --output=/tmp/failures
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.generated.generate import generate
+from tests.generated.outcomes import FAULTS, NO_EXPORT, REFUSED, RIGHT, TARGETS, Outcome
+from tests.generated.processes import results
+from tests.generated.report import failure_file
+from tests.generated.shrink import shrunk
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20000, help="number of programs")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
+    parser.add_argument("--output", type=Path, default=Path("failures"), help="directory of failures")
+    parser.add_argument("--targets", nargs="*", default=TARGETS, help="backends and precisions")
+    parser.add_argument("--no-shrink", action="store_true", help="write failures as they were generated")
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    kinds: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[str] = Counter()
+    delegated = 0
+    started = time.monotonic()
+    for number, (seed, found) in enumerate(
+        results(range(args.seed, args.seed + args.count), generate, args.targets), 1
+    ):
+        kinds.update((outcome.target, outcome.kind) for outcome in found)
+        delegated += any(outcome.delegates for outcome in found)
+        for outcome in found:
+            if outcome.kind in (REFUSED, NO_EXPORT):
+                reasons[_general(outcome)] += 1
+            elif outcome.kind in FAULTS:
+                print(f"seed {seed}: {outcome.target}: {outcome.kind}: {outcome.text}", flush=True)
+                is_first = outcome == next(each for each in found if each.kind in FAULTS)
+                is_small = is_first and not args.no_shrink
+                program = shrunk(generate(seed), outcome) if is_small else generate(seed)
+                path = args.output / f"{outcome.target.replace(' ', '_')}_{seed}.py"
+                path.write_text(failure_file(program, outcome, seed))
+        if number % 500 == 0 or number == args.count:
+            seconds = time.monotonic() - started
+            print(f"{number} programs, {seconds:.0f} s, {delegated} with a delegate", flush=True)
+            for (target, kind), count in sorted(kinds.items()):
+                print(f"  {target:10} {kind:10} {count}", flush=True)
+    print(
+        f"seeds {args.seed} to {args.seed + args.count - 1}; right: {sum(kinds[t, RIGHT] for t in TARGETS)}"
+    )
+    for reason, count in reasons.most_common(60):
+        print(f"  {count:6} {reason}")
+
+
+def _general(outcome: Outcome) -> str:
+    """Returns a reason without its particular names and numbers."""
+    first = outcome.text.partition("; ")[0]
+    return f"{outcome.kind}: {re.sub(r'[0-9]+', '#', first)[:160]}".replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of generated programs: none is wrong, none hangs or crashes, and each rejection has a reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.generated.generate import generate
+from tests.generated.outcomes import FAULTS, GENERATOR, NO_EXPORT, REFUSED, RIGHT
+from tests.generated.processes import results
+
+_PROGRAMS = 20
+
+
+@pytest.mark.parametrize("first", range(1_000_040, 1_000_160, _PROGRAMS))
+def test_programs_agree_with_eager_mode(first: int) -> None:
+    """Seeds from `first`; `python -m tests.generated.campaign --seed=SEED --count=1` minimizes a failure."""
+    kinds: Counter[str] = Counter()
+    faults = []
+    for seed, found in results(range(first, first + _PROGRAMS), generate):
+        for outcome in found:
+            kinds[outcome.kind] += 1
+            if outcome.kind in FAULTS:
+                faults.append(f"seed {seed}: {outcome.target}: {outcome.kind}: {outcome.text}")
+            if outcome.kind in (REFUSED, NO_EXPORT):
+                assert outcome.text.startswith("DC"), f"seed {seed}: {outcome.text}"
+    print(f"seeds {first} to {first + _PROGRAMS - 1}: {dict(kinds)}")
+    assert not faults, "\n".join(faults)
+    assert kinds[RIGHT] > sum(kinds.values()) / 2
+    assert kinds[GENERATOR] <= 1

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs programs in child processes: a crash or a hang ends one of them, and the next continues after it."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from tests.generated.outcomes import CRASH, GENERATOR, HANG, PORTABLE, TARGETS, Outcome, outcomes
+from tests.generated.program import Program
+
+_Job = TypeVar("_Job")
+
+# A child process is replaced after that many programs, since torch's caches grow.
+_BATCH: Final = 100
+_SECONDS: Final = 60.0
+
+
+def results(
+    jobs: Sequence[_Job],
+    program: Callable[[_Job], Program],
+    targets: Sequence[str] = TARGETS,
+    seconds: float = _SECONDS,
+) -> Iterator[tuple[_Job, list[Outcome]]]:
+    """Yields the outcomes of each job, in order.
+
+    Args:
+        jobs: what the programs come from, such as seeds.
+        program: makes the program of a job, in the child process.
+        targets: as in `outcomes`.
+        seconds: how long a program may take.
+    """
+    done = 0
+    while done < len(jobs):
+        batch = jobs[done : done + _BATCH]
+        for result in _batch(batch, program, targets, seconds):
+            yield batch[0], result
+            batch = batch[1:]
+            done += 1
+
+
+def _batch(
+    jobs: Sequence[_Job], program: Callable[[_Job], Program], targets: Sequence[str], seconds: float
+) -> Iterator[list[Outcome]]:
+    """Yields outcomes until the process ends: if there are fewer than jobs, the last is a crash or a hang."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(jobs, program, targets, writing)
+    os.close(writing)
+    stage, count = GENERATOR, 0
+    pending = b""
+    try:
+        while count < len(jobs):
+            ready, _, _ = select.select([reading], [], [], seconds)
+            data = os.read(reading, 1 << 16) if ready else b""
+            if not data:
+                if not ready:
+                    os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                child = 0
+                kind = GENERATOR if stage == GENERATOR else HANG if not ready else CRASH
+                yield [Outcome(PORTABLE, kind, f"in {stage}")]
+                return
+            pending += data
+            *lines, pending = pending.split(b"\n")
+            for line in lines:
+                message = json.loads(line)
+                if isinstance(message, str):
+                    stage = message
+                else:
+                    count += 1
+                    stage = GENERATOR
+                    yield [Outcome(*each) for each in message]
+    finally:
+        os.close(reading)
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _work(
+    jobs: Sequence[_Job], program: Callable[[_Job], Program], targets: Sequence[str], writing: int
+) -> None:
+    faulthandler.disable()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+
+    def send(message: object) -> None:
+        os.write(writing, json.dumps(message).encode() + b"\n")
+
+    try:
+        for job in jobs:
+            send(GENERATOR)
+            made = program(job)
+            send("lowering")
+            send([[o.target, o.kind, o.text, o.delegates] for o in outcomes(made, targets)])
+    finally:
+        os._exit(0)

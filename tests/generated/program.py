@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated programs: a list of rows, and the module that it is written out as."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import torch
+from torch import Tensor
+
+HOLE: Final = re.compile(r"\{([a-zA-Z]\w*)([@~=:][^{}]*)?\}")
+_NAME: Final = re.compile(r"\b(?:v\d+|x\d+|self\.[cs]\d+)\b")
+
+# The parts of a module's text besides its rows. In eager mode, control flow is Python's own.
+_HEADER: Final = """\
+import math
+
+import torch
+from torch.nn import functional as F
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan as torch_scan
+from torch._higher_order_ops.while_loop import while_loop as torch_while_loop
+
+
+def cond(p, f, g, args):
+    return torch.cond(p, f, g, args) if torch.compiler.is_exporting() else (f if p else g)(*args)
+
+
+def while_loop(goes_on, body, state):
+    if torch.compiler.is_exporting():
+        return torch_while_loop(goes_on, body, state)
+    while goes_on(*state):
+        state = body(*state)
+    return state
+
+
+def map(f, xs, *args):
+    if torch.compiler.is_exporting():
+        return torch_map(f, xs, *args)
+    return torch.stack([f(x, *args) for x in xs])
+
+
+def scan(f, init, xs):
+    if torch.compiler.is_exporting():
+        return torch_scan(f, init, xs)
+    ys = []
+    for x in xs:
+        init, y = f(init, x)
+        ys.append(y)
+    return init, torch.stack(ys)
+
+
+"""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that a program starts from.
+
+    Attributes:
+        name: "x0" for an input, "self.c0" for a constant, "self.s0" for state.
+        dtype: its dtype.
+        shape: its shape.
+        values: how `values.make` makes its elements.
+        seed: of the elements.
+        dynamic: dimensions that may have another size at run time.
+    """
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    values: str = "normal"
+    seed: int = 0
+    dynamic: tuple[int, ...] = ()
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it belongs to the module."""
+        return self.name.startswith("self.")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One row: a template of the tables with its holes filled.
+
+    Attributes:
+        name: of its result; "" for a statement.
+        template: an expression or a statement, with holes.
+        fills: hole -> operand or literal.
+    """
+
+    name: str
+    template: str
+    fills: dict[str, str]
+
+    def text(self) -> str:
+        """Returns the row as Python."""
+        body = HOLE.sub(lambda match: self.fills[match[1]], self.template)
+        return f"{self.name} = {body}" if self.name else body
+
+    def operands(self) -> set[str]:
+        """Returns the names of values that it uses."""
+        return {name for fill in self.fills.values() for name in _NAME.findall(fill)}
+
+    def renamed(self, old: str, new: str) -> Node:
+        """Returns the row with another operand."""
+        pattern = re.compile(rf"(?<![\w.]){re.escape(old)}(?!\w)")
+        return replace(self, fills={hole: pattern.sub(new, fill) for hole, fill in self.fills.items()})
+
+
+@dataclass(frozen=True)
+class Program:
+    """A generated program.
+
+    Attributes:
+        inputs: inputs, constants and state.
+        nodes: rows, in order.
+        outputs: names of values.
+    """
+
+    inputs: tuple[Input, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...] = ()
+    literals: dict[str, Tensor] = field(default_factory=dict, compare=False)
+
+    @property
+    def arguments(self) -> list[Input]:
+        """The inputs of its `forward`."""
+        return [each for each in self.inputs if not each.is_buffer]
+
+    @property
+    def buffers(self) -> list[Input]:
+        """The tensors of its module."""
+        return [each for each in self.inputs if each.is_buffer]
+
+    def source(self, wide: bool = False) -> str:
+        """Returns a Python module with the class `Generated`, whose buffers are set by `module`.
+
+        Args:
+            wide: whether all floating-point numbers are float64.
+        """
+        arguments = ", ".join(["self", *(each.name for each in self.arguments)])
+        results = "".join(f"{name}, " for name in self.outputs).strip()
+        rows = "".join(f"        {node.text()}\n" for node in self.nodes)
+        buffers = "".join(
+            f'        self.register_buffer("{b.name[5:]}", {b.name[5:]})\n' for b in self.buffers
+        )
+        made = ", ".join(["self", *(b.name[5:] for b in self.buffers)])
+        text = f"    def forward({arguments}):\n{rows}        return ({results})\n"
+        if wide:
+            text = re.sub(r"torch\.(float16|bfloat16|float32|half|float)\b(?!\()", "torch.float64", text)
+            text = text.replace(".half()", ".double()").replace(".float()", ".double()")
+        return (
+            f"{_HEADER}class Generated(torch.nn.Module):\n    def __init__({made}):\n"
+            f"        super().__init__()\n{buffers}\n{text}"
+        )
+
+    def listing(self) -> Iterator[str]:
+        """Yields the lines of a short description: inputs, then rows."""
+        for each in self.inputs:
+            dims = [f"{size}?" if i in each.dynamic else str(size) for i, size in enumerate(each.shape)]
+            yield f"{each.name}: {str(each.dtype)[6:]}[{', '.join(dims)}] {each.values} seed {each.seed}"
+        yield from (node.text() for node in self.nodes)
+        yield f"return {', '.join(self.outputs)}"
+
+
+def module(program: Program, tensors: dict[str, Tensor], wide: bool = False) -> torch.nn.Module:
+    """Returns the module of a program.
+
+    Args:
+        program: the program.
+        tensors: name -> tensor, of its buffers at least.
+        wide: whether all floating-point numbers are float64.
+    """
+    source = program.source(wide)
+    made = types.ModuleType("generated")
+    sys.modules["generated"] = made  # torch.export looks up the globals of functions there
+    linecache.cache["generated.py"] = (len(source), None, source.splitlines(keepends=True), "generated.py")
+    exec(compile(source, "generated.py", "exec"), made.__dict__)
+    result = made.Generated(*(tensors[each.name] for each in program.buffers))
+    assert isinstance(result, torch.nn.Module)
+    return result.eval()
+
+
+def live(program: Program) -> Program:
+    """Returns the program without inputs that no row uses, and outputs that do not exist."""
+    used = {name for node in program.nodes for name in node.operands()} | set(program.outputs)
+    return replace(program, inputs=tuple(each for each in program.inputs if each.name in used))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generator and the minimizer."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+import torch
+
+from tests.generated.expected import difference, expected
+from tests.generated.generate import generate
+from tests.generated.outcomes import CRASH, HANG, PORTABLE, RIGHT, Outcome
+from tests.generated.processes import results
+from tests.generated.program import Input, Node, Program
+from tests.generated.report import failure_file
+from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
+from tests.generated.shrink import minimized
+from tests.generated.values import make
+
+SEEDS = range(300)
+
+
+def test_the_same_seed_is_the_same_program() -> None:
+    for seed in range(20):
+        assert generate(seed) == generate(seed)
+        assert generate(seed).source() == generate(seed).source()
+
+
+def test_programs_are_of_all_kinds() -> None:
+    programs = [generate(seed) for seed in SEEDS]
+    inputs = [each for program in programs for each in program.inputs]
+    rows = {node.template for program in programs for node in program.nodes}
+    assert len(functions()) > 300
+    assert len(functions(rows)) > 300
+    assert len(rows) > 0.8 * len({row for group in GROUPS for row in group})
+    assert len({each.dtype for each in inputs}) >= 6
+    assert {len(each.shape) for each in inputs} == set(range(6))
+    assert {size for each in inputs for size in each.shape} >= set(range(8))
+    assert {each.values.split()[0] for each in inputs} == {"normal", "dyadic", "special", "large", "index"}
+    assert rows & set(IN_PLACE) and rows & set(CONTROL_FLOW)
+    assert sum(any(each.dynamic for each in program.inputs) for program in programs) > 30
+    assert sum(any(each.name.startswith("self.s") for each in program.inputs) for program in programs) > 20
+    lengths = {len(program.nodes) for program in programs}
+    assert min(lengths) >= 2 and max(lengths) == 30
+
+
+X = Input("x0", torch.float32, (3, 4))
+
+
+def _program(*texts: str) -> Program:
+    nodes = tuple(Node(f"v{i}", text, {"t": "x0" if i == 0 else f"v{i - 1}"}) for i, text in enumerate(texts))
+    return Program((X,), nodes, (f"v{len(texts) - 1}",))
+
+
+def test_a_result_that_is_not_that_of_eager_mode_is_found() -> None:
+    program = _program("{t}.exp()", "{t} + 1")
+    value = expected(program, {}, [[make(X)]]).calls[0][0]
+    assert difference(make(X).exp() + 1, value) == ""
+    assert difference((make(X).exp() + 1) * (1 + 1e-7), value) == ""
+    assert difference((make(X).exp() + 1) * (1 + 1e-4), value) != ""
+    assert difference(make(X).exp().double() + 1, value) != ""
+    assert difference(make(X).exp()[:2] + 1, value) != ""
+    assert difference(torch.full((3, 4), torch.nan), value) != ""
+
+
+def test_an_ill_conditioned_result_has_a_wide_tolerance() -> None:
+    program = _program("{t}.exp()", "({t} + 1e6)", "({t} - 1e6)", "{t} * 1e3")
+    value = expected(program, {}, [[make(X)]]).calls[0][0]
+    assert difference((make(X).exp().double() * 1e3).float(), value) == ""
+
+
+def test_a_failure_is_minimized() -> None:
+    program = _program("{t}.exp()", "{t} + 1", "{t}.relu()", "{t}.flip(0)", "{t}.sigmoid()")
+
+    def fails(candidate: Program) -> bool:
+        return any("relu" in node.text() for node in candidate.nodes)
+
+    small = minimized(program, fails, time.monotonic() + 60)
+    assert [node.template for node in small.nodes] == ["{t}.relu()"]
+    assert [each.shape for each in small.inputs] == [(1, 1)]
+    text = failure_file(small, Outcome(PORTABLE, "wrong", "text"), 3)
+    exec(compile(text, "failure.py", "exec"), {})
+
+
+@pytest.mark.parametrize(("job", "kind"), [("crash", CRASH), ("hang", HANG)])
+def test_a_crash_or_a_hang_is_an_outcome(job: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.generated.processes.outcomes", _outcomes)
+    found = list(results(["", job, ""], _named, (PORTABLE,), seconds=5))
+    assert [outcome.kind for _, (outcome,) in found] == [RIGHT, kind, RIGHT]
+
+
+def _named(job: str) -> Program:
+    return Program((X,), (Node("v0", job or "{t}", {"t": "x0"}),), ("v0",))
+
+
+def _outcomes(program: Program, _targets: object) -> list[Outcome]:
+    job = program.nodes[0].template
+    if job == "crash":
+        os.abort()
+    if job == "hang":
+        time.sleep(1000)
+    return [Outcome(PORTABLE, RIGHT)]
