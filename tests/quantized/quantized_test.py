@@ -74,7 +74,7 @@ def test_one_delegate(
     _verify(tmp_path / "model.pte", models[weights], tolerance)
 
 
-@pytest.mark.parametrize(("weights", "size"), [("int8", 1), ("int4", 1 + 4 / 32), ("8da4w", 1 + 4 / 32)])
+@pytest.mark.parametrize(("weights", "size"), [("int8", 1), ("int4", 0.5 + 4 / 32), ("8da4w", 0.5 + 4 / 32)])
 def test_portable(models: dict[str, Path], weights: str, size: float, tmp_path: Path) -> None:
     loaded = archive.load(str(models[weights]))
     path = tmp_path / "model.pte"

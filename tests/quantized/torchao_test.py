@@ -141,6 +141,15 @@ def test_embeddings(name: str, tied: bool, tmp_path: Path) -> None:
         assert sizes["portable"] < 48 * 64 + 48 * 8 + 6000
 
 
+@pytest.mark.parametrize("bits", range(1, 8))
+def test_weights_take_their_bits(bits: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = _quantized(nn.Linear(512, 256), CONFIGS[f"int{bits} rows, zero points"]())
+    sizes = check(module, (torch.randn(3, 512),), tmp_path, {"portable": 5e-6})
+    stored = 8 if bits == 7 else bits
+    assert 0 < sizes["portable"] - 256 * 512 * stored / 8 < 16000
+
+
 def test_large_float8_weights_are_float16(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = _quantized(nn.Linear(256, 160), Float8WeightOnlyConfig())

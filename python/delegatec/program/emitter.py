@@ -16,6 +16,7 @@ from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.kernels.input_order import reorder_inputs
 from delegatec.program.kernels.legalize import legalize
+from delegatec.program.kernels.pack_levels import pack_levels
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
@@ -45,7 +46,10 @@ def emit(
             unbounded dimensions; else DC301, DC302 for unsupported values and arguments, DC361 for named
             data; problems of all methods at once.
     """
+    external = external or ExternalWeights({})
     for program in programs.values():
+        if not external.names:
+            pack_levels(program)
         legalize(program)
         end_stage("legalize", program)
     problems = [
@@ -56,7 +60,6 @@ def emit(
     if problems:
         raise DelegatecError(problems)
     pool = ConstantPool()
-    external = external or ExternalWeights({})
     emitted = EmittedProgram(methods=[], options=options or ProgramOptions())
     state = State()
     placing = Placing(
