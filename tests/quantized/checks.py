@@ -27,7 +27,8 @@ def check(
     folder: Path,
     tolerance: Mapping[str, float],
     others: tuple[tuple[Tensor, ...], ...] = (),
-    **options: Any,
+    dynamic_shapes: Any = None,
+    **options: str,
 ) -> dict[str, int]:
     """Compares programs of a module with it: portable in the runtime, MPS, as one delegate, in the executor.
 
@@ -37,19 +38,20 @@ def check(
         folder: for files.
         tolerance: backend -> relative to the largest result.
         others: more inputs to compare with.
-        **options: of `Model`.
+        dynamic_shapes: as in torch.export.
+        **options: of the backend.
 
     Returns:
         Backend -> the size of its file.
     """
     with torch.no_grad():
         cases = [(each, module(*each)) for each in (inputs, *others)]
-    archive.save(export(Model(module, inputs, **options)), str(folder / "model.pt2"))
+    archive.save(export(Model(module, inputs, dynamic_shapes=dynamic_shapes)), str(folder / "model.pt2"))
     sizes: dict[str, int] = {}
     for backend, most in tolerance.items():
         path = folder / f"{backend}.pte"
         loaded = archive.load(str(folder / "model.pt2"))
-        lowered = lower(loaded.methods, backend)
+        lowered = lower(loaded.methods, backend, options)
         if backend != "portable":
             (method,) = lowered.emitted.methods
             assert (len(method.delegates), method.operators) == (1, [])

@@ -150,6 +150,16 @@ def test_weights_take_their_bits(bits: int, tmp_path: Path) -> None:
     assert 0 < sizes["portable"] - 256 * 512 * stored / 8 < 16000
 
 
+@pytest.mark.parametrize("name", ["int4 groups", "8da4w", "8da4w rows", "8da4w bfloat16 scales"])
+def test_mps_packs_four_bits(name: str, tmp_path: Path) -> None:
+    """Scales are float16. An activation takes 6 kB of operations, whatever the size of the layer."""
+    torch.manual_seed(0)
+    module = _quantized(nn.Linear(512, 256), CONFIGS[name]())
+    x = (torch.randn(3, 512),)
+    sizes = check(module, x, tmp_path, {"mps": 2e-2 if name in ACTIVATIONS else 2e-3}, int4="packed")
+    assert 0 < sizes["mps"] - 256 * 512 // 2 < (20000 if name in ACTIVATIONS else 12000)
+
+
 def test_large_float8_weights_are_float16(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = _quantized(nn.Linear(256, 160), Float8WeightOnlyConfig())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
@@ -32,6 +33,11 @@ def adopt_torchao_operators(program: ExportedProgram) -> None:
 
     Products of int8 are computed from int8 again, whichever the instructions of this computer's CPU.
     """
+    weights = {
+        spec.arg.name: program.state_dict[spec.target]
+        for spec in program.graph_signature.input_specs
+        if spec.target in program.state_dict
+    }
     for module in program.graph_module.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -43,7 +49,7 @@ def adopt_torchao_operators(program: ExportedProgram) -> None:
             elif str(target) in _OPERATORS:
                 node.target, changed = _OPERATORS[str(target)], True
                 if node.target is AFFINE.dequantize_affine.default:
-                    _group(node)
+                    _group(node, weights if module is program.graph_module else {})
         if changed:
             module.graph.eliminate_dead_code()
             module.recompile()
@@ -75,8 +81,13 @@ def _unshift(node: Node) -> bool:
     return True
 
 
-def _group(node: Node) -> None:
-    """Makes the values of a matrix in groups of columns a call of PT2E's operator, with the same results."""
+def _group(node: Node, weights: Mapping[str, torch.Tensor]) -> None:
+    """Makes the values of a matrix in groups of columns a call of PT2E's operator, with the same results.
+
+    Args:
+        node: a call that dequantizes blocks of any shape.
+        weights: weights by node.
+    """
     bound: dict[str, Any] = bind(node)
     levels, scale, zeros = bound["input"], bound["scale"], bound["zero_point"]
     shape, block = shape_of(levels), bound["block_size"]
@@ -88,6 +99,8 @@ def _group(node: Node) -> None:
     with node.graph.inserting_before(node):
         if out is torch.float32:
             scale = _converted(scale, out)
+        if zeros is not None and zeros.name in weights and not weights[zeros.name].any():
+            zeros = None
         if zeros is not None:
             # differences of int8 would overflow
             zeros = _converted(zeros, torch.int32)
