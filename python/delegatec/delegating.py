@@ -59,4 +59,4 @@ def to_backend(*args: Any, registry: BackendRegistry | None = None) -> Any:
     Raises:
         DelegatecError: all problems of all methods.
     """
-    return to_registered_backend(*args, registry=registry or builtin_backends())
+    return to_registered_backend(*args, registry=builtin_backends() if registry is None else registry)

@@ -110,12 +110,18 @@ def lower(
     check_types(
         "delegatec.lower",
         {
-            "options": (options, Mapping, "a dict of options by name"),
-            "method_backends": (method_backends, Mapping, "a dict of backends by method"),
-            "rules": (rules, PartitionRules, "PartitionRules"),
-            "registry": (registry, BackendRegistry, "a BackendRegistry"),
-            "program_options": (program_options, ProgramOptions, "ProgramOptions"),
-            "constant_methods": (constant_methods, Mapping, "a dict of values by method"),
+            "options": (options, Mapping | None, "a dict of options by name"),
+            "method_backends": (method_backends, Mapping | None, "a dict of backends by method"),
+            "rules": (rules, PartitionRules | None, "PartitionRules"),
+            "require_full_delegation": (require_full_delegation, bool, "True or False"),
+            "keep_text": (keep_text, bool, "True or False"),
+            "keep_record": (keep_record, bool, "True or False"),
+            "registry": (registry, BackendRegistry | None, "a BackendRegistry"),
+            "external_weights": (external_weights, bool, "True or False"),
+            "program_options": (program_options, ProgramOptions | None, "ProgramOptions"),
+            "constant_methods": (constant_methods, Mapping | None, "a dict of values by method"),
+            **{f"option {name!r}": (name, str, "the name of an option") for name in _keys(options)},
+            **{f"method {name!r}": (name, str, "the name of a method") for name in _keys(method_backends)},
         },
     )
     problems = check_constant_methods(constant_methods or {}, methods, SCALAR_TYPES)
@@ -218,6 +224,10 @@ def _check_methods(methods: object, constant_methods: object) -> None:
             raise DelegatecError([Diagnostic("DC415", message, expected="a name that is not empty")])
         if not isinstance(exported, ExportedProgram):
             raise wrong_argument(name, "a method", exported, "a torch.export.ExportedProgram")
+
+
+def _keys(value: object) -> list[Any]:
+    return list(value) if isinstance(value, Mapping) else []
 
 
 def _delegate(

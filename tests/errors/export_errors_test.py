@@ -31,7 +31,7 @@ CASES: dict[str, list[Problem]] = {
     ],
     "inputs_do_not_fit": [Problem("DC110", 15, ("1x9 and 8x2", "inputs_do_not_fit.py:19"))],
     "wrong_number_of_inputs": [Problem("DC110", 15, ("'right'",))],
-    "not_traceable": [Problem("DC111", 12, (".numpy() is not supported", "in forward"))],
+    "not_traceable": [Problem("DC111", 12, ("calls .numpy()", "in forward"))],
     "data_dependent": [Problem("DC112", 11, ("if x.sum() > 0:", "torch.where"))],
     "data_dependent_size": [Problem("DC112", 12, ("range(steps)", "torch.while_loop"))],
     "specialized": [Problem("DC113", 15, ("batch", "constant (2)", "dynamic_shapes"))],

@@ -90,7 +90,7 @@ def test_one_failing_output_leaves_all(workspace: Workspace, monkeypatch: pytest
     before = workspace.files()
     result = workspace.run(*LOWER, "--debug=good.debug")
     assert result.code == 1
-    assert "error DC002: cannot write the outputs: No space left on device" in result.text
+    assert "error DC002: cannot write the output: No space left on device" in result.text
     assert workspace.files() == before and Path("good.pte").read_text() == "old"
 
 
@@ -147,7 +147,7 @@ def test_a_limit_on_the_size_of_files(workspace: Workspace) -> None:
     code += "from delegatec.cli.main import main; sys.exit(main(sys.argv[1:]))"
     result = run_process(*LOWER, command=("-c", code))
     assert result.code == 1
-    assert "error DC002: cannot write the outputs: File too large" in result.text
+    assert "error DC002: cannot write the output: File too large" in result.text
     assert Path("good.pte").read_text() == "old" and not list(workspace.root.glob(".*"))
 
 
@@ -165,5 +165,5 @@ def test_termination_leaves_no_temporary_files(workspace: Workspace) -> None:
     while not Path("started").exists():
         assert process.poll() is None
     process.terminate()
-    assert process.wait() == 70
+    assert process.wait() == 143
     assert workspace.files() == {"started"}

@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Final, NoReturn
 
 from delegatec.cli.errors import CommandLineError
+from delegatec.diagnostics.exceptions import did_you_mean
+from delegatec.version import VERSION
 
 # Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
 # and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any).
@@ -48,7 +50,16 @@ class Command:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CommandLineError(message)
+        raise CommandLineError(message, self.prog.partition(" ")[2])
+
+    def check_flags(self, arguments: Sequence[str]) -> None:
+        """Raises CommandLineError for the first unknown flag: argparse names missing ones first."""
+        known = self._option_string_actions
+        for argument in arguments:
+            flag = argument.partition("=")[0]
+            if flag.startswith("-") and flag not in known and not flag.lstrip("-.").isdigit():
+                near = did_you_mean(f"--{flag.strip('-').replace('_', '-')}", known)
+                self.error(f"unknown argument {argument}" + (f": {near}" if near else ""))
 
 
 def parse(argv: Sequence[str]) -> Command | None:
@@ -63,14 +74,18 @@ def parse(argv: Sequence[str]) -> Command | None:
     parser = _Parser(
         prog="delegatec", description="Compiles PyTorch models to .pte programs.", allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"delegatec {VERSION}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
     wanted = next((argument for argument in expanded if argument in VERBS), None)
+    if wanted and expanded[0] != wanted:
+        raise CommandLineError(f"{expanded[0]} precedes the verb: expected {wanted} first")
     module = None
     for verb, purpose in VERBS.items():
         subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
         if verb == wanted:
             module = importlib.import_module(f"delegatec.cli.{verb}")
             module.add_arguments(subparser)
+            subparser.check_flags(expanded[1:])
     try:
         arguments = parser.parse_args(expanded)
     except SystemExit:
@@ -88,7 +103,7 @@ def expand(argv: Sequence[str]) -> list[str]:
             expanded.append(argument)
             continue
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8-sig") as file:
                 expanded += file.read().splitlines()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# Number of bytes that identify a file.
-_HEAD: Final = 16
 _ZIP: Final = b"PK\x03\x04"
 # at byte 4 of a FlatBuffer with an identifier
 _PROGRAM: Final = b"ET12"
@@ -61,8 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the contents of the file."""
+    from delegatec.files import HEAD_BYTES, check_regular, kind_of_file
+
+    check_regular(arguments.file)
     with open(arguments.file, "rb") as file:
-        head = file.read(_HEAD)
+        head = file.read(HEAD_BYTES)
+    if head[4:8] != _PROGRAM:
+        _check_no_extras(arguments, kind_of_file(head))
     if head[4:8] == _PROGRAM:
         _check_extras(arguments)
         text = _program(arguments.file, arguments.format)
@@ -96,10 +99,19 @@ def _data_file(path: str, format_: str) -> str:
     return _json(dataclasses.asdict(contents)) if format_ == "json" else format_data_file(contents)
 
 
+def _check_no_extras(arguments: argparse.Namespace, kind: str) -> None:
+    for name in ("blobs", "lines", "debug_map"):
+        if getattr(arguments, name):
+            flag = name.replace("_", "-")
+            raise CommandLineError(f"--{flag}: expected a .pte program; {kind}", "inspect")
+
+
 def _check_extras(arguments: argparse.Namespace) -> None:
     for name in ("blobs", "lines"):
         if getattr(arguments, name) and arguments.format == "json":
             raise CommandLineError(f"--{name}: expected --format text")
+    if arguments.debug_map and not (arguments.lines or arguments.blobs):
+        raise CommandLineError("--debug-map: expected --lines or --blobs as well")
     if arguments.lines and not arguments.debug_map:
         raise CommandLineError("--lines: expected --debug-map as well: a .pte does not record source lines")
 
@@ -111,7 +123,7 @@ def _lines(program: str, path: str) -> str:
 
     def read(document: Any) -> str:
         if problem := debug_map_mismatch(document, read_program(program)):
-            raise CommandLineError(f"--debug-map {path} is of another program: {problem}")
+            raise CommandLineError(f"--debug-map is of another program: {problem}")
         return format_debug_map(document)
 
     return "\n" + _of_debug_map(path, read)
@@ -123,7 +135,7 @@ def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
         return read(json.loads(Path(path).read_text()))
     except (KeyError, TypeError, ValueError) as error:
         raise CommandLineError(
-            f"--debug-map {path}: not a debug map; expected a file written by `lower --debug`"
+            "--debug-map: not a debug map; expected a file written by `lower --debug`"
         ) from error
 
 

@@ -2,7 +2,8 @@
 """The command line of `python -m delegatec`.
 
 Exit codes: 0 success, with all requested outputs; 1 invalid input (diagnostics on stderr, files as they were
-before); 2 invalid command line; 70 a bug or crash of the compiler; 130 interrupted.
+before); 2 invalid command line; 70 a bug or crash of the compiler; 128 and the number of a signal, such as
+130 for interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from delegatec.cli.arithmetic import pin_arithmetic
 from delegatec.cli.command import Command, parse
 from delegatec.cli.failures import report_failure
 from delegatec.cli.outputs import Outputs
+from delegatec.cli.streams import open_standard_streams
 from delegatec.cli.supervisor import supervised
 
 Execute = Callable[[Callable[[], int]], int]
@@ -30,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
+    open_standard_streams()
     pin_arithmetic()
     if "--persistent_worker" in argv:
         from delegatec.cli import worker
@@ -50,6 +53,7 @@ def run_verb(argv: Sequence[str], execute: Execute = lambda run: run()) -> int:
     try:
         command = parse(argv)
         if command is None:
+            sys.stdout.flush()
             return 0
         label = command.label
         with Outputs(command) as outputs:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from types import TracebackType
 
 from delegatec.cli.command import Command
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import printable
 from delegatec.files import replaceable, temporary_beside
 
 
@@ -29,13 +31,16 @@ class Outputs:
         self._targets: dict[str, str] = {}
         arguments = vars(command.arguments)
         inputs = dict(_paths(command, "INPUTS"))
+        os.getcwd()  # Raises OSError if it has been deleted.
         problems = []
         # Real path -> the flag of the argument that has it.
         taken = {os.path.realpath(path): flag for path, flag in inputs.items()}
         for path, flag in _paths(command, "OUTPUTS"):
             problem = _unwritable(path) or _conflict(path, taken)
             if problem:
-                problems.append(Diagnostic("DC004", f"{flag}={path}: {problem[0]}", help=problem[1]))
+                problems.append(
+                    Diagnostic("DC004", f"{flag}={printable(path)}: {problem[0]}", help=problem[1])
+                )
             taken.setdefault(os.path.realpath(path), flag)
         if problems:
             raise DelegatecError(problems)
@@ -89,7 +94,8 @@ def _unwritable(path: str) -> tuple[str, str] | None:
     try:
         target = replaceable(path)
     except OSError as error:
-        return str(error.strerror), "write to a regular file"
+        long = error.errno == errno.ENAMETOOLONG
+        return str(error.strerror), "shorten the name" if long else "write to a regular file"
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         return "its directory does not exist", "create the directory, or correct the path"

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import did_you_mean
 
 if TYPE_CHECKING:
     from delegatec.edge import EdgeProgram
@@ -49,10 +49,9 @@ def printing_after(names: Collection[str]) -> Iterator[None]:
 
 
 def _unknown(name: str, ran: Collection[str]) -> Diagnostic:
-    near = difflib.get_close_matches(name, ran, n=1)
     return Diagnostic(
         "DC416",
         f"--print-after={name}: no pass of this name ran",
         expected=", ".join((_ALL, *ran)),
-        help=f"did you mean {near[0]!r}?" if near else "",
+        help=did_you_mean(name, ran),
     )

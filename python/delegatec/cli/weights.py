@@ -32,10 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_environment()
     from delegatec.files import replacing
     from delegatec.frontend import archive
-    from delegatec.program import ProgramOptions, weights_of, write_flat_tensors
+    from delegatec.program import weights_of, write_flat_tensors
 
-    alignment = ProgramOptions(segment_alignment=arguments.segment_alignment).segment_alignment
     model = archive.load(arguments.program, trusted=arguments.trusted)
     with replacing(arguments.ptd) as file:
-        write_flat_tensors(weights_of(model.methods), file, alignment=alignment, sources=[model.file])
+        write_flat_tensors(
+            weights_of(model.methods), file, alignment=arguments.segment_alignment, sources=[model.file]
+        )
     return 0

@@ -55,7 +55,10 @@ def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     assert read_program(folder / "a.pte").method("forward").tensor(0).allocation is None
     # without the data file the weights are missing
     assert _run_verb(folder, *verify) == 1
-    assert "error DC360: the data file lacks 'weight'" in capsys.readouterr().err
+    assert (
+        "error DC360: the program loads 'weight' from a .ptd data file, and none is given"
+        in capsys.readouterr().err
+    )
 
 
 def test_weights_are_aligned(folder: Path) -> None:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Final
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.diagnostics.exceptions import exception_text
 
 _OURS: Final = "delegatec"
 
@@ -31,14 +32,16 @@ def attribute_errors(plugin: Any, action: str) -> Iterator[None]:
         yield
     except DelegatecError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if home == _OURS:
             raise
         raise DelegatecError(
             [
                 Diagnostic(
                     "DC410",
-                    f"{action} raises {type(error).__name__}: {error}",
+                    f"{action} raises {exception_text(error)}",
                     location=raised_at(error, home),
                     expected="a result, or a DelegatecError with the problems of the model",
                     help="this is a bug in the backend: correct it, or report it to its authors",

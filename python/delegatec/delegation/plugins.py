@@ -137,7 +137,11 @@ def executor(
     with attribute_errors(backend, f"reference of backend {backend.id}"):
         if isinstance(found, HasNamedData):
             found.load_named_data(named_data)
-        return CheckedExecutor(backend, found, found.num_inputs if isinstance(found, HasNumInputs) else None)
+        num_inputs = found.num_inputs if isinstance(found, HasNumInputs) else None
+    if num_inputs is not None and (type(num_inputs) is not int or num_inputs < 0):
+        what = f"num_inputs of the reference executor of backend {backend.id}"
+        raise wrong_result(what, repr(num_inputs), "a number of inputs")
+    return CheckedExecutor(backend, found, num_inputs)
 
 
 class CheckedExecutor:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from delegatec.delegation.faults import attribute_errors, raised_at
 from delegatec.delegation.protocol.backend import Backend
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.exceptions import did_you_mean, exception_text
 
 
 class BackendRegistry:
@@ -21,6 +23,8 @@ class BackendRegistry:
     def __init__(self, backends: Iterable[Backend] = ()) -> None:
         self._by_name: dict[str, Backend] = {}
         self._by_id: dict[str, Backend] = {}
+        if not isinstance(backends, (list, tuple, Iterator)):
+            raise wrong_argument("BackendRegistry", "backends", backends, "a list of backends")
         for backend in backends:
             self.register(backend)
 
@@ -32,7 +36,11 @@ class BackendRegistry:
 
         Raises:
             ValueError: duplicate name or id.
+            DelegatecError: DC415, not a backend.
         """
+        if not isinstance(backend, Backend):
+            expected = "an object with the members of delegatec.delegation.Backend"
+            raise wrong_argument("BackendRegistry.register", "backend", backend, expected)
         if backend.name in self._by_name:
             raise ValueError(f"a backend named {backend.name!r} is already registered")
         if backend.id in self._by_id:
@@ -46,9 +54,9 @@ class BackendRegistry:
         Raises:
             DelegatecError: DC401, with the known ids.
         """
-        backend = self._by_id.get(backend_id)
+        backend = self._by_id.get(backend_id) if isinstance(backend_id, str) else None
         if backend is None:
-            raise _unknown(f"no backend has the id {backend_id!r}", self._by_id)
+            raise _unknown(f"no backend has the id {backend_id!r}", backend_id, self._by_id)
         return backend
 
     def resolve(self, selector: str) -> Backend:
@@ -61,11 +69,11 @@ class BackendRegistry:
             DelegatecError: DC401 for an unknown name, DC403 for a plug-in that is missing, raises while
                 it is imported, is not a backend, or has the name or id of another one.
         """
-        backend = self._by_name.get(selector)
+        backend = self._by_name.get(selector) if isinstance(selector, str) else None
         if backend is not None:
             return backend
-        if ":" not in selector:
-            raise _unknown(f"no backend is named {selector!r}", self._by_name)
+        if not isinstance(selector, str) or ":" not in selector:
+            raise _unknown(f"no backend is named {selector!r}", selector, self._by_name)
         plugin = _load_plugin(selector)
         if self._by_name.get(plugin.name) is not plugin:
             try:
@@ -75,14 +83,16 @@ class BackendRegistry:
         return plugin
 
 
-def _unknown(message: str, known: Iterable[str]) -> DelegatecError:
+def _unknown(message: str, wanted: object, known: Iterable[str]) -> DelegatecError:
+    several = isinstance(wanted, str) and "," in wanted
+    near = "name one backend each time" if several else did_you_mean(wanted, known)
     return DelegatecError(
         [
             Diagnostic(
                 code="DC401",
                 message=message,
                 expected=", ".join(sorted(known)) or "no backend is registered",
-                help='name a plug-in as "module:attribute"',
+                help=near or 'name a plug-in as "module:attribute"',
             )
         ]
     )
@@ -90,23 +100,39 @@ def _unknown(message: str, known: Iterable[str]) -> DelegatecError:
 
 def _load_plugin(selector: str) -> Backend:
     module_name, _, attribute = selector.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise _bad_plugin(
+            selector, "it is not of the form module:attribute", "such as my_package.npu:BACKEND"
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise _bad_plugin(selector, f"no module named {error.name!r}") from error
-    except (Exception, SystemExit) as error:
-        reason = f"its import raises {type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        reason = f"its import raises {exception_text(error)}"
         raise _bad_plugin(selector, reason, "correct it", raised_at(error)) from error
     backend = getattr(module, attribute, None)
     if backend is None:
-        raise _bad_plugin(selector, f"module {module_name!r} has no attribute {attribute!r}")
+        raise _bad_plugin(
+            selector,
+            f"module {module_name!r} has no attribute {attribute!r}",
+            did_you_mean(attribute, vars(module)) or _DEPS,
+        )
     if isinstance(backend, type):
-        raise _bad_plugin(selector, f"{attribute!r} is a class, not an instance")
+        raise _bad_plugin(
+            selector,
+            f"{attribute!r} is a class, not an instance",
+            f"name an instance: BACKEND = {attribute}()",
+        )
     with attribute_errors(backend, f"backend {selector!r}"):  # It may have properties.
         is_backend = isinstance(backend, Backend)
     if not is_backend:
         missing = [name for name in _MEMBERS if name not in dir(backend)]
-        raise _bad_plugin(selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}")
+        raise _bad_plugin(
+            selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}", "add these members"
+        )
     for member, value in (("name", backend.name), ("id", backend.id)):
         if not isinstance(value, str) or not value:
             raise _bad_plugin(selector, f"its {member} is {value!r}", "name it with a string")
@@ -114,6 +140,7 @@ def _load_plugin(selector: str) -> Backend:
     return backend
 
 
+_DEPS = "add its py_library to deps, or its directory to --import-path"
 _MEMBERS = (
     "id",
     "name",
@@ -129,7 +156,7 @@ _MEMBERS = (
 def _bad_plugin(
     selector: str,
     message: str,
-    help_text: str = "is its py_library among the deps?",
+    help_text: str = _DEPS,
     location: SourceLocation | None = None,
 ) -> DelegatecError:
     return DelegatecError(

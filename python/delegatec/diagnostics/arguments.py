@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import UnionType
 from typing import Any
 
 from delegatec.diagnostics.diagnostic import DelegatecError, Diagnostic
@@ -23,8 +24,10 @@ def wrong_argument(function: str, argument: str, value: Any, expected: str, help
     return DelegatecError([Diagnostic("DC415", message, expected=expected, help=help)])
 
 
-def check_types(function: str, arguments: Mapping[str, tuple[Any, type | tuple[type, ...], str]]) -> None:
-    """Raises DC415 for every argument of the wrong type; None is always accepted.
+def check_types(
+    function: str, arguments: Mapping[str, tuple[Any, type | UnionType | tuple[type, ...], str]]
+) -> None:
+    """Raises DC415 for every argument of the wrong type.
 
     Args:
         function: name of the function as the user calls it.
@@ -33,8 +36,29 @@ def check_types(function: str, arguments: Mapping[str, tuple[Any, type | tuple[t
     problems = [
         diagnostic
         for name, (value, types, expected) in arguments.items()
-        if value is not None and not isinstance(value, types)
+        if not isinstance(value, types)
         for diagnostic in wrong_argument(function, name, value, expected).diagnostics
     ]
     if problems:
         raise DelegatecError(problems)
+
+
+def check_items(
+    function: str, argument: str, values: Any, containers: type | tuple[type, ...], kind: type, expected: str
+) -> None:
+    """Raises DC415 for an argument that is not a container of values of one type.
+
+    Args:
+        function: name of the function as the user calls it.
+        argument: name of the argument.
+        values: the value passed.
+        containers: the accepted types of the argument; of a mapping, the values are checked.
+        kind: the accepted type of its items.
+        expected: the argument, in words.
+    """
+    if not isinstance(values, containers):
+        raise wrong_argument(function, argument, values, expected)
+    items: Iterable[Any] = values.values() if isinstance(values, Mapping) else values
+    for item in items:
+        if not isinstance(item, kind):
+            raise wrong_argument(function, f"an item of {argument}", item, expected)

@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.arguments import check_items, check_types, wrong_argument
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
@@ -47,6 +47,7 @@ from delegatec.edge.source import location_of
 from delegatec.edge.state import keep_state
 from delegatec.edge.strides import drop_strides, record_dim_orders, reject_strides
 
+_SETS: Final = (set, frozenset, list, tuple)
 # Key in the metadata of a graph module that `to_edge` has edited.
 _CONVERTED: Final = "delegatec_converted"
 
@@ -124,6 +125,12 @@ def to_edge(
         raise wrong_argument(
             "delegatec.to_edge", "exported", exported, "a torch.export.ExportedProgram", help
         )
+    check_types("delegatec.to_edge", {"method": (method, str, "the name of a method")})
+    for name, names in (("state", state), ("kept", kept)):
+        check_items("delegatec.to_edge", name, names, _SETS, str, "a set of names")
+    check_items(
+        "delegatec.to_edge", "preserve", preserve, _SETS, OpOverload, "a set of overloads of operators"
+    )
     _take_over(exported.graph_module)
     renorm_embeddings(exported, kept)
     origins = number_nodes(exported.graph_module)

@@ -9,8 +9,6 @@ import os
 import weakref
 from typing import BinaryIO
 
-import numpy as np
-
 
 class MappedFile:
     """A read-only mapping of a file, with the open file itself.
@@ -66,4 +64,6 @@ class MappedFile:
 
 
 def _address(data: bytes | memoryview) -> int:
+    import numpy as np  # Without it, the command line can say that it is missing.
+
     return int(np.frombuffer(data, np.uint8).ctypes.data)

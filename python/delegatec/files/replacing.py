@@ -41,14 +41,22 @@ def replaceable(path: str | os.PathLike[str]) -> str:
     Raises:
         OSError: `path` exists and is not a regular file, such as a directory or a device.
     """
-    target = os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        mode = os.stat(target).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
-    return target
+        check_regular(path)
+    return os.path.realpath(path)
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Checks that a path is a regular file: reading a device or a pipe may never end.
+
+    Raises:
+        OSError: names `path`.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
 
 
 def temporary_beside(target: str) -> str:

@@ -57,6 +57,8 @@ _EXAMPLE_INPUTS: Final = f"{layout.EXTRA_DIR}example_inputs.json"
 _EXAMPLE_INPUT_TENSORS: Final = "example-inputs"
 
 _LONGEST_MESSAGE: Final = 200
+# Messages about files that are not a .pt2 of any version.
+_ANOTHER_KIND: Final = ("not a ", f"{layout.ARCHIVE_FORMAT_PATH} is missing")
 # What torch raises for a file that it cannot read.
 _TRUSTED_ERRORS: Final = (ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError)
 
@@ -164,7 +166,9 @@ def load(path: str, *, trusted: bool = False) -> LoadedModel:
         return LoadedModel(methods, archive.file, constants)
     except MalformedError as error:
         message, help = str(error), "export the model again with this version of the compiler"
-        if not trusted:
+        if message.startswith(_ANOTHER_KIND):
+            help = "pass a .pt2 that `delegatec export` or torch.export.save wrote"
+        elif not trusted:
             help += "; for a file from a source you trust, pass --trusted: torch then runs code in it"
     except _TRUSTED_ERRORS as error:
         if not trusted:

@@ -13,6 +13,7 @@ import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.exceptions import exception_text
 from delegatec.frontend import session
 from delegatec.frontend.data import data_path
 
@@ -142,5 +143,4 @@ def _reason(error: Exception) -> str:
         return f"it is a pickle of {found[1] if found else 'Python objects'}, which reading would run"
     if isinstance(error, IsADirectoryError):
         return "it is a directory"
-    text = str(error).strip()
-    return f"{type(error).__name__}{f': {text.splitlines()[0]}' if text else ''}"
+    return exception_text(error)

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from delegatec.diagnostics import DelegatecError
-from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.files import replacing
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
 from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
-from delegatec.frontend.module_checks import module_problems
+from delegatec.frontend.module_checks import deep_recursion, module_problems
 from delegatec.frontend.plain_state import changed_attributes, plain_state_problems
 from delegatec.frontend.plain_trees import plain_example, plain_spec
 from delegatec.frontend.program_checks import program_problems
@@ -95,6 +96,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         DelegatecError: DC415 if it is not a model; DC110 to DC114, DC118, DC119, DC123 to DC125, of all
             methods together.
     """
+    check_types("delegatec.export", {"workspace": (workspace, Workspace | None, "a Workspace")})
     if not isinstance(model, Model):
         help = "write delegatec.Model(module, example_inputs)" if isinstance(model, torch.nn.Module) else ""
         raise wrong_argument("delegatec.export", "model", model, "a delegatec.Model", help)
@@ -105,9 +107,11 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     programs: dict[str, ExportedProgram] = {}
     for name, method in model.all_methods().items():
         try:
-            with changed_attributes(model.module, model.strict) as changed:
+            with deep_recursion(), changed_attributes(model.module, model.strict) as changed:
                 program = trace(model.module, method, model.strict, workspace)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran in it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
         unwrap_subclass_weights(program)
@@ -134,7 +138,10 @@ def _prepare(module: torch.nn.Module) -> None:
 def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace) -> None:
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
-            for node in graph_module.graph.nodes:
+            for node in reversed(graph_module.graph.nodes):
+                if _failed(node):
+                    graph_module.graph.erase_node(node)
+                    continue
                 node.meta = _canonical_metadata(node.meta, workspace)
     (root, *_) = program.module_call_graph
     assert root.fqn == "" and root.signature is not None
@@ -143,6 +150,12 @@ def _canonicalize(program: ExportedProgram, method: Method, workspace: Workspace
     # torch.export lists the call graph of modules with preserved signatures; there are none.
     program._module_call_graph = [root]
     program._example_inputs = plain_example(method.example_inputs, dict(method.example_kwargs or {}))
+
+
+def _failed(node: torch.fx.Node) -> bool:
+    """Whether a call raised an exception that the model caught: it is in the graph, without a value."""
+    returns = isinstance(node.target, OpOverload) and bool(node.target._schema.returns)
+    return returns and not node.users and node.meta.get("val") is None
 
 
 def _canonical_metadata(metadata: dict[str, Any], workspace: Workspace) -> dict[str, Any]:

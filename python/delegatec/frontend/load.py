@@ -7,18 +7,25 @@ import importlib.util
 import inspect
 import os
 import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy
 import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
+from delegatec.diagnostics.exceptions import did_you_mean, exception_text, is_out_of_memory
 from delegatec.frontend.model import Model
 from delegatec.frontend.session import Session
 from delegatec.frontend.workspace import preferred
+
+_LIBRARIES: Final = frozenset(
+    {"delegatec", "delegatec_schemas", "flatbuffers", "numpy", "safetensors", "sympy", "torch"}
+)
+_NOT_IN_DIRECTORY: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(unknown location\)")
 
 
 def load_model(session: Session, entry: str, seed: int) -> Model:
@@ -38,9 +45,12 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     _seed(seed)
     try:
         result = function()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code ran
         _raise_user_error(session, error, "DC106", f"{entry}() raises")
     if not isinstance(result, Model):
+        getattr(result, "close", lambda: None)()  # A coroutine would warn that nobody awaits it.
         _fail(
             "DC107",
             f"{entry}() returns a value of type {type(result).__name__}",
@@ -61,17 +71,27 @@ def choose_source(sources: Sequence[str], module: str) -> str:
     Raises:
         DelegatecError: DC101, no source or several sources match.
     """
-    tail = module.replace(".", "/") + ".py"
-    matches = [path for path in sources if f"/{path}".endswith(f"/{tail}")]
+    matches = _named(sources, module)
     if len(matches) != 1:
+        help = "add the file to `srcs`, or correct `entry`"
+        stem = module.removesuffix(".py").replace("/", ".").strip(".")
+        if matches:
+            help = "name it with its directories, such as package.module:function"
+        elif stem != module and _named(sources, stem):
+            help = f'write the module with dots and without .py: "{stem}"'
         _fail(
             "DC101",
-            f"entry module {tail} is {'ambiguous' if matches else 'not'} among the sources",
+            f'several sources are named "{module}"' if matches else f'no source is named "{module}"',
             None,
             expected=f"one of: {', '.join(sources) or 'none'}",
-            help_text="add the file to `srcs`, or correct `entry`",
+            help_text=help,
         )
     return matches[0]
+
+
+def _named(sources: Sequence[str], module: str) -> list[str]:
+    tail = module.replace(".", "/") + ".py"
+    return [path for path in sources if f"/{path}".endswith(f"/{tail}")]
 
 
 def _import(session: Session) -> ModuleType:
@@ -80,15 +100,35 @@ def _import(session: Session) -> ModuleType:
     if not os.path.isfile(source):
         _fail("DC101", f"{relative} does not exist", None, help_text="check `srcs` and `entry`")
     name = os.path.splitext(relative)[0].replace(os.sep, ".")
+    if hidden := _hidden_module(session):
+        _fail(
+            "DC126",
+            f'{relative} hides the module "{hidden}", which the compiler or a library imports',
+            SourceLocation(relative, 1),
+            expected="a file name that is not the name of a module of Python, torch or the compiler",
+            help_text="rename the file, and `entry`",
+        )
     specification = importlib.util.spec_from_file_location(name, os.path.abspath(source))
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code ran
         _raise_user_error(session, error, "DC104", f"importing {relative} raises")
     return module
+
+
+def _hidden_module(session: Session) -> str:
+    """Returns the module that the source would be imported as, instead of one of Python or a library."""
+    for root in (session.workspace.root, *session.workspace.import_roots):
+        path = os.path.relpath(os.path.abspath(session.source), root)
+        name, slash, _ = path.removesuffix(".py").partition(os.sep)
+        if name in _LIBRARIES or (name in sys.stdlib_module_names and not slash):
+            return name
+    return ""
 
 
 def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]:
@@ -101,12 +141,13 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
     ]
     known = ", ".join(functions) or "none"
     if function is None:
+        near = f"{did_you_mean(name, functions)} ".lstrip()
         _fail(
             "DC105",
             f'{relative} defines no function "{name}"',
             SourceLocation(relative, 1),
             expected=f"one of its functions: {known}",
-            help_text=f"define def {name}() -> delegatec.Model, or correct `entry`",
+            help_text=f"{near}correct `entry`, or define a function without parameters",
         )
     if not callable(function) or isinstance(function, type):
         kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
@@ -135,19 +176,18 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
         raise error
     workspace = session.workspace
     location = preferred(workspace.frames(error.__traceback__))
-    text = str(error).strip().partition("\n")[0]
-    if isinstance(error, SyntaxError) and error.filename:
-        location = workspace.line(error.filename, error.lineno or 1)
+    if isinstance(error, SyntaxError):
+        location = workspace.line(error.filename or session.source, error.lineno or 1)
         _fail(
             "DC102", f"syntax error in {location.file}: {error.msg}", location, help_text="correct this line"
         )
-    if isinstance(error, ModuleNotFoundError):
+    if missing := _missing_module(error):
         _fail(
             "DC103",
-            f'no module named "{error.name}"',
+            f'no module named "{missing}"',
             location,
             expected="a module provided by `deps` of the target",
-            help_text=f'add the py_library that provides "{error.name}" to `deps`',
+            help_text=f'add the py_library that provides "{missing}" to `deps`',
         )
     if isinstance(error, FileNotFoundError) and error.filename:
         name = os.fspath(error.filename)
@@ -161,10 +201,19 @@ def _raise_user_error(session: Session, error: BaseException, code: str, what: s
         )
     _fail(
         code,
-        f"{what}: {type(error).__name__}{f': {text}' if text else ''}",
+        f"{what}: {exception_text(error)}",
         location,
-        help_text="fix this line or its inputs",
+        help_text="make the model smaller" if is_out_of_memory(error) else "fix this line or its inputs",
     )
+
+
+def _missing_module(error: BaseException) -> str:
+    """Returns the name of the module that an import lacks; empty for other errors."""
+    if isinstance(error, ModuleNotFoundError):
+        return error.name or ""
+    # From a directory without an __init__.py: what it does not have would be a module.
+    found = _NOT_IN_DIRECTORY.search(str(error)) if isinstance(error, ImportError) else None
+    return f"{found[2]}.{found[1]}" if found else ""
 
 
 def _definition(session: Session, function: Any) -> SourceLocation | None:

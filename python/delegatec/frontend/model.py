@@ -100,11 +100,14 @@ class Model:
             )
         if not isinstance(self.strict, bool):
             yield self._wrong("strict", self.strict, "True or False", "omit it")
-        if not isinstance(self.methods, Mapping) or not all(
-            isinstance(method, Method | tuple) for method in self.methods.values()
-        ):
+        methods = self.methods.items() if isinstance(self.methods, Mapping) else [("", self.methods)]
+        if wrong := [
+            (k, v) for k, v in methods if not (isinstance(k, str) and isinstance(v, Method | tuple))
+        ]:
+            name, value = wrong[0]
+            where = f"methods[{name!r}]" if isinstance(self.methods, Mapping) else "methods"
             expected = "a dict of delegatec.Method, or tuples of example inputs of forward, by name"
-            yield self._wrong("methods", self.methods, expected, "see delegatec.Method")
+            yield self._wrong(where, value, expected, "see delegatec.Method")
             return
         if self.example_inputs is None and not self.methods:
             yield self._wrong(

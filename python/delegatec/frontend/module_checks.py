@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Iterator
+from typing import Final
 
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
@@ -12,10 +15,43 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from delegatec.diagnostics import Diagnostic
 from delegatec.frontend.model import Model
 
+# torch.export takes a time, and a file a size, that grow with the square of the depth.
+_DEEPEST: Final = 400
+# The C stack of 8 MiB allows for more than twice as many calls.
+_RECURSION: Final = 8000
+
 
 def module_problems(model: Model) -> list[Diagnostic]:
     """Returns a problem for each submodule or weight that cannot be exported."""
-    return [*_scripted(model), *_weights(model)]
+    return list(_nested(model)) or [*_scripted(model), *_weights(model)]
+
+
+@contextlib.contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Raises Python's limit on recursion: torch.export has several calls on the stack for each module."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _nested(model: Model) -> Iterator[Diagnostic]:
+    depth, level, seen = 0, [model.module], {model.module}
+    while level and depth <= _DEEPEST:
+        depth += 1
+        children = (child for module in level for child in module._modules.values() if child is not None)
+        level = [child for child in dict.fromkeys(children) if child not in seen]
+        seen.update(level)
+    if level:
+        yield Diagnostic(
+            "DC111",
+            f"modules are nested more than {_DEEPEST} deep",
+            location=model.location,
+            expected="a nesting that torch.export can trace in reasonable time",
+            help="call the modules one after the other, as in nn.Sequential, instead of each inside the next",
+        )
 
 
 def _scripted(model: Model) -> Iterator[Diagnostic]:

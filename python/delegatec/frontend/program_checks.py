@@ -14,6 +14,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.exported_checks import exported_problems
+from delegatec.edge.source import location_of
 from delegatec.frontend.model import Model
 from delegatec.frontend.module_checks import not_storable
 
@@ -34,6 +35,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
             replace(problem, location=problem.location or model.location)
             for problem in exported_problems(program.graph_module)
         ),
+        *_sparse(program, model),
         *_not_storable(program, model),
         *_outputs(program, model),
     ]
@@ -90,6 +92,21 @@ def _outputs(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                 location=model.location,
                 expected="tensors, numbers, None, and containers of these",
                 help="do not return it; a constant method of delegatec.Model can",
+            )
+
+
+def _sparse(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+            layout = str(value.layout).removeprefix("torch.")
+            yield Diagnostic(
+                code="DC119",
+                message=f"{node.target} returns a tensor with layout {layout}",
+                location=location_of(node.meta.get("stack_trace")) or model.location,
+                node=node.name,
+                expected="strided tensors",
+                help="compute with dense tensors: programs have no sparse ones",
             )
 
 

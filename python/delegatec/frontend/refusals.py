@@ -12,6 +12,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
 from delegatec.diagnostics import Diagnostic, SourceLocation
+from delegatec.diagnostics.exceptions import exception_text, first_line
+from delegatec.frontend.causes import cause_of
 from delegatec.frontend.data_dependence import remedy
 from delegatec.frontend.model import Method
 from delegatec.frontend.workspace import Workspace, preferred
@@ -58,15 +60,25 @@ def refusal(
     if isinstance(eager, TorchDynamoException):
         # in eager mode, torch runs control flow by tracing its bodies
         return _body_error(eager, preferred(workspace.frames(eager.__traceback__)) or where)
+    failed = eager or error
+    location = preferred(workspace.frames(failed.__traceback__)) or where
+    if cause := cause_of(failed):
+        return Diagnostic(
+            code=cause.code or ("DC110" if eager else "DC111"),
+            message=f"{method.function}() {cause.message}",
+            location=location,
+            expected=cause.expected,
+            help=cause.help,
+        )
     if eager is not None:
+        own = "correct this line, or " if location != where else "check "
         return Diagnostic(
             code="DC110",
             message=f"{method.function}() fails on its example inputs: {_sentence(eager)}",
-            location=preferred(workspace.frames(eager.__traceback__)) or where,
+            location=location,
             expected=f"the arguments of {type(module).__name__}.{method.function}",
-            help="check the example inputs of delegatec.Model" + (f" at {where}" if where else ""),
+            help=f"{own}the example inputs of delegatec.Model" + (f" at {where}" if where else ""),
         )
-    location = preferred(workspace.frames(error.__traceback__)) or where
     reason = _sentence(error)
     kind = error.error_type if isinstance(error, UserError) else None
     if isinstance(error, _DATA_DEPENDENT) or kind in _CONTROL_FLOW:
@@ -114,18 +126,17 @@ def _eager_error(module: torch.nn.Module, method: Method) -> BaseException | Non
     try:
         with torch.no_grad():
             getattr(module, method.function)(*method.example_inputs, **dict(method.example_kwargs or {}))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code ran
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code ran
         return error
     return None
 
 
 def _sentence(error: BaseException) -> str:
     """Returns the first line of an exception, without colors and torch's internals."""
-    lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines() if line.strip()]
-    text = lines[0].partition(" (unhinted:")[0] if lines else ""
-    if isinstance(error, (UserError, GuardOnDataDependentSymNode)):
-        return text
-    return f"{type(error).__name__}: {text}".rstrip(": ")
+    torchs = isinstance(error, (UserError, GuardOnDataDependentSymNode))
+    return (first_line(error) if torchs else exception_text(error)).partition(" (unhinted:")[0]
 
 
 def _constraint(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from delegatec.delegation.protocol.parts import tensor_bytes
+from delegatec.diagnostics.arguments import check_items
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 
@@ -25,6 +26,8 @@ def weights_of(methods: Mapping[str, ExportedProgram]) -> dict[str, torch.Tensor
     Returns:
         Fully qualified name -> tensor, in the order of the model. Tied weights are listed under all names.
     """
+    expected = "a dict of exported programs by method, as delegatec.export returns it"
+    check_items("weights_of", "methods", methods, Mapping, ExportedProgram, expected)
     weights: dict[str, torch.Tensor] = {}
     dropped: set[str] = set()
     for program in methods.values():

@@ -17,6 +17,7 @@ from delegatec.delegation import plugins
 from delegatec.delegation.protocol.backend import Backend, ReferenceExecutor
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import exception_text
 from delegatec.program.reader.external import with_external_data
 from delegatec.program.reader.flat_tensor import NamedData
 from delegatec.program.reader.model import (
@@ -201,7 +202,7 @@ class Interpreter:
                 replace(problem, message=f"{where}: {problem.message}") for problem in error.diagnostics
             ) from error
         except _KERNEL_ERRORS as error:  # an error of a kernel is a result of the verification
-            _fail("DC505", f"{self._describe(position, instruction)}: {type(error).__name__}: {error}")
+            _fail("DC505", f"{self._describe(position, instruction)}: {exception_text(error)}")
 
     def _execute(self, position: int, instruction: Instruction) -> int | None:
         match instruction:

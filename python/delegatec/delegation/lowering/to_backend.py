@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, overload
 
@@ -22,7 +21,8 @@ from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.partitioner import Partitioner, Rejection, is_partitioner
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.arguments import check_types, wrong_argument
+from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.edge.passes.pass_manager import end_stage
 from delegatec.edge.program import EdgeProgram
 
@@ -110,6 +110,7 @@ def to_backend(
             returns a wrong type; DC413 for an unknown method; DC415 for arguments of a wrong type; errors
             of `preprocess`.
     """
+    check_types(_NAME, {"registry": (registry, BackendRegistry, "a BackendRegistry")})
     if isinstance(first, str):
         if not isinstance(second, EdgeProgram):
             raise wrong_argument(_NAME, "the second argument", second, _AN_EDGE_PROGRAM, _MAKE_ONE)
@@ -206,16 +207,13 @@ def unknown_methods(named: Mapping[str, object], methods: Mapping[str, object]) 
         named: the given values, by method.
         methods: the methods of the model, by name.
     """
-    problems = []
-    for name in named:
-        if name not in methods:
-            near = difflib.get_close_matches(name, methods, n=1)
-            problems.append(
-                Diagnostic(
-                    "DC413",
-                    f"the model has no method {name!r}",
-                    expected=", ".join(methods),
-                    help=f"did you mean {near[0]!r}?" if near else "",
-                )
-            )
-    return problems
+    return [
+        Diagnostic(
+            "DC413",
+            f"the model has no method {name!r}",
+            expected=", ".join(methods),
+            help=did_you_mean(name, methods),
+        )
+        for name in named
+        if name not in methods
+    ]

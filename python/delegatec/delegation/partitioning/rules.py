@@ -61,6 +61,9 @@ class PartitionRules:
             value = getattr(self, option)
             if type(value) is not int and (value is not None or option == "minimum_nodes"):
                 problems.append(Diagnostic("DC412", f"{option} cannot be {value!r}", expected="an int"))
+        if not isinstance(self.all_or_nothing, bool):
+            message = f"all_or_nothing cannot be {self.all_or_nothing!r}"
+            problems.append(Diagnostic("DC412", message, expected="True or False"))
         if problems:
             raise DelegatecError(problems)
 

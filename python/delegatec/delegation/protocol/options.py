@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delegatec.delegation.protocol.backend import OptionSpec, OptionValue
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import did_you_mean
 
 
 def resolve_options(
@@ -40,7 +40,7 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
             "DC402",
             f"backend {name} has no option {key!r}",
             expected=", ".join(sorted(declared)) or "no options",
-            help=_did_you_mean(key, declared),
+            help=did_you_mean(key, declared),
         )
         return
     kind = "strings" if spec.is_list else "one string"
@@ -53,7 +53,7 @@ def _problems(name: str, declared: Mapping[str, OptionSpec], key: str, value: ob
     for string in (found,) if isinstance(found, str) else found:
         if spec.values and string not in spec.values:
             message = f"option {key!r} of backend {name} cannot be {string!r}"
-            near = _did_you_mean(string, spec.values)
+            near = did_you_mean(string, spec.values)
             help = " ".join(filter(None, (near, spec.doc)))
             yield Diagnostic("DC402", message, expected=expected, help=help)
 
@@ -66,8 +66,3 @@ def _value(spec: OptionSpec, given: Any) -> OptionValue:
     if not spec.is_list:
         return str(given)
     return tuple(string for string in ([given] if isinstance(given, str) else given) if string)
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else ""

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from delegatec.delegation.faults import attribute_errors, wrong_result
+from delegatec.delegation.faults import attribute_errors, kind_of, wrong_result
 from delegatec.edge.scaled import ScaledTensor
 
 # The chunk size of computed bytes: a chunk stays in the CPU's cache until it is written.
@@ -104,6 +104,8 @@ def read(part: Part, start: int, end: int) -> bytes | memoryview:
     with attribute_errors(part, what):
         found = part[start:end]
     wanted = min(end, len(part)) - start
+    if not isinstance(found, (bytes, memoryview)):
+        raise wrong_result(what, kind_of(found), "bytes or a memoryview")
     if len(found) != wanted:
         raise wrong_result(what, f"{len(found)} bytes", f"{wanted} bytes, from {start} on")
     return found

@@ -24,7 +24,7 @@ _LARGEST: Final = 2**63
 _LARGEST_DEGREE: Final = 32
 # Max and Min compare their arguments pairwise.
 _MOST_ARGUMENTS: Final = 64
-_SYMBOL: Final = re.compile(r"(s|u|zf|zuf)\d{1,6}")
+SYMBOL: Final = re.compile(r"(s|u|zf|zuf)\d{1,6}")
 _ASSUMPTIONS: Final = frozenset({"integer", "positive", "nonnegative", "negative", "nonpositive", "real"})
 
 _RELATIONS: Final = (
@@ -120,7 +120,7 @@ def _symbol(node: ast.Call) -> Any:
             fail("unsupported assumption about a symbol")
         assumptions[item.arg] = item.value.value
     found = [each.value for each in node.args if isinstance(each, ast.Constant)]
-    if len(node.args) != 1 or len(found) != 1 or type(found[0]) is not str or not _SYMBOL.fullmatch(found[0]):
+    if len(node.args) != 1 or len(found) != 1 or type(found[0]) is not str or not SYMBOL.fullmatch(found[0]):
         fail("invalid name of a symbol")
     return sympy.Symbol(found[0], **assumptions)
 

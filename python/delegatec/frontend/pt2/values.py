@@ -16,7 +16,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from delegatec.frontend.pt2.expressions import parse_expression
+from delegatec.frontend.pt2.expressions import SYMBOL, parse_expression
 from delegatec.frontend.pt2.fields import (
     MalformedError,
     fail,
@@ -216,11 +216,12 @@ def ranges_of(value: Any) -> dict[str, ValueRanges[Any]]:
     """Returns symbol -> bounds, of the range constraints of a program."""
     found: dict[str, ValueRanges[Any]] = {}
     for name, bounds in record(value, "range_constraints").items():
-        if name[:1] not in ("s", "u") or not name[1:].isdecimal() or not name.isascii() or len(name) > 7:
+        if not SYMBOL.fullmatch(name):
             raise MalformedError(f"range_constraints: {name} is not a symbol")
         low, high = (record(bounds, "bounds").get(key) for key in ("min_val", "max_val"))
-        lower = -int_oo if low is None else sympy.Integer(integer(low, "bounds"))
-        upper = int_oo if high is None else sympy.Integer(integer(high, "bounds"))
+        infinity = sympy.oo if name.startswith("z") else int_oo  # z: a float
+        lower = -infinity if low is None else sympy.Integer(integer(low, "bounds"))
+        upper = infinity if high is None else sympy.Integer(integer(high, "bounds"))
         if not lower <= upper:
             fail("bounds of a symbol are reversed")
         found[name] = ValueRanges(lower, upper)

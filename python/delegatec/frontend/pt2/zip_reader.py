@@ -6,9 +6,9 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from typing import Final
+from typing import BinaryIO, Final
 
-from delegatec.files import MappedFile
+from delegatec.files import HEAD_BYTES, MappedFile, check_regular, kind_of_file
 from delegatec.frontend.pt2.fields import fail
 
 # PKWARE APPNOTE 4.3.7: signature, version, flags, method, time, date, CRC, sizes, lengths of name and extra.
@@ -36,6 +36,7 @@ class MappedZip:
             OSError: the file cannot be opened.
             MalformedError: it is not a zip file with one root directory, or headers contradict each other.
         """
+        check_regular(path)
         with open(path, "rb") as file:
             infos = _directory(file)
             self.file = MappedFile(file)
@@ -115,12 +116,13 @@ class MappedZip:
             end = start + info.file_size
 
 
-def _directory(file: object) -> list[zipfile.ZipInfo]:
+def _directory(file: BinaryIO) -> list[zipfile.ZipInfo]:
+    head = file.read(HEAD_BYTES)
     try:
-        with zipfile.ZipFile(file) as archive:  # type: ignore[call-overload]
+        with zipfile.ZipFile(file) as archive:
             return list(archive.infolist())
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
-        fail(f"not a zip file: {error}")
+        fail(f"not a zip file: {error if head.startswith(b'PK') else kind_of_file(head)}")
 
 
 def _members(infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

@@ -16,10 +16,12 @@ import torch
 from delegatec_schemas import flat_tensor as schema
 
 from delegatec.delegation.protocol.parts import tensor_bytes
+from delegatec.diagnostics.arguments import check_items
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.file.flatbuffer import ints, vector
-from delegatec.program.file.segments import Segments, write_file
+from delegatec.program.file.segments import Segments, check_target, write_file
+from delegatec.program.options import ProgramOptions
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 FILE_IDENTIFIER: Final = b"FT01"
@@ -45,7 +47,14 @@ def write_flat_tensors(
         file: a binary file, open for writing, at its beginning.
         alignment: alignment in bytes of each tensor in the file; a power of two.
         sources: files that tensors may be mapped from, such as the `.pt2`, for faster copying.
+
+    Raises:
+        DelegatecError: DC415 for arguments of wrong types, DC310 for an invalid alignment.
     """
+    expected = "a dict of tensors, as weights_of(methods)"
+    check_items("write_flat_tensors", "tensors", tensors, Mapping, torch.Tensor, expected)
+    check_target("write_flat_tensors", file, sources)
+    ProgramOptions(segment_alignment=alignment)
     segments = Segments(alignment)
     by_region: dict[tuple[int, int], int] = {}
     b = flatbuffers.Builder(16 * 1024)

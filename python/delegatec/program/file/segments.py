@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.parts import chunks
+from delegatec.diagnostics.arguments import check_items, wrong_argument
 from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.file.chunks import ChunkWriter
@@ -66,6 +67,14 @@ def concatenate(blob: Sequence[Part]) -> Parts:
         parts.append((end, part))
         end += len(part)
     return parts
+
+
+def check_target(function: str, file: object, sources: object) -> None:
+    """Checks what a user passed to write a file to; raises DelegatecError DC415."""
+    if not hasattr(file, "write"):
+        help = 'open it: with open(path, "wb") as file'
+        raise wrong_argument(function, "file", file, "a binary file, open for writing", help)
+    check_items(function, "sources", sources, (list, tuple), MappedFile, "a list of MappedFile")
 
 
 def write_file(

@@ -12,7 +12,7 @@ from delegatec.files import MappedFile
 from delegatec.program.alignment import align
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.file.layout import lay_out
-from delegatec.program.file.segments import write_file
+from delegatec.program.file.segments import check_target, write_file
 from delegatec.program.file.serialize import inline_alignment, serialize
 
 # The extended header is between the file identifier and the rest of the FlatBuffer. Source:
@@ -35,9 +35,7 @@ def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[Map
     if not isinstance(program, EmittedProgram):
         expected = "an EmittedProgram, as delegatec.lower(...).emitted"
         raise wrong_argument("write_program", "program", program, expected)
-    if not hasattr(file, "write"):
-        help = 'open it: with open(path, "wb") as file'
-        raise wrong_argument("write_program", "file", file, "a binary file, open for writing", help)
+    check_target("write_program", file, sources)
     layout = lay_out(program)
     flatbuffer = serialize(program, layout)
     if not any(size for _, size in layout.segments.spans):

@@ -21,7 +21,7 @@ from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.unsupported import UNSUPPORTED
 from delegatec.program.kernels.input_order import REORDERS
-from delegatec.program.kernels.limits import LIMITS, MAX_RANK
+from delegatec.program.kernels.limits import LARGEST_SIZE, LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
 
@@ -77,6 +77,15 @@ def _check(node: Node, origins: Mapping[int, Origin]) -> Iterator[Diagnostic]:
                 node=node.name,
                 expected="one of " + ", ".join(str(dtype).removeprefix("torch.") for dtype in SCALAR_TYPES),
                 help="convert it",
+            )
+        if isinstance(item, torch.Tensor) and any(type(s) is int and s > LARGEST_SIZE for s in item.shape):
+            yield Diagnostic(
+                "DC216",
+                f"{node.name} has the shape {list(item.shape)}",
+                location=node.meta.get("source"),
+                node=node.name,
+                expected=f"at most {LARGEST_SIZE} elements in each dimension",
+                help="compute it in parts",
             )
         if isinstance(item, torch.Tensor) and item.dim() > MAX_RANK:
             yield Diagnostic(

@@ -24,6 +24,8 @@ aten = torch.ops.aten
 
 # Of a tensor in a program, for all kernels.
 MAX_RANK: Final = 16
+# Sizes are 32-bit integers in a `.pte`.
+LARGEST_SIZE: Final = 2**31 - 1
 
 _IN_FLOAT32: Final = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from delegatec_schemas import flat_tensor as schema
 
+from delegatec.files import HEAD_BYTES, check_regular, kind_of_file
 from delegatec.flatbuffer import Table, fail
-from delegatec.program.reader.layout import Layout, slice_segment
+from delegatec.program.reader.layout import NOT_OURS, Layout, slice_segment
 from delegatec.program.reader.shape import Shape, read_shape
 
 IDENTIFIER = b"FT01"
@@ -64,10 +65,11 @@ def read_flat_tensors(path: Path | str) -> FlatTensors:
             unsupported version.
         OSError: it cannot be opened.
     """
+    check_regular(path)
     with open(path, "rb") as file:
         size = file.seek(0, 2)
         if size == 0:
-            fail("DC350", "not a .ptd data file: the file is empty")
+            fail("DC350", "not a .ptd data file: it is empty", NOT_OURS)
         return parse_flat_tensors(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
 
 
@@ -104,7 +106,7 @@ def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:
 def _read_layout(file: memoryview) -> Layout:
     size = len(file)
     if size < _HEADER_OFFSET or file[4:8] != IDENTIFIER:
-        fail("DC350", f"not a .ptd data file: bytes 4 to 8 are {bytes(file[4:8])!r}; expected {IDENTIFIER!r}")
+        fail("DC350", f"not a .ptd data file: {kind_of_file(bytes(file[:HEAD_BYTES]))}", NOT_OURS)
     if size < _HEADER_OFFSET + _HEADER.size:
         fail("DC351", f"the file ends at byte {size}, inside its header")
     magic, length, start, flatbuffer, base, data_size = _HEADER.unpack_from(file, _HEADER_OFFSET)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from delegatec.files import HEAD_BYTES, kind_of_file
 from delegatec.flatbuffer import Table, fail
 
 # The extended header: eight bytes into the file, after the root offset and the identifier of the FlatBuffer.
@@ -16,6 +17,7 @@ _HEADER = struct.Struct("<4sIQQ")
 _SEGMENT_DATA_SIZE = struct.Struct("<Q")
 _HEADER_OFFSET = 8
 IDENTIFIER = b"ET12"
+NOT_OURS = "pass a file that `delegatec lower` (.pte) or `delegatec weights` (.ptd) wrote"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def read_layout(file: memoryview) -> Layout:
     """
     size = len(file)
     if size < 8 or file[4:8] != IDENTIFIER:
-        fail("DC350", f"not a .pte program: bytes 4 to 8 are {bytes(file[4:8])!r}; expected {IDENTIFIER!r}")
+        fail("DC350", f"not a .pte program: {kind_of_file(bytes(file[:HEAD_BYTES]))}", NOT_OURS)
     if file[_HEADER_OFFSET:][: len(_MAGIC)] != _MAGIC:
         return Layout(flatbuffer=file, segments=file[size:], segment_base=size)
     if size < _HEADER_OFFSET + _HEADER.size:

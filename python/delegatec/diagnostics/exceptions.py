@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of exceptions from user code and libraries, for one line of a diagnostic."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_ALLOCATOR: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
+# The file of a module, in the text of an ImportError.
+_MODULE_FILE: Final = re.compile(r" \((?:/[^()]*|unknown location)\)")
+# What torch's C++ code prints before the error.
+_ENFORCE: Final = re.compile(r"^\[enforce fail at [^\]]*\]\s*(?:\.\s*)?")
+_LONGEST: Final = 300
+
+
+def exception_text(error: BaseException) -> str:
+    """Returns the type of an exception and the first line of its text."""
+    kind, text = type(error).__name__, first_line(error)
+    if is_out_of_memory(error):
+        found = _ALLOCATOR.search(text)
+        return "out of memory" + (f": {int(found[1]):,} bytes requested" if found else "")
+    return f"{kind}: {text}" if text else kind
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an exception's text, without colors; empty if it has none, or raises."""
+    try:
+        text = _ANSI.sub("", str(error))
+    except Exception:  # noqa: BLE001 - a class of the user
+        return ""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line = _ENFORCE.sub("", line)
+    if isinstance(error, ImportError):
+        line = _MODULE_FILE.sub("", line)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python or torch could not allocate memory."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "DefaultCPUAllocator: " in first_line(error)
+    )
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Returns a question for the closest of the known words; empty if none is close."""
+    lowered = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(str(word).lower(), lowered, n=1)
+    return f"did you mean {lowered[near[0]]!r}?" if near else ""
+
+
+def printable(text: str) -> str:
+    """Returns a text whose control characters, line breaks and undecodable bytes are escaped."""
+    return "".join(
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "backslashreplace").decode()
+        for character in text
+    )

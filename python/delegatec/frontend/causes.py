@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Known causes of exceptions in a module: torch's text -> what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from delegatec.diagnostics.exceptions import first_line, is_out_of_memory
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is wrong with a method.
+
+    Attributes:
+        message: follows the name of the method; "{}" is the group that the text's pattern matches.
+        expected: what would be valid.
+        help: what to do.
+        code: of the diagnostic; that of the failing step by default.
+    """
+
+    message: str
+    expected: str
+    help: str
+    code: str = ""
+
+
+_DEVICE: Final = Cause(
+    "uses another device than the cpu",
+    "tensors on cpu: backends choose devices when the program runs",
+    "remove cuda() and to(device), and create tensors with device=x.device",
+)
+_GRADIENTS: Final = Cause(
+    "computes gradients", "inference only", "remove backward() and torch.autograd from the exported method"
+)
+_CAUSES: Final = {
+    r"Found <class '([\w.<>]+)'> in output": Cause(
+        "returns a value of type {}",
+        "tensors, numbers, None, and tuples, lists and dicts of these",
+        "return its tensors",
+        "DC119",
+    ),
+    r"fake tensor in the exported program constant's list": Cause(
+        "makes a constant of a tensor that depends on the inputs",
+        "values that torch.export can follow",
+        "write x.detach() for x.data, and torch.stack for torch.tensor of tensors",
+    ),
+    r"\.numpy\(\) is not supported": Cause(
+        "calls .numpy(), or a function of numpy, on a tensor",
+        "torch operators, which torch.export can trace",
+        "rewrite this line with torch operators on tensors",
+    ),
+    r"unsupported format string passed to FakeTensor": Cause(
+        "formats the value of a tensor, which is unknown during export",
+        "texts of shapes and constants only",
+        "remove the text, or compute it outside the exported method",
+    ),
+    r"not (?:compiled with CUDA|linked with support for|compiled with \w+ enabled)": _DEVICE,
+    r"No CUDA GPUs|Found no NVIDIA driver|Expected all tensors to be on the same device": _DEVICE,
+    r"does not require grad and does not have a grad_fn": _GRADIENTS,
+    r"maximum recursion depth exceeded": Cause(
+        "is nested too deeply: its calls exceed Python's limit on recursion",
+        "calls that end",
+        "end the recursion, or write nested calls as a loop",
+    ),
+}
+_PATTERNS: Final = tuple((re.compile(pattern), cause) for pattern, cause in _CAUSES.items())
+
+
+def cause_of(error: BaseException) -> Cause | None:
+    """Returns the known cause of an exception from torch or a module, with its message completed."""
+    if is_out_of_memory(error):
+        return Cause("needs more memory than there is", "", "make the example inputs or the model smaller")
+    text = first_line(error)
+    for pattern, cause in _PATTERNS:
+        if match := pattern.search(text):
+            found = match[1].rpartition(".")[2] if match.groups() else ""
+            return Cause(cause.message.format(found), cause.expected, cause.help, cause.code)
+    return None
