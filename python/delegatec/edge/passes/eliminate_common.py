@@ -34,14 +34,22 @@ _COMMUTATIVE: Final = frozenset(
 )
 
 
+_DEQUANTIZE: Final = ("dequantize_per_tensor", "dequantize_per_token", "dequantize_affine")
+
+
 def eliminate_common(program: EdgeProgram) -> bool:
-    """Replaces a call by an earlier one of the same operator on the same arguments."""
+    """Replaces a call by an earlier one of the same operator on the same arguments.
+
+    An activation is dequantized once for each user: backends recognize a layer with its own call.
+    """
     seen: dict[Any, Node] = {}
     equal: dict[Node, Node] = {}
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
-        if isinstance(node.target, OpOverload) and _NOT_REPEATABLE in node.target.tags:
+        if isinstance(node.target, OpOverload) and (
+            _NOT_REPEATABLE in node.target.tags or node.target._opname in _DEQUANTIZE
+        ):
             continue
         args, kwargs = _key(node.args, equal), _key(tuple(sorted(node.kwargs.items())), equal)
         key = (node.target, frozenset(args) if node.target in _COMMUTATIVE and not kwargs else args, kwargs)

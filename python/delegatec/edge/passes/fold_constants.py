@@ -25,6 +25,8 @@ _FEW: Final = 64
 _LONGEST: Final = 256
 _FACTORIZATIONS: Final = frozenset({"cholesky", "geqrf", "lu_unpack", "ormqr", "triangular_solve"})
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
+# Libraries of operators that a backend has requested as they are; otherwise they are decomposed before.
+_WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
 
 
 def fold_constants(program: EdgeProgram) -> bool:
@@ -93,6 +95,8 @@ def _is_foldable(node: Node, fixed: set[str]) -> bool:
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
+        return False
+    if node.target.namespace in _WHOLE:
         return False
     return all(operand.name in fixed for operand in node.all_input_nodes)
 
