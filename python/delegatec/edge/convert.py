@@ -22,6 +22,7 @@ from delegatec.edge.functionalize import functionalize
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
+from delegatec.edge.passes.constant_sizes import resolve_constant_sizes
 from delegatec.edge.passes.eliminate_common import eliminate_common
 from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remove_assertions
 from delegatec.edge.passes.empty_operands import remove_empty_operands
@@ -52,7 +53,13 @@ _SETS: Final = (set, frozenset, list, tuple)
 _CONVERTED: Final = "delegatec_converted"
 
 # Passes before decomposition: fewer operators, and weights next to their uses.
-_CLEAN: tuple[Pass, ...] = (remove_assertions, remove_identities, simplify_calls, eliminate_dead_code)
+_CLEAN: tuple[Pass, ...] = (
+    remove_assertions,
+    remove_identities,
+    simplify_calls,
+    resolve_constant_sizes,
+    eliminate_dead_code,
+)
 
 # Passes that need constants come after folding. Casts come before it: constants of a floating-point type
 # are not known to be integral.

@@ -37,6 +37,12 @@ _BOOKKEEPING: Final = (
     "Developer debug context:",
     "For more details",
 )
+# Part of torch's reason -> what to do, if torch.export cannot trace a call.
+_REMEDIES: Final = {
+    "linalg_lstsq": "solve systems of constants outside of forward; for others, use torch.linalg.solve",
+    "PendingUnbackedSymbolNotFound": "compute the indices outside of forward, and register them as a buffer",
+}
+_REWRITE: Final = "rewrite this line with torch operators on tensors"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -101,7 +107,7 @@ def refusal(
         code="DC111",
         message=f"torch.export cannot trace {method.function}(): {reason}",
         location=location,
-        help="rewrite this line with torch operators on tensors",
+        help=next((help for cause, help in _REMEDIES.items() if cause in reason), _REWRITE),
     )
 
 

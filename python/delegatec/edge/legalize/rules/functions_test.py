@@ -126,6 +126,13 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.cholesky.default: [(POSITIVE,), (POSITIVE, True)],
     aten.linalg_cholesky_ex.default: [(POSITIVE,), (POSITIVE.double(), {"upper": True})],
     aten.linalg_inv_ex.default: [(SQUARE,), (torch.tensor([[0.0, 1.0], [1.0, 0.0]]),)],
+    aten.cholesky_inverse.default: [(SQUARE.tril() + torch.eye(4),), (SQUARE.triu() + torch.eye(4), True)],
+    aten.cholesky_solve.default: [(_noise(4, 3), SQUARE.tril()), (_noise(4, 3), SQUARE.triu(), True)],
+    aten.linalg_lu_solve.default: [(*torch.linalg.lu_factor(SQUARE.flip(0)), _noise(4, 3))],
+    aten.triangular_solve.default: [
+        (_noise(4, 3), SQUARE),
+        (_noise(2, 4, 3), SQUARE, False, True, True),
+    ],
     aten.linalg_solve_triangular.default: [
         (SQUARE, _noise(2, 4, 3), {"upper": True}),
         (SQUARE, _noise(4, 3), {"upper": False, "unitriangular": True}),

@@ -163,12 +163,50 @@ def _solve_triangular(
     return found if left else found.mT
 
 
+def _cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Any:
+    lower, raised = (factor.mT, factor) if upper else (factor, factor.mT)
+    found = _solve_triangular(lower, b, upper=False)
+    return found if found is NotImplemented else _solve_triangular(raised, found, upper=True)
+
+
+def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
+    return _cholesky_solve(torch.eye(factor.shape[-1], dtype=factor.dtype), factor, upper)
+
+
+def _triangular_solve(
+    b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    factor, is_upper = (a.mT, not upper) if transpose else (a, upper)
+    found = _solve_triangular(factor, b, upper=is_upper, unitriangular=unitriangular)
+    return found if found is NotImplemented else (found, a)
+
+
+def _lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Any:
+    """Applies the exchanges of rows, and solves by both factors, which are halves of one matrix."""
+    if not left or adjoint or not _is_small(factors):
+        return NotImplemented
+    place = torch.arange(factors.shape[-1])
+    order = place.expand(pivots.shape)
+    for k in range(factors.shape[-1]):
+        other = pivots[..., k : k + 1] - 1
+        moved = (order * (place == other)).sum(-1, keepdim=True)
+        order = torch.where(place == k, moved, torch.where(place == other, order[..., k : k + 1], order))
+    batch = broadcast(factors.shape[:-2], b.shape[:-2])
+    rows = b.expand(*batch, *b.shape[-2:]).gather(-2, order.unsqueeze(-1).expand(*batch, *b.shape[-2:]))
+    found = _solve_triangular(factors, rows, upper=False, unitriangular=True)
+    return _solve_triangular(factors, found, upper=True)
+
+
 FUNCTIONS: FunctionTable = {
     aten._linalg_det.default: _determinant,
     aten._linalg_slogdet.default: _slogdet,
     aten._linalg_solve_ex.default: _solve_ex,
     aten.cholesky.default: _cholesky,
+    aten.cholesky_inverse.default: _cholesky_inverse,
+    aten.cholesky_solve.default: _cholesky_solve,
     aten.linalg_cholesky_ex.default: _cholesky_ex,
     aten.linalg_inv_ex.default: _inv_ex,
+    aten.linalg_lu_solve.default: _lu_solve,
     aten.linalg_solve_triangular.default: _solve_triangular,
+    aten.triangular_solve.default: _triangular_solve,
 }
