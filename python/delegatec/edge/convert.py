@@ -28,7 +28,11 @@ from delegatec.edge.passes.eliminate_dead_code import eliminate_dead_code, remov
 from delegatec.edge.passes.empty_operands import remove_empty_operands
 from delegatec.edge.passes.fold_batch_norm import fold_batch_norm
 from delegatec.edge.passes.fold_casts import fold_casts
-from delegatec.edge.passes.fold_constants import fold_constants, fold_own_constants
+from delegatec.edge.passes.fold_constants import (
+    fold_constants,
+    fold_own_constants,
+    fold_quantized_constants,
+)
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.gather_rows_first import gather_rows_first
 from delegatec.edge.passes.index_to_view import index_to_view
@@ -160,6 +164,7 @@ def to_edge(
         drop_strides(each)
         # The verifier can run only from here on.
         run_pass(each, partial(lower_complex, origins=origins))
+        run_pass(each, fold_quantized_constants)
         run_pass(each, partial(decompose, preserve=preserve))
         run_pass(each, widen_float8)
     run_passes(program, passes)

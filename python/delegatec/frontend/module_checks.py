@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from delegatec.diagnostics import Diagnostic
 from delegatec.frontend.model import Model
+from delegatec.frontend.quantized_modules import quantized_problems
 
 # torch.export takes a time, and a file a size, that grow with the square of the depth.
 _DEEPEST: Final = 400
@@ -23,7 +24,7 @@ _RECURSION: Final = 8000
 
 def module_problems(model: Model) -> list[Diagnostic]:
     """Returns a problem for each submodule or weight that cannot be exported."""
-    return list(_nested(model)) or [*_scripted(model), *_weights(model)]
+    return list(_nested(model)) or [*_scripted(model), *(list(quantized_problems(model)) or _weights(model))]
 
 
 @contextlib.contextmanager

@@ -65,12 +65,24 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
     return any(folded)
 
 
-def _fold(program: EdgeProgram, is_worthwhile: Callable[[Node, Mapping[str, str]], bool]) -> bool:
+def fold_quantized_constants(program: EdgeProgram) -> bool:
+    """Replaces quantization of constants, in graphs that simulate quantized weights, by their levels."""
+
+    def is_quantized(node: Node, _: object) -> bool:
+        target: Any = node.target
+        return target.namespace in _WHOLE and target._opname.startswith("quantize")
+
+    return _fold(program, is_quantized, whole=True)
+
+
+def _fold(
+    program: EdgeProgram, is_worthwhile: Callable[[Node, Mapping[str, str]], bool], whole: bool = False
+) -> bool:
     """Folds calls on constants; `is_worthwhile` is given a call, and the names of constants in the model."""
     fixed = set(program.fixed_constants())
     made = NewConstants(program)
     for node in list(program.graph.nodes):
-        if not _is_foldable(node, fixed) or not is_worthwhile(node, made.names):
+        if not _is_foldable(node, fixed, whole) or not is_worthwhile(node, made.names):
             continue
         origin, value = _origin(made.names, node), _evaluate(program, node)
         for result in _results(node):
@@ -91,12 +103,12 @@ def _origin(names: Mapping[str, str], node: Node) -> str:
     return f"{sources[:_LONGEST]}.{node.target._opname}" if sources else node.target._opname
 
 
-def _is_foldable(node: Node, fixed: set[str]) -> bool:
+def _is_foldable(node: Node, fixed: set[str], whole: bool) -> bool:
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
         return False
-    if node.target.namespace in _WHOLE:
+    if node.target.namespace in _WHOLE and not whole:
         return False
     return all(operand.name in fixed for operand in node.all_input_nodes)
 
