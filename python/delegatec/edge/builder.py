@@ -16,6 +16,7 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.fakes import computed
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 from delegatec.edge.symbols import SizeNodes
@@ -105,7 +106,7 @@ class Builder:
         if key not in self._values:
             values = map_arg((tuple(args), kwargs), lambda node: node.meta["val"])
             with self.fake_mode:
-                self._values[key] = self.dense(target(*values[0], **values[1]))
+                self._values[key] = self.dense(computed(self.fake_mode, target, *values))
         return self._values[key]
 
     def empty(self, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:

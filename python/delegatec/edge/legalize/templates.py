@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._ops import OpOverload
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.recorder import NotRecordedError, record
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES, Function
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.signature import call_signature
@@ -112,25 +113,29 @@ def _trace(builder: Builder, node: Node, function: Function | None) -> Graph | N
         values = pytree.tree_map_only(
             torch.Tensor, torch.Tensor.detach, [operand.meta["val"] for operand in _operands(node)]
         )
-        traced = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values)
-        operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
-        if any(operator.namespace == "prims" for operator in operators):
+        try:
+            graph = record(call, values, builder.fake_mode, _table_for(target))
+        except NotRecordedError:
+            graph = make_fx(call, decomposition_table=_table_for(target), tracing_mode="real")(*values).graph
+        if any(operator.namespace == "prims" for operator in _operators(graph)):
             # torch's own primitives
             return None
-        if any(operator._schema.is_mutable for operator in operators):
+        if any(operator._schema.is_mutable for operator in _operators(graph)):
             # some of torch's decompositions write in place
-            functional = torch.func.functionalize(traced, remove="mutations")
-            traced = make_fx(functional, tracing_mode="real")(*values)
-            operators = [n.target for n in traced.graph.nodes if isinstance(n.target, OpOverload)]
-            if any(operator._schema.is_mutable for operator in operators):
+            functional = torch.func.functionalize(GraphModule({}, graph), remove="mutations")
+            graph = make_fx(functional, tracing_mode="real")(*values).graph
+            if any(operator._schema.is_mutable for operator in _operators(graph)):
                 # it writes to an argument of the call
                 return None
-    graph: Graph = traced.graph
     graph.eliminate_dead_code()
     calls = [n for n in graph.nodes if n.op == "call_function"]
     if (len(calls) == 1 and calls[0].target is target) or any(n.op == "get_attr" for n in graph.nodes):
         return None
     return graph
+
+
+def _operators(graph: Graph) -> list[OpOverload]:
+    return [node.target for node in graph.nodes if isinstance(node.target, OpOverload)]
 
 
 def _instantiate(builder: Builder, node: Node, template: Graph) -> Any:

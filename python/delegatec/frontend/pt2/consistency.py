@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx import Graph, Node
 
+from delegatec.edge.fakes import computed
 from delegatec.frontend.pt2.fields import MalformedError, fail
 from delegatec.frontend.pt2.targets import is_symbolic
 
@@ -71,10 +72,21 @@ class Calls:
                 forms = dict(zip(node.all_input_nodes, map(_operand, operands), strict=True))
                 key = node.target, _key(node.args, forms), _key(node.kwargs, forms)
                 if key not in self._known:
-                    self._known[key] = _computed(node, dict(zip(node.all_input_nodes, operands, strict=True)))
-                computed = self._known[key]
-                if computed is not None and computed[: len(stored)] != stored:
-                    fail(f"the graph describes {node.name} as {_text(stored)}; it is {_text(computed)}")
+                    self._known[key] = self._computed(
+                        node, dict(zip(node.all_input_nodes, operands, strict=True))
+                    )
+                found = self._known[key]
+                if found is not None and found[: len(stored)] != stored:
+                    fail(f"the graph describes {node.name} as {_text(stored)}; it is {_text(found)}")
+
+    def _computed(self, node: Node, operands: dict[Node, Any]) -> list[Any] | None:
+        args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), operands.__getitem__)
+        try:
+            return _forms(computed(self._mode, node.target, args, kwargs))
+        except _UNDETERMINED:
+            return None
+        except _REJECTIONS as error:
+            raise MalformedError(f"{node.target} rejects the operands of {node.name}: {error}") from error
 
     def _of(self, operand: Node, values: dict[Node, Any]) -> Any:
         if operand not in values:
@@ -106,16 +118,6 @@ def _is_checked(kind: str, target: Any) -> bool:
     if isinstance(target, OpOverload):
         return not _UNCHECKED.intersection(target.tags)
     return kind == "call_function" and is_symbolic(target) and target not in _POWERS
-
-
-def _computed(node: Node, operands: dict[Node, Any]) -> list[Any] | None:
-    args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), operands.__getitem__)
-    try:
-        return _forms(node.target(*args, **kwargs))  # type: ignore[operator]
-    except _UNDETERMINED:
-        return None
-    except _REJECTIONS as error:
-        raise MalformedError(f"{node.target} rejects the operands of {node.name}: {error}") from error
 
 
 def _forms(value: Any) -> list[Any]:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of operators on fake tensors, at a fraction of the cost of `FakeTensorMode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch._decomp import decomposition_table, meta_table
+from torch._ops import OpOverload
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_impls import has_meta, op_implementations_checks
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+_CPU: Final = torch.device("cpu")
+_NUMBERS: Final = (int, float, bool, str, type(None), torch.dtype, torch.memory_format)
+
+
+def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Returns the result of a call on fake tensors.
+
+    If the mode would only run the operator's kernel for meta tensors, runs it directly.
+
+    Args:
+        mode: the mode of the tensors, entered.
+        target: an operator, or another function.
+        args: its arguments.
+        kwargs: its keyword arguments.
+    """
+    if isinstance(target, OpOverload) and _is_direct(target) and _are_static((*args, *kwargs.values())):
+        try:
+            with in_kernel_invocation_manager(mode):
+                result = target(*args, **kwargs)
+        except NotImplementedError:
+            pass
+        else:
+            return _on_cpu(mode, result)
+    return target(*args, **kwargs)
+
+
+@cache
+def _is_direct(target: OpOverload) -> bool:
+    """Whether the mode runs the kernel for meta tensors, without rules of its own."""
+    is_decomposed = (
+        target not in meta_table
+        and torch.Tag.view_copy not in target.tags
+        and target not in FakeTensorMode._cpp_meta_supports_symint
+        and (
+            (target in decomposition_table and fake_tensor.torch_decomp_decompositions(target))
+            or target._can_decompose()
+        )
+    )
+    return (
+        target.namespace == "aten"
+        and not target._schema.is_mutable
+        and not is_decomposed
+        and has_meta(target)
+        and not any(applies(target) for applies, _ in op_implementations_checks)
+    )
+
+
+def _are_static(values: Sequence[Any]) -> bool:
+    """Whether values are tensors on the CPU with static shapes and unknown contents, and numbers."""
+    tensors = 0
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if not all(type(each) in _NUMBERS for each in value) and not _are_static(value):
+                return False
+            tensors += any(isinstance(each, torch.Tensor) for each in value)
+        elif type(value) is FakeTensor:
+            if value._has_symbolic_sizes_strides or value.constant is not None or value.fake_device != _CPU:
+                return False
+            tensors += 1
+        elif type(value) not in _NUMBERS:
+            return False
+    return tensors > 0
+
+
+def _on_cpu(mode: FakeTensorMode, result: Any) -> Any:
+    if isinstance(result, (tuple, list)):
+        return type(result)(_on_cpu(mode, each) for each in result)
+    if isinstance(result, torch.Tensor) and type(result) is not FakeTensor:
+        return FakeTensor(mode, result, _CPU)
+    return result

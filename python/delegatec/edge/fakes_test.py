@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Direct calls on fake tensors have the results of the mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from delegatec.edge.fakes import computed
+
+aten = torch.ops.aten
+
+CALLS: dict[Any, Callable[..., tuple[Any, ...]]] = {
+    aten.add.Tensor: lambda x, number, index: (x, number),
+    aten.sub.Tensor: lambda x, number, index: (x, 1.5),
+    aten.mul.Tensor: lambda x, number, index: (number, 3),
+    aten.gt.Scalar: lambda x, number, index: (x, 0),
+    aten.where.self: lambda x, number, index: (x > 0, x, number),
+    aten.cat.default: lambda x, number, index: ([x, x], 1),
+    aten.sum.dim_IntList: lambda x, number, index: (x, [1], True),
+    aten.max.dim: lambda x, number, index: (x, 1),
+    aten.softmax.int: lambda x, number, index: (x, -1),
+    aten.linear.default: lambda x, number, index: (x, x),
+    aten.mm.default: lambda x, number, index: (x, x.mT),
+    aten.native_layer_norm.default: lambda x, number, index: (x, [4], None, None, 1e-5),
+    aten.split.Tensor: lambda x, number, index: (x, 1),
+    aten.view.default: lambda x, number, index: (x, [2, 6]),
+    aten.permute.default: lambda x, number, index: (x, [1, 0]),
+    aten.index.Tensor: lambda x, number, index: (x, [index]),
+    aten.full_like.default: lambda x, number, index: (x, 2),
+}
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_form(each) for each in value]
+    return type(value), value.dtype, value.shape, value.stride(), value.device
+
+
+def _operands() -> tuple[torch.Tensor, ...]:
+    return torch.empty(3, 4), torch.empty((), dtype=torch.int64), torch.empty(2, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("target", CALLS, ids=str)
+def test_results_are_those_of_the_mode(target: Any) -> None:
+    with FakeTensorMode() as mode:
+        args = CALLS[target](*_operands())
+        assert _form(computed(mode, target, args, {})) == _form(target(*args))
+
+
+def test_errors_are_those_of_the_mode() -> None:
+    with FakeTensorMode() as mode:
+        x, _, index = _operands()
+        with pytest.raises(RuntimeError, match="broadcast"):
+            computed(mode, aten.add.Tensor, (x, index), {})
+
+
+@pytest.mark.parametrize("target", [aten.add.Tensor, aten.mm.default, aten.cat.default, aten.sum.dim_IntList])
+def test_common_operators_run_without_the_mode(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    with FakeTensorMode() as mode:
+        args = CALLS[target](*_operands())
+        monkeypatch.setattr(FakeTensorMode, "dispatch", lambda *args: calls.append(args))
+        assert type(computed(mode, target, args, {})) is FakeTensor
+    assert not calls
