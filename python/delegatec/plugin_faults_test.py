@@ -22,6 +22,7 @@ from delegatec.lowering import lower
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.report.blob_graphs import blob_graphs
+from delegatec.report.debug_map import debug_map
 from delegatec.verify.interpreter import Interpreter
 
 # Each member calls `act` with its name; of the member at fault, it raises, or returns something else.
@@ -148,7 +149,7 @@ def run_everything(backend: Any) -> None:
     with open("program.pte", "wb") as file:
         write_program(lowered.emitted, file)
     program = read_program("program.pte")
-    blob_graphs("program.pte", lowered.emitted, registry)
+    blob_graphs("program.pte", debug_map(lowered.sources, lowered.emitted), registry)
     assert plugins.description(found, program.method("main").delegates[0].blob)
     named = program.named_bytes()
     (result,) = Interpreter(program.method("main"), registry, named_data=named).run([x])

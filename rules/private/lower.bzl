@@ -46,11 +46,10 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         flag: ctx.actions.declare_file(ctx.label.name + suffix)
         for flag, suffix in {
             "debug": ".debug.json",
+            "description": ".description.json",
             "ir": ".ir.txt",
-            "manifest": ".manifest.json",
             "pte": ".pte",
             "reasons": ".reasons.txt",
-            "report": ".report.html",
         }.items()
     }
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
@@ -77,6 +76,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             outputs = written.values(),
             progress_message = message % (ctx.label, backend),
         )
+    reports = _report(ctx, requested, outputs, python)
     weights = exported.weights if ctx.attr.external_weights else None
     files = [outputs["pte"]] + ([weights] if weights else [])
     return [
@@ -91,21 +91,43 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             etrecord = etrecord,
             exported = exported,
             ir = outputs["ir"],
-            manifest = outputs["manifest"],
+            manifest = reports["manifest"],
             options = options,
             plugin_files = python.files,
             plugin_imports = python.imports,
             program = outputs["pte"],
             reasons = outputs["reasons"],
-            report = outputs["report"],
+            report = reports["report"],
             weights = weights,
         ),
         OutputGroupInfo(
             debug = depset([outputs["debug"]]),
             etrecord = depset([etrecord]),
             ir = depset([outputs["ir"]]),
-            manifest = depset([outputs["manifest"]]),
+            manifest = depset([reports["manifest"]]),
             reasons = depset([outputs["reasons"]]),
-            report = depset([outputs["report"]]),
+            report = depset([reports["report"]]),
         ),
     ]
+
+def _report(ctx, backends, lowered, python):
+    """Declares the action that writes manifest and report, on demand: it reads the whole program for its hashes."""
+    reports = {
+        "manifest": ctx.actions.declare_file(ctx.label.name + ".manifest.json"),
+        "report": ctx.actions.declare_file(ctx.label.name + ".report.html"),
+    }
+    inputs = {flag: lowered[flag] for flag in ["debug", "description", "pte"]}
+    args = delegatec_arguments(ctx, "report")
+    args.add_all(backends, format_each = "--backend=%s")
+    args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
+    for flag, file in dict(inputs, **reports).items():
+        args.add(file, format = "--" + flag + "=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset(inputs.values(), transitive = [python.files]),
+        mnemonic = "DelegateReport",
+        outputs = reports.values(),
+        progress_message = "Describing %s" % ctx.label,
+    )
+    return reports

@@ -36,7 +36,9 @@ def digests(bazel: NestedBazel, strategy: str, process: str) -> dict[str, str]:
     """
     programs = bazel.run("query", PROGRAMS).stdout.split()
     assert programs
-    strategies = [f"--strategy={mnemonic}={strategy}" for mnemonic in ("TorchExport", "DelegateLower")]
+    strategies = [
+        f"--strategy={mnemonic}={strategy}" for mnemonic in ("TorchExport", "DelegateLower", "DelegateReport")
+    ]
     built = bazel.run("build", GROUPS, *strategies, *programs)
     processes = re.search(rf"(\d+) {process}\b", built.stderr)
     assert processes and int(processes[1]) >= len(programs), built.stderr

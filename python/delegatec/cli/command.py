@@ -19,6 +19,7 @@ from delegatec.version import VERSION
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
+    "report": "write the manifest and the report of a program from its description by lower",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
     "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.delegation_arguments import (
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from delegatec.lowering import Lowered
 
 INPUTS = ("program",)
-OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
+OUTPUTS = ("pte", "manifest", "report", "description", "debug", "ir", "etrecord", "reasons")
+
+_DESCRIPTIONS: Final = ("manifest", "report", "description", "reasons")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pte", default="", metavar="OUT.pte")
     parser.add_argument("--manifest", default="", metavar="OUT.json")
     parser.add_argument("--report", default="", metavar="OUT.html")
+    parser.add_argument(
+        "--description",
+        default="",
+        metavar="OUT.json",
+        help="the manifest without hashes, for `delegatec report`, which writes manifest and report",
+    )
     parser.add_argument("--debug", default="", metavar="OUT.json")
     parser.add_argument("--ir", default="", metavar="OUT.txt")
     parser.add_argument(
@@ -112,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_etrecord(lowered.records, lowered.emitted, file)
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
-    if arguments.manifest or arguments.report or arguments.reasons:
+    if any(getattr(arguments, output) for output in _DESCRIPTIONS):
         _describe(arguments, lowered, registry or builtin_backends())
     return 0
 
@@ -120,8 +128,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_outputs(arguments: argparse.Namespace) -> None:
     if not any(getattr(arguments, output) for output in (*OUTPUTS, "print_after")):
         raise CommandLineError("no output requested: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
-    if (arguments.manifest or arguments.report or arguments.reasons) and not arguments.pte:
-        raise CommandLineError("--manifest, --report and --reasons describe a .pte: expected --pte as well")
+    if any(getattr(arguments, output) for output in _DESCRIPTIONS) and not arguments.pte:
+        flags = ", ".join(f"--{output}" for output in _DESCRIPTIONS)
+        raise CommandLineError(f"{flags} describe a .pte: expected --pte as well")
 
 
 def _ir(lowered: Lowered) -> str:
@@ -138,13 +147,13 @@ def _ir(lowered: Lowered) -> str:
 
 def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: BackendRegistry) -> None:
     from delegatec.report.blob_graphs import blob_graphs
-    from delegatec.report.build import build_manifest
+    from delegatec.report.build import complete, describe
     from delegatec.report.debug_map import debug_map
     from delegatec.report.html import render_html
     from delegatec.report.manifest import to_json
     from delegatec.report.reasons import format_reasons
 
-    manifest = build_manifest(
+    description = describe(
         compiler=f"delegatec {VERSION}",
         label=arguments.label,
         backend=lowered.backend,
@@ -155,13 +164,19 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: Backend
         emitted=lowered.emitted,
         pte=arguments.pte,
     )
+    if arguments.description:
+        _write(arguments.description, to_json(description))
+    if arguments.reasons:
+        _write(arguments.reasons, format_reasons(description))
+    if not arguments.manifest and not arguments.report:
+        return
+    manifest = complete(description, arguments.pte)
     if arguments.manifest:
         _write(arguments.manifest, to_json(manifest))
     if arguments.report:
-        graphs = blob_graphs(arguments.pte, lowered.emitted, backends)
-        _write(arguments.report, render_html(manifest, debug_map(lowered.sources, lowered.emitted), graphs))
-    if arguments.reasons:
-        _write(arguments.reasons, format_reasons(manifest))
+        document = debug_map(lowered.sources, lowered.emitted)
+        graphs = blob_graphs(arguments.pte, document, backends)
+        _write(arguments.report, render_html(manifest, document, graphs))
 
 
 def _write(path: str, text: str) -> None:

@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from delegatec.delegation import Backend, BlobGraph, plugins
-from delegatec.program.emitted import EmittedProgram
 from delegatec.program.reader import read_program
 
 
 def blob_graphs(
-    pte: Path | str, emitted: EmittedProgram, backends: Iterable[Backend]
+    pte: Path | str, debug_map: Mapping[str, Any], backends: Iterable[Backend]
 ) -> dict[str, dict[str, BlobGraph]]:
     """Returns the graphs that backends read from their blobs.
 
     Args:
         pte: the mapped file.
-        emitted: the program that it was written from, for the names of its delegates.
+        debug_map: the program's debug map, for the names of its delegates.
         backends: the registry; backends that have graphs are queried.
 
     Returns:
@@ -30,10 +30,9 @@ def blob_graphs(
     by_id = {backend.id: backend for backend in backends}
     program = read_program(pte)
     graphs: dict[str, dict[str, BlobGraph]] = {}
-    for method in emitted.methods:
-        written = zip(method.delegates, program.method(method.name).delegates, strict=True)
-        for delegate, read in written:
+    for name, method in debug_map["methods"].items():
+        for delegate, read in zip(method["delegates"], program.method(name).delegates, strict=True):
             backend = by_id.get(read.id)
             if backend is not None and (graph := plugins.graph(backend, read.blob)) is not None:
-                graphs.setdefault(method.name, {})[delegate.name] = graph
+                graphs.setdefault(name, {})[delegate["name"]] = graph
     return graphs

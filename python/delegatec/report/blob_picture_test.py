@@ -75,8 +75,8 @@ def built_page(module: torch.nn.Module, args: tuple[torch.Tensor, ...], pte: Pat
     document = debug_map(lowered.sources, lowered.emitted)
     parsed = json.loads(debug_map_json(lowered.sources, lowered.emitted))
     assert [*blob_labels(parsed).values()] == [*delegate_labels(document).values()]
-    graphs = blob_graphs(pte, lowered.emitted, builtin_backends())
-    assert blob_graphs(pte, lowered.emitted, []) == {}
+    graphs = blob_graphs(pte, document, builtin_backends())
+    assert blob_graphs(pte, document, []) == {}
     manifest = build_manifest(
         compiler="test",
         label="//:net",

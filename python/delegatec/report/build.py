@@ -6,7 +6,9 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 from torch.fx import Node
 from torch.utils._pytree import treespec_loads
@@ -23,8 +25,8 @@ from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
-from delegatec.program.reader.model import Dynamism, Method, Program, Tensor
-from delegatec.report.file_parts import file_info
+from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
+from delegatec.report.file_parts import file_info, with_hashes
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, layout_name, spec_text
 from delegatec.report.manifest import (
@@ -43,8 +45,31 @@ from delegatec.report.manifest import (
 )
 from delegatec.report.paths import input_paths, output_paths
 
+# In a description, "part N" instead of the hash of a delegate that is the whole of that part of the file.
+_PART: Final = "part "
 
-def build_manifest(
+
+def build_manifest(*, pte: Path | str, **described: Any) -> Manifest:
+    """Returns the manifest of a program that was just built; takes the arguments of `describe`."""
+    return complete(describe(pte=pte, **described), pte)
+
+
+def complete(description: Manifest, pte: Path | str) -> Manifest:
+    """Returns the manifest of a described program: adds the hashes of its file and of the parts."""
+    file = with_hashes(description.file, pte)
+
+    def hashed(delegate: DelegateInfo) -> DelegateInfo:
+        if not delegate.sha256.startswith(_PART):
+            return delegate
+        return replace(delegate, sha256=file.parts[int(delegate.sha256.removeprefix(_PART))].sha256)
+
+    methods = tuple(
+        replace(method, delegates=tuple(map(hashed, method.delegates))) for method in description.methods
+    )
+    return replace(description, methods=methods, file=file)
+
+
+def describe(
     *,
     compiler: str,
     label: str,
@@ -56,7 +81,7 @@ def build_manifest(
     emitted: EmittedProgram,
     pte: Path | str,
 ) -> Manifest:
-    """Describes a program that was just built.
+    """Describes a program that was just built: returns its manifest without hashes.
 
     Args:
         compiler: name and version of the compiler.
@@ -79,7 +104,9 @@ def build_manifest(
             continue
         report = reports.get(plan.name, DelegationReport())
         backends = tuple(method_backends[plan.name])
-        methods.append(_method(program.method(plan.name), backends, plan, programs[plan.name], report))
+        methods.append(
+            _method(program, program.method(plan.name), backends, plan, programs[plan.name], report)
+        )
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
@@ -89,7 +116,7 @@ def build_manifest(
         methods=tuple(methods),
         constant_methods=tuple(_constant_methods(program, programs)),
         weights=tuple(_weights(program, emitted)),
-        file=file_info(program, pte),
+        file=file_info(program),
     )
 
 
@@ -102,6 +129,7 @@ def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> 
 
 
 def _method(
+    program: Program,
     method: Method,
     backends: tuple[str, ...],
     emitted: EmittedMethod,
@@ -110,7 +138,7 @@ def _method(
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
     inputs, outputs = [node.name for node in edge.user_inputs()], _output_names(edge, report)
-    delegates = tuple(_delegates(method, emitted, report))
+    delegates = tuple(_delegates(program, method, emitted, report))
     graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
     return MethodInfo(
@@ -169,7 +197,9 @@ def _counts(calls: Mapping[str, int]) -> tuple[OperatorCount, ...]:
     return tuple(OperatorCount(name, count) for name, count in by_count)
 
 
-def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport) -> Iterable[DelegateInfo]:
+def _delegates(
+    program: Program, method: Method, emitted: EmittedMethod, report: DelegationReport
+) -> Iterable[DelegateInfo]:
     in_file = {made.name: read for made, read in zip(emitted.delegates, method.delegates, strict=True)}
     for summary in report.delegates:
         module = summary.module
@@ -178,7 +208,7 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             name=module.name,
             backend=read.id,
             bytes=len(read.blob),
-            sha256=hashlib.sha256(read.blob).hexdigest(),
+            sha256=_hash(read, program),
             nodes=sum(summary.operators.values()),
             operators=_counts(summary.operators),
             compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
@@ -191,7 +221,7 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             name=name,
             backend=read.id,
             bytes=len(read.blob),
-            sha256=hashlib.sha256(read.blob).hexdigest(),
+            sha256=_hash(read, program),
             nodes=0,
             operators=(),
             compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
@@ -199,6 +229,13 @@ def _delegates(method: Method, emitted: EmittedMethod, report: DelegationReport)
             outputs=(),
             weights=(),
         )
+
+
+def _hash(delegate: Delegate, program: Program) -> str:
+    """Returns the hash of a blob; a reference to its part of the file if it fills one."""
+    if delegate.segment is not None and len(program.segments[delegate.segment].data) == len(delegate.blob):
+        return f"{_PART}{delegate.segment + 1}"  # after the program itself
+    return hashlib.sha256(delegate.blob).hexdigest()
 
 
 def _delegated_weights(summary: DelegateSummary) -> tuple[Weight, ...]:

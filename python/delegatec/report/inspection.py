@@ -11,7 +11,7 @@ from pathlib import Path
 
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
-from delegatec.report.file_parts import file_info
+from delegatec.report.file_parts import file_info, with_hashes
 from delegatec.report.manifest import FilePart, OperatorCount
 
 
@@ -91,7 +91,7 @@ def inspect_program(pte: Path | str) -> ProgramContents:
         DelegatecError: DC35x, it cannot be read.
     """
     program = read_program(pte)
-    info = file_info(program, pte)
+    info = with_hashes(file_info(program), pte)
     return ProgramContents(
         bytes=info.bytes,
         sha256=info.sha256,

@@ -14,9 +14,11 @@ from torch.export import ExportedProgram, export
 
 from delegatec.lowering import lower
 from delegatec.program import write_program
+from delegatec.program.reader import read_program
 from delegatec.report import Manifest, build_manifest, html, render_html, to_json
 from delegatec.report.debug_map import debug_map
 from delegatec.report.debug_text import debug_rows
+from delegatec.report.manifest import from_json
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.partition_picture import draw_partition
 
@@ -93,6 +95,16 @@ def test_hashes_are_those_of_the_bytes(manifest: Manifest, folder: Path) -> None
     assert manifest.file.sha256 == hashlib.sha256(content).hexdigest()
     for part in manifest.file.parts:
         assert hashlib.sha256(content[part.offset : part.offset + part.bytes]).hexdigest() == part.sha256
+
+
+def test_delegates_have_the_hashes_of_their_blobs(manifest: Manifest, folder: Path) -> None:
+    (method,) = read_program(folder / "program.pte").methods
+    blobs = [hashlib.sha256(delegate.blob).hexdigest() for delegate in method.delegates]
+    assert [delegate.sha256 for delegate in manifest.methods[0].delegates] == blobs
+
+
+def test_a_manifest_is_read_from_its_json(manifest: Manifest) -> None:
+    assert from_json(to_json(manifest)) == manifest
 
 
 def test_nodes_are_accounted_for(manifest: Manifest, backend: str) -> None:

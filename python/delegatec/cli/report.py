@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec report`: writes manifest and report of a program from its description by `delegatec lower`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from delegatec.cli.environment import check_environment
+from delegatec.cli.errors import CommandLineError
+
+INPUTS = ("description", "debug", "pte")
+OUTPUTS = ("manifest", "report")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument("--description", required=True, metavar="IN.json", help="of `lower --description`")
+    parser.add_argument("--debug", required=True, metavar="IN.json", help="debug map of `lower --debug`")
+    parser.add_argument("--pte", required=True, metavar="IN.pte")
+    parser.add_argument("--backend", action="append", default=[], help="a plug-in that the program uses")
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
+    )
+    parser.add_argument("--manifest", default="", metavar="OUT.json")
+    parser.add_argument("--report", default="", metavar="OUT.html")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the manifest and the report."""
+    if not arguments.manifest and not arguments.report:
+        raise CommandLineError("no output requested: expected --manifest or --report")
+    check_environment()
+    from delegatec.backends import builtin_backends
+    from delegatec.report.build import complete
+    from delegatec.report.manifest import from_json, to_json
+
+    sys.path[:0] = arguments.import_path
+    registry = builtin_backends()
+    for selector in arguments.backend:
+        if selector != "portable":
+            registry.resolve(selector)
+    debug_map = _read(arguments.debug, _debug_map)
+    manifest = complete(_read(arguments.description, from_json), arguments.pte)
+    if arguments.manifest:
+        Path(arguments.manifest).write_text(to_json(manifest), encoding="utf-8")
+    if arguments.report:
+        from delegatec.report.blob_graphs import blob_graphs
+        from delegatec.report.html import render_html
+
+        graphs = blob_graphs(arguments.pte, debug_map, registry)
+        Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
+    return 0
+
+
+def _debug_map(text: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(text)
+    return {"methods": dict(document["methods"])}
+
+
+def _read(path: str, parse: Any) -> Any:
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
+        raise CommandLineError(f"{path} was not written by this version of `delegatec lower`") from error
