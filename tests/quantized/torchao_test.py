@@ -152,7 +152,7 @@ def test_weights_take_their_bits(bits: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["int4 groups", "8da4w", "8da4w rows", "8da4w bfloat16 scales"])
 def test_mps_packs_four_bits(name: str, tmp_path: Path) -> None:
-    """Scales are float16. An activation takes 6 kB of operations, whatever the size of the layer."""
+    """Scales are float16. An activation takes 6 kB of operations, for a layer of any size."""
     torch.manual_seed(0)
     module = _quantized(nn.Linear(512, 256), CONFIGS[name]())
     x = (torch.randn(3, 512),)

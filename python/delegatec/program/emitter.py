@@ -8,6 +8,7 @@ from typing import Any
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge.passes.pass_manager import end_stage
+from delegatec.edge.passes.sink_constant_calls import sink_constant_calls
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.constant_methods import emit_constant_method
 from delegatec.program.constants import ConstantPool
@@ -51,6 +52,8 @@ def emit(
         if not external.names:
             pack_levels(program)
         legalize(program)
+        for each in program.walk():
+            sink_constant_calls(each)
         end_stage("legalize", program)
     problems = [
         problem
