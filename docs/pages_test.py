@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import BLOCKS, PAGES, operators_aten_page, operators_portable_page
+from errors_page import BLOCKS
+from pages import PAGES, operators_aten_page, operators_portable_page
 
 from delegatec.diagnostics import CODES
 

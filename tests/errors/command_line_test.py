@@ -13,64 +13,10 @@ from workspace import Workspace, run_process
 from delegatec.cli import export as export_verb
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "VERB"),
-        (("compile",), "'compile'"),
-        (("export",), "--entry"),
-        (("export", "--entree=x"), "--entry"),
-        (("lower", "--program=a.pt2", "--pte=a.pte", "--pt=x"), "--pt=x"),
-        (("lower", "--program=a.pt2", "--pte=a.pte", "--option=fp16"), "NAME=VALUE"),
-        (("lower", "--program=a.pt2", "--pte=a.pte", "--method-backend=mps"), "METHOD=BACKEND"),
-        (("lower", "--program=a.pt2", "--pte=a.pte", "--minimum-nodes=x"), "--minimum-nodes"),
-        (("@missing.params",), "missing.params"),
-        (("export", "--seed=x"), "--seed"),
-        (
-            ("export", "--entry=good:build", "--source=good.py", "--program=a.pt2", f"--seed={2**64}"),
-            f"--seed {2**64}: expected",
-        ),
-        (
-            ("verify", "--program=good.pt2", "--pte=a.pte", "--atol=nan"),
-            "--atol: nan: expected a finite number",
-        ),
-        (
-            ("verify", "--program=good.pt2", "--pte=a.pte", "--rtol=inf"),
-            "--rtol: inf: expected a finite number",
-        ),
-        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=-1"), "at least 0"),
-        (("verify", "--program=good.pt2", "--pte=a.pte", "--atol=x"), "invalid tolerance value: 'x'"),
-        (
-            ("verify", "--program=good.pt2", "--pte=a.pte", "--seeds=-1"),
-            "--seeds: -1: expected an integer of at least 0",
-        ),
-    ],
-)
-def test_wrong_command_line(workspace: Workspace, arguments: tuple[str, ...], words: str) -> None:
-    workspace.export("good")
-    result = workspace.run(*arguments)
-    assert result.code == 2
-    assert "error DC001" in result.text
-    assert words in result.text
-    assert "Traceback" not in result.text
-
-
 def test_help(workspace: Workspace) -> None:
     result = workspace.run("--help")
     assert result.code == 0
     assert all(verb in result.text for verb in ("export", "lower", "verify", "inspect"))
-
-
-def test_missing_input(workspace: Workspace) -> None:
-    result = workspace.lower("good")
-    assert result.code == 1
-    assert "error DC002: good.pt2: No such file or directory" in result.text
-
-
-def test_unwritable_output(workspace: Workspace) -> None:
-    result = workspace.export("good", "--program=no_such_folder/good.pt2")
-    assert result.code == 1
-    assert "error DC004: --program=no_such_folder/good.pt2: its directory does not exist" in result.text
 
 
 @pytest.mark.parametrize("form", ["@{}", "--flagfile={}"])

@@ -140,17 +140,6 @@ def test_a_plug_in_that_exits(workspace: Workspace, verb: str) -> None:
     assert "Traceback" not in result.text and "b.pte" not in workspace.files()
 
 
-def test_a_limit_on_the_size_of_files(workspace: Workspace) -> None:
-    workspace.export("good")
-    Path("good.pte").write_text("old")
-    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)); "
-    code += "from delegatec.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    result = run_process(*LOWER, command=("-c", code))
-    assert result.code == 1
-    assert "error DC002: cannot write the output: File too large" in result.text
-    assert Path("good.pte").read_text() == "old" and not list(workspace.root.glob(".*"))
-
-
 def test_a_closed_pipe(workspace: Workspace) -> None:
     workspace.export("good")
     process = process_of("inspect", "good.pt2", stdout=subprocess.PIPE)

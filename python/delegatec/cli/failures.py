@@ -29,6 +29,8 @@ _ENDING: Final = {
     signal.SIGTERM: "terminated",
     signal.SIGHUP: "the terminal was closed",
 }
+# Errors that do not depend on the file.
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # Error of the system -> what failed, if no file is known, and what to do.
 _SYSTEM: Final = {
     errno.EACCES: ("", "change the permissions of the file, or of its directory"),
@@ -94,7 +96,7 @@ def _text(error: BaseException, label: str, given: Callable[[object], str]) -> t
 def _file_problem(error: OSError, given: Callable[[object], str]) -> Diagnostic | None:
     reason = error.strerror or os.strerror(error.errno or errno.EIO)
     what, help = _SYSTEM.get(error.errno or 0, ("", ""))
-    if error.filename is not None:
+    if error.filename is not None and error.errno not in _EXHAUSTED:
         path = printable(given(error.filename)) or '""'
         help = "check the path" if error.errno == errno.ENOENT else help or "check the path"
         return Diagnostic("DC002", f"{path}: {reason}", help=help)

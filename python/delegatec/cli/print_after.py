@@ -49,9 +49,10 @@ def printing_after(names: Collection[str]) -> Iterator[None]:
 
 
 def _unknown(name: str, ran: Collection[str]) -> Diagnostic:
+    near = did_you_mean(name, ran)
     return Diagnostic(
         "DC416",
         f"--print-after={name}: no pass of this name ran",
-        expected=", ".join((_ALL, *ran)),
-        help=did_you_mean(name, ran),
+        expected="" if near else ", ".join((_ALL, *ran)),
+        help=near,
     )

@@ -130,6 +130,9 @@ def _load_plugin(selector: str) -> Backend:
         is_backend = isinstance(backend, Backend)
     if not is_backend:
         missing = [name for name in _MEMBERS if name not in dir(backend)]
+        with attribute_errors(backend, f"backend {selector!r}"):
+            for name in set(_MEMBERS) - set(missing):  # A property may have raised AttributeError.
+                getattr(backend, name)
         raise _bad_plugin(
             selector, f"{attribute!r} is not a backend: it lacks {', '.join(missing)}", "add these members"
         )

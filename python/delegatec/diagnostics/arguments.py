@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import UnionType
-from typing import Any
+from typing import Any, cast
 
 from delegatec.diagnostics.diagnostic import DelegatecError, Diagnostic
 
@@ -58,7 +58,7 @@ def check_items(
     """
     if not isinstance(values, containers):
         raise wrong_argument(function, argument, values, expected)
-    items: Iterable[Any] = values.values() if isinstance(values, Mapping) else values
+    items = cast("Iterable[Any]", values.values() if isinstance(values, Mapping) else values)
     for item in items:
         if not isinstance(item, kind):
             raise wrong_argument(function, f"an item of {argument}", item, expected)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from delegatec.diagnostics.codes import CODES
+from delegatec.diagnostics.exceptions import printable
 
 
 @dataclass(frozen=True, order=True)
@@ -81,7 +82,7 @@ def _block(diagnostic: Diagnostic, label: str) -> str:
     where = diagnostic.location
     if where is not None:
         function = f" in {where.function}" if where.function else ""
-        text = f": {where.text}" if where.text else ""
+        text = f": {printable(where.text)}" if where.text else ""
         lines.append(f"  at {where}{function}{text}")
         if where.via:
             lines.append(f"  in {where.via}")

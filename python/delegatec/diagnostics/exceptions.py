@@ -14,7 +14,7 @@ _ALLOCATOR: Final = re.compile(r"can't allocate memory: you tried to allocate (\
 _MODULE_FILE: Final = re.compile(r" \((?:/[^()]*|unknown location)\)")
 # What torch's C++ code prints before the error.
 _ENFORCE: Final = re.compile(r"^\[enforce fail at [^\]]*\]\s*(?:\.\s*)?")
-_LONGEST: Final = 300
+_LONGEST: Final = 250
 
 
 def exception_text(error: BaseException) -> str:
@@ -26,8 +26,13 @@ def exception_text(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an exception's text, without colors; empty if it has none, or raises."""
+def first_line(error: BaseException, longest: int = _LONGEST) -> str:
+    """Returns the first line of an exception's text, without colors; empty if it has none, or raises.
+
+    Args:
+        error: the exception.
+        longest: number of characters that are kept.
+    """
     try:
         text = _ANSI.sub("", str(error))
     except Exception:  # noqa: BLE001 - a class of the user
@@ -36,7 +41,7 @@ def first_line(error: BaseException) -> str:
     line = _ENFORCE.sub("", line)
     if isinstance(error, ImportError):
         line = _MODULE_FILE.sub("", line)
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -235,4 +235,5 @@ def _guarded(read: Callable[[], _T], path: str, code: str) -> _T:
     try:
         return read()
     except _ACCESSOR_ERRORS as error:
-        fail(code, f"{path or 'root'}: {error}", "the file is damaged: build or fetch it again")
+        what = "it points out of bounds" if isinstance(error, struct.error) else str(error)
+        fail(code, f"{path or 'root'}: {what}", "the file is damaged: build or fetch it again")

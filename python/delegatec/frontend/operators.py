@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
+from delegatec.diagnostics.exceptions import first_line
 from delegatec.edge.source import location_of
 
 _FAILED_NODE = re.compile(r"Failed serializing node (\S+) in graph")
@@ -33,7 +34,7 @@ def not_storable(program: ExportedProgram, error: SerializeError) -> Diagnostic:
             node=node.name,
             help="export the original model, or lower this one in Python with delegatec.lower",
         )
-    reason = str(error.__cause__ or error).strip().partition("\n")[0]
+    reason = first_line(error.__cause__ or error, 120)
     return Diagnostic(
         code="DC119",
         message=f"torch cannot serialize {node.target if node else 'a node'}: {reason}",

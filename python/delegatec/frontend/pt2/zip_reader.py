@@ -18,6 +18,8 @@ _PATCHED: Final = 0x20
 _DESCRIPTOR: Final = 0x8  # checksum and sizes follow the member
 _UTF8: Final = 0x800
 _IN_EXTRA: Final = 0xFFFFFFFF
+# Member of another file of torch -> its kind.
+_OTHERS: Final = {"constants.pkl": "a TorchScript file", "data.pkl": "a checkpoint, written by torch.save"}
 # Stays in the cache of the CPU between reading and the checksum.
 _CHUNK: Final = 1 << 18
 
@@ -121,8 +123,9 @@ def _directory(file: BinaryIO) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(file) as archive:
             return list(archive.infolist())
-    except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
-        fail(f"not a zip file: {error if head.startswith(b'PK') else kind_of_file(head)}")
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError):
+        damage = "its directory is missing or damaged"
+        fail(f"not a zip file: {damage if head.startswith(b'PK') else kind_of_file(head)}")
 
 
 def _members(infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
@@ -138,4 +141,7 @@ def _members(infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         if path in found:
             fail(f"{path} occurs twice")
         found[path] = info
+    for name, kind in _OTHERS.items():
+        if name in found:
+            fail(f"not a .pt2: it is {kind}")
     return found

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of mistakes, by the part of the compiler's input that they are in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import mistakes_of_commands
+import mistakes_of_files
+import mistakes_of_models
+import mistakes_of_plugins
+import mistakes_of_python
+from mistake import Mistake
+
+GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
+    **mistakes_of_commands.TABLE,
+    **mistakes_of_models.TABLE,
+    **mistakes_of_files.TABLE,
+    **mistakes_of_python.TABLE,
+    **mistakes_of_plugins.TABLE,
+}
+MISTAKES: Final = {f"{group}: {each.does}": each for group, several in GROUPS.items() for each in several}
