@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import sympy
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils._sympy import functions as symbolic
 from torch.utils._sympy.value_ranges import bound_sympy
@@ -168,8 +169,13 @@ class SizeNodes:
 
     @staticmethod
     def _makes(source: Node, symbol: Any) -> bool:
-        """Whether a node is an input, or the first one with a data-dependent symbol."""
-        return source.op == "placeholder" or symbol in (source.meta.get("unbacked_bindings") or {})
+        """Whether a node is an input, or the first one with a data-dependent symbol.
+
+        A decomposition, such as that of `torch.where` to `nonzero`, does not keep the bindings.
+        """
+        if source.op == "placeholder" or symbol in (source.meta.get("unbacked_bindings") or {}):
+            return True
+        return isinstance(source.target, OpOverload) and torch.Tag.dynamic_output_shape in source.target.tags
 
     def _apply(self, function: Any, *operands: Any) -> Any:
         values = [item.meta["val"] if isinstance(item, Node) else item for item in operands]

@@ -16,6 +16,7 @@ from delegatec.diagnostics.exceptions import exception_text, first_line
 from delegatec.frontend.causes import cause_of
 from delegatec.frontend.data_dependence import remedy
 from delegatec.frontend.model import Method
+from delegatec.frontend.vision_operators import SAMPLES
 from delegatec.frontend.workspace import Workspace, preferred
 
 _DATA_DEPENDENT = (GuardOnDataDependentSymNode, DataDependentOutputException)
@@ -40,6 +41,7 @@ _BOOKKEEPING: Final = (
 # Part of torch's reason -> what to do, if torch.export cannot trace a call.
 _REMEDIES: Final = {
     "linalg_lstsq": "solve systems of constants outside of forward; for others, use torch.linalg.solve",
+    SAMPLES: "pass sampling_ratio=2, or another number of samples per row and column",
     "PendingUnbackedSymbolNotFound": "compute the indices outside of forward, and register them as a buffer",
 }
 _REWRITE: Final = "rewrite this line with torch operators on tensors"

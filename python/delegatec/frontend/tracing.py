@@ -17,6 +17,7 @@ from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.frontend.model import Method
+from delegatec.frontend.vision_operators import vision_operators_replaced
 from delegatec.frontend.workspace import Workspace
 
 
@@ -32,7 +33,13 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
     Raises:
         Exception: any exception of torch.export, or of the user's code.
     """
-    with torch.no_grad(), _as_forward(module, method.function), _user_frames(workspace), _quiet():
+    with (
+        torch.no_grad(),
+        _as_forward(module, method.function),
+        _user_frames(workspace),
+        vision_operators_replaced(),
+        _quiet(),
+    ):
         return torch.export.export(
             module,
             method.example_inputs,
