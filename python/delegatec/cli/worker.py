@@ -2,7 +2,8 @@
 """A persistent Bazel worker: imports torch once, and forks a child for each request.
 
 Every child starts from the same state, so that a request gives the same bytes as a cold process; user code
-cannot affect the worker or the next request. Requests run one at a time (singleplex).
+cannot affect the worker or the next request. Exports with the same libraries are forked from a copy of the
+worker that has imported them (`preload.py`). Requests run one at a time (singleplex).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.isolation import leave_network
+from delegatec.cli.preload import Libraries, Preloaded, imported_modules, libraries_of
 from delegatec.cli.supervisor import supervised
 from delegatec.cli.worker_protocol import (
     ProtocolError,
@@ -54,11 +56,12 @@ def serve(run: Run, warm_up: Callable[[], None]) -> int:
     warm_up()
     gc.collect()
     gc.freeze()  # A collection in a child would touch, and so copy, all pages of these objects.
+    server = _Server(run, (requests, responses))
     try:
         while (request := read_request(requests)) is not None:
             # Requests run one at a time: a cancelled request has finished when its cancellation is read.
             if not request.cancel:
-                write_response(responses, _answer(run, request, (requests, responses)))
+                write_response(responses, server.answer(request))
     except ProtocolError as error:
         print(f"delegatec worker: {error}", file=sys.stderr)
         return 1
@@ -85,7 +88,8 @@ def warm_up() -> None:
     from delegatec.program import write_program
 
     module = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2)
+        *(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2)),
+        torch.nn.Softplus(),  # a decomposition by torch
     )
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +101,74 @@ def warm_up() -> None:
             write_program(lowered.emitted, io.BytesIO(), [loaded.file])
 
 
-def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> WorkResponse:
+class _Server:
+    """Answers requests, in a child of this process, or of one that has imported an export's libraries.
+
+    Args:
+        run: as in `serve`.
+        streams: the streams to Bazel.
+    """
+
+    def __init__(self, run: Run, streams: Sequence[BinaryIO]) -> None:
+        self._run = run
+        self._streams = streams
+        # the libraries of the last export; the modules that it imported, until they are preloaded
+        self._last: Any = None
+        self._modules: list[str] = []
+        self._preloaded: Preloaded | None = None
+
+    def answer(self, request: WorkRequest) -> WorkResponse:
+        """Answers a request."""
+        libraries = libraries_of(request)
+        if libraries is None:
+            return _answer(self._run, request, self._streams)
+        if libraries.key != self._last:
+            self._forget()
+            self._last = libraries.key
+            with tempfile.TemporaryFile("w+") as names:
+                listing = partial(_listing, libraries, names)
+                first = _answer(self._run, request, self._streams, listing)
+                names.seek(0)
+                self._modules = names.read().split()
+            return first
+        if self._modules:
+            answer = partial(_answer, self._run)
+            self._preloaded = Preloaded(libraries, self._modules, answer, self._streams)
+            self._modules = []
+            if not self._preloaded.is_ready:
+                self._forget()
+        response = self._preloaded.answer(request) if self._preloaded is not None else None
+        if response is None:
+            self._forget()
+            return _answer(self._run, request, self._streams)
+        return response
+
+    def _forget(self) -> None:
+        if self._preloaded is not None:
+            self._preloaded.close()
+        self._preloaded, self._modules = None, []
+
+
+def _listing(libraries: Libraries, names: TextIO, run: Callable[[], int]) -> Callable[[], int]:
+    """Returns a function that runs another one, and writes the modules that it imported if it succeeds."""
+
+    def listed() -> int:
+        before = list(sys.modules)
+        code = run()
+        if code == 0:
+            names.write("\n".join(imported_modules(before, libraries.sources)))
+            names.flush()
+        return code
+
+    return listed
+
+
+def _answer(
+    run: Run,
+    request: WorkRequest,
+    streams: Sequence[BinaryIO],
+    wrap: Callable[[Callable[[], int]], Callable[[], int]] = lambda run: run,
+) -> WorkResponse:
     with tempfile.TemporaryFile() as output, io.TextIOWrapper(output, "utf-8", write_through=True) as text:
 
         def prepare() -> None:
@@ -113,7 +184,7 @@ def _answer(run: Run, request: WorkRequest, streams: Sequence[BinaryIO]) -> Work
         for stream in standard:
             stream.flush()  # A child would print a copy of what is buffered.
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-            code = run(request.arguments, partial(supervised, prepare=prepare))
+            code = run(request.arguments, lambda verb: supervised(wrap(verb), prepare))
         output.seek(0)
         printed = output.read().decode("utf-8", "replace")
     return WorkResponse(code, printed, request.request_id)

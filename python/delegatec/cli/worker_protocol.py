@@ -8,10 +8,13 @@ a varint. Unknown fields are skipped, as protobuf requires.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 _ARGUMENTS: Final = 1
+_INPUTS: Final = 2
+_PATH: Final = 1
+_DIGEST: Final = 2
 _REQUEST_ID: Final = 3
 _CANCEL: Final = 4
 _EXIT_CODE: Final = 1
@@ -34,11 +37,13 @@ class WorkRequest:
 
     Attributes:
         arguments: the action's arguments; Bazel has expanded parameter files.
+        inputs: path and digest of each input.
         request_id: 0 for a singleplex worker; returned with the response.
         cancel: cancels the request with this id.
     """
 
     arguments: tuple[str, ...] = ()
+    inputs: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     request_id: int = 0
     cancel: bool = False
 
@@ -61,6 +66,27 @@ def read_request(file: BinaryIO) -> WorkRequest | None:
     Raises:
         ProtocolError: the stream ends within a request, or is invalid.
     """
+    body = read_message(file)
+    if body is None:
+        return None
+    arguments: list[str] = []
+    inputs: list[tuple[str, bytes]] = []
+    numbers = {_REQUEST_ID: 0, _CANCEL: 0}
+    for number, value in _fields(body):
+        if number == _ARGUMENTS and isinstance(value, bytes):
+            arguments.append(value.decode("utf-8", "surrogateescape"))
+        elif number == _INPUTS and isinstance(value, bytes):
+            parts = dict(_fields(value))
+            path, digest = parts.get(_PATH, b""), parts.get(_DIGEST, b"")
+            if isinstance(path, bytes) and isinstance(digest, bytes):
+                inputs.append((path.decode("utf-8", "surrogateescape"), digest))
+        elif number in numbers and isinstance(value, int):
+            numbers[number] = value
+    return WorkRequest(tuple(arguments), tuple(inputs), numbers[_REQUEST_ID], bool(numbers[_CANCEL]))
+
+
+def read_message(file: BinaryIO) -> bytes | None:
+    """Reads the bytes of the next message; otherwise as `read_request`."""
     size = _read_length(file)
     if size is None:
         return None
@@ -70,14 +96,7 @@ def read_request(file: BinaryIO) -> WorkRequest | None:
         if not part:
             raise ProtocolError("the stream ends within a request")
         body += part
-    arguments: list[str] = []
-    numbers = {_REQUEST_ID: 0, _CANCEL: 0}
-    for field, value in _fields(body):
-        if field == _ARGUMENTS and isinstance(value, bytes):
-            arguments.append(value.decode("utf-8", "surrogateescape"))
-        elif field in numbers and isinstance(value, int):
-            numbers[field] = value
-    return WorkRequest(tuple(arguments), numbers[_REQUEST_ID], bool(numbers[_CANCEL]))
+    return body
 
 
 def write_response(file: BinaryIO, response: WorkResponse) -> None:
