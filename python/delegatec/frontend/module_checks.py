@@ -98,6 +98,8 @@ def not_storable(name: str, value: object, model: Model) -> Diagnostic | None:
     else:
         kind = f"of type {type(value).__name__}"
         help = "load the weights as plain tensors"
+        if isinstance(value, torch.Tensor):
+            help = "load the weights as plain tensors; of a quantized one, weight.dequantize() is one"
         if isinstance(value, torch.Generator):
             help = "create random constants in __init__, and register them as buffers"
     return Diagnostic(

@@ -2,19 +2,24 @@
 """Weights of tensor subclasses, such as those of torchao's `quantize_`, as the plain tensors inside them.
 
 torch.export traces into a subclass and reads its parts by an operator, so that only the parts are inputs of
-the computation. A part is named after its weight: `layer.weight.qdata`.
+the computation. A part is named after its weight: `layer.weight.qdata`. Operators that the subclass
+implements below torch.export's level are called with the whole weight; they are traced here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
-from torch.fx import Node
+from torch.fx import Graph, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _READS_PART = torch.ops.export.access_subclass_inner_tensor.default
@@ -47,7 +52,15 @@ def unwrap_subclass_weights(program: ExportedProgram) -> None:
 def _unwrapped(program: ExportedProgram, node: Node, value: Any, spec: InputSpec) -> Iterator[InputSpec]:
     """Yields the specs of new inputs for the plain tensors inside a weight, and uses them in the graph."""
     found: dict[str, Node] = {}
-    pending = [(node, value, spec.target)]
+    used: list[tuple[str, Any]] = []
+
+    def placeholder(path: str, part: Any, val: Any) -> Node:
+        if path not in found:
+            found[path] = _placeholder(program, node, val, path)
+            used.append((path, part))
+        return found[path]
+
+    pending = [(node, value, spec.target or "")]
     while pending:
         whole, held, name = pending.pop()
         for user in [user for user in whole.users if user.target is _READS_PART]:
@@ -56,21 +69,84 @@ def _unwrapped(program: ExportedProgram, node: Node, value: Any, spec: InputSpec
             if is_traceable_wrapper_subclass(part):
                 pending.append((user, part, path))
                 continue
-            if path not in found:
-                found[path] = _placeholder(program, node, user, path)
-                is_parameter = spec.kind is InputKind.PARAMETER
-                program.state_dict[path] = (
-                    torch.nn.Parameter(part, requires_grad=False) if is_parameter else part
-                )
-                yield replace(spec, arg=TensorArgument(found[path].name), target=path)
-            user.replace_all_uses_with(found[path])
+            user.replace_all_uses_with(placeholder(path, part, user.meta["val"]))
             program.graph.erase_node(user)
+        for user in list(whole.users):
+            _trace(program.graph, whole, held, name, user, placeholder)
         if whole is not node and not whole.users:
             program.graph.erase_node(whole)
+    for path, part in used:
+        is_parameter = spec.kind is InputKind.PARAMETER
+        program.state_dict[path] = torch.nn.Parameter(part, requires_grad=False) if is_parameter else part
+        yield replace(spec, arg=TensorArgument(found[path].name), target=path)
 
 
-def _placeholder(program: ExportedProgram, before: Node, like: Node, path: str) -> Node:
+def _placeholder(program: ExportedProgram, before: Node, val: Any, path: str) -> Node:
     with program.graph.inserting_before(before):
         placeholder: Node = program.graph.placeholder(f"p_{path.replace('.', '_')}")
-    placeholder.meta = {"val": like.meta["val"]}
+    placeholder.meta = {"val": val}
     return placeholder
+
+
+def _trace(
+    graph: Graph,
+    whole: Node,
+    held: Any,
+    name: str,
+    user: Node,
+    placeholder: Callable[[str, Any, Any], Node],
+) -> None:
+    """Replaces a call on a whole weight by the subclass's own calls on its parts, if they can be traced."""
+    val = user.meta.get("val")
+    others = [operand for operand in user.all_input_nodes if operand is not whole]
+    if not isinstance(user.target, OpOverload) or not all(
+        isinstance(each, FakeTensor) for each in (val, *(other.meta.get("val") for other in others))
+    ):
+        return
+    parts = list(_leaves(held, name))
+
+    def call(*tensors: Any) -> Any:
+        rebuilt = _rebuilt(held, iter(tensors))
+        values = dict(zip(others, tensors[len(parts) :], strict=True))
+        args, kwargs = map_arg(
+            (user.args, user.kwargs), lambda operand: rebuilt if operand is whole else values[operand]
+        )
+        return user.target(*args, **kwargs)  # type: ignore[operator]
+
+    mode = val.fake_mode  # type: ignore[union-attr]
+    with mode, torch.no_grad():
+        fakes = [mode.from_tensor(part.detach(), static_shapes=True) for _, part in parts]
+        try:
+            traced = make_fx(call)(*fakes, *(other.meta["val"] for other in others)).graph
+        except (NotImplementedError, RuntimeError, TypeError):
+            return
+    if any(node.op == "get_attr" for node in traced.nodes):
+        return
+    operands = [placeholder(path, part, fake) for (path, part), fake in zip(parts, fakes, strict=True)]
+    copies = dict(zip(traced.find_nodes(op="placeholder"), [*operands, *others], strict=True))
+    with graph.inserting_before(user):
+        for node in traced.nodes:
+            if node.op != "call_function":
+                continue
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            copies[node].meta = {**user.meta, "val": node.meta["val"]}
+    (result,) = traced.output_node().all_input_nodes
+    user.replace_all_uses_with(copies[result])
+    graph.erase_node(user)
+
+
+def _leaves(held: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the plain tensors inside a weight, and their names."""
+    for attribute in held.__tensor_flatten__()[0]:
+        part, path = getattr(held, attribute), f"{name}.{attribute}"
+        yield from _leaves(part, path) if is_traceable_wrapper_subclass(part) else [(path, part)]
+
+
+def _rebuilt(held: Any, leaves: Iterator[Any]) -> Any:
+    """Makes a weight from other plain tensors."""
+    names, context = held.__tensor_flatten__()
+    inner = {
+        name: _rebuilt(part, leaves) if is_traceable_wrapper_subclass(part) else next(leaves)
+        for name, part in ((name, getattr(held, name)) for name in names)
+    }
+    return type(held).__tensor_unflatten__(inner, context, held.shape, held.stride())
