@@ -8,6 +8,7 @@ from typing import Final
 import mistakes_of_commands
 import mistakes_of_files
 import mistakes_of_models
+import mistakes_of_modules
 import mistakes_of_plugins
 import mistakes_of_python
 from mistake import Mistake
@@ -15,6 +16,7 @@ from mistake import Mistake
 GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_commands.TABLE,
     **mistakes_of_models.TABLE,
+    **mistakes_of_modules.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,

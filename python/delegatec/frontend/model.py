@@ -100,15 +100,14 @@ class Model:
             )
         if not isinstance(self.strict, bool):
             yield self._wrong("strict", self.strict, "True or False", "omit it")
-        methods = self.methods.items() if isinstance(self.methods, Mapping) else [("", self.methods)]
-        if wrong := [
-            (k, v) for k, v in methods if not (isinstance(k, str) and isinstance(v, Method | tuple))
-        ]:
-            name, value = wrong[0]
-            where = f"methods[{name!r}]" if isinstance(self.methods, Mapping) else "methods"
-            expected = "a dict of delegatec.Method, or tuples of example inputs of forward, by name"
-            yield self._wrong(where, value, expected, "see delegatec.Method")
+        expected = "a dict of delegatec.Method, or tuples of example inputs of forward, by name"
+        if not isinstance(self.methods, Mapping):
+            yield self._wrong("methods", self.methods, expected, "see delegatec.Method")
             return
+        for name, value in self.methods.items():
+            if not (isinstance(name, str) and isinstance(value, Method | tuple)):
+                yield self._wrong(f"methods[{name!r}]", value, expected, "see delegatec.Method")
+                return
         if self.example_inputs is None and not self.methods:
             yield self._wrong(
                 "example_inputs", None, "a tuple", "pass the arguments of forward, such as (image,)"

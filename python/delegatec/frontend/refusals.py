@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, Guar
 from delegatec.diagnostics import Diagnostic, SourceLocation
 from delegatec.diagnostics.exceptions import exception_text, first_line
 from delegatec.frontend.causes import cause_of
+from delegatec.frontend.constraints import violation
 from delegatec.frontend.data_dependence import remedy
 from delegatec.frontend.model import Method
 from delegatec.frontend.vision_operators import SAMPLES
@@ -22,14 +23,6 @@ from delegatec.frontend.workspace import Workspace, preferred
 _DATA_DEPENDENT = (GuardOnDataDependentSymNode, DataDependentOutputException)
 _CONTROL_FLOW = (UserErrorType.DYNAMIC_CONTROL_FLOW, UserErrorType.DYNAMIC_DIM)
 _SHAPES = (UserErrorType.CONSTRAINT_VIOLATION, UserErrorType.INVALID_INPUT)
-_ASIDES: Final = (
-    "For more information",
-    "If you're using",
-    "If you would like",
-    "Suggested fixes",
-    "The error above",
-    "Alternatively",
-)
 _BOOKKEEPING: Final = (
     "This higher order operator doesn't work",
     "Higher Order Operator:",
@@ -98,12 +91,13 @@ def refusal(
             help=remedy(error, location),
         )
     if isinstance(error, ConstraintViolationError) or kind in _SHAPES:
+        detail, help = violation(_ANSI.sub("", str(error)))
         return Diagnostic(
             code="DC113",
-            message=f"dynamic_shapes do not match the module: {_constraint(error)}",
+            message=f"dynamic_shapes do not match the module: {detail}",
             location=where,
             expected="ranges of dimensions that the module accepts",
-            help="correct dynamic_shapes of delegatec.Model as torch suggests",
+            help=help,
         )
     return Diagnostic(
         code="DC111",
@@ -145,12 +139,3 @@ def _sentence(error: BaseException) -> str:
     """Returns the first line of an exception, without colors and torch's internals."""
     torchs = isinstance(error, (UserError, GuardOnDataDependentSymNode))
     return (first_line(error) if torchs else exception_text(error)).partition(" (unhinted:")[0]
-
-
-def _constraint(error: BaseException) -> str:
-    """Returns the part of a shape error about the user's model, without its debugging advice."""
-    text = " ".join(line.strip(" -") for line in _ANSI.sub("", str(error)).splitlines())
-    text = text.partition("The error above")[0]
-    sentences = [part.strip() for part in re.split(r"(?<=[.!])\s+", text) if part.strip()]
-    relevant = [part for part in sentences if not part.startswith(_ASIDES)]
-    return " ".join(relevant[:2]).rstrip(".")
