@@ -31,13 +31,43 @@ def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Map
     """
     if isinstance(target, OpOverload) and _is_direct(target) and _are_static((*args, *kwargs.values())):
         try:
-            with in_kernel_invocation_manager(mode):
-                result = target(*args, **kwargs)
+            return _on_cpu(mode, _of_kernel(mode, target, args, kwargs))
         except NotImplementedError:
             pass
-        else:
-            return _on_cpu(mode, result)
     return target(*args, **kwargs)
+
+
+def estimated(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Returns tensors with, in general, dtypes and shapes of the result of a call; None if unknown.
+
+    Runs the operator's kernel for meta tensors also if the mode has a rule for the operator.
+
+    Args:
+        mode: as for `computed`, like the other arguments.
+        target: an operator, or another function.
+        args: its arguments.
+        kwargs: its keyword arguments.
+    """
+    if not isinstance(target, OpOverload) or not _has_kernel(target):
+        return None
+    if not _are_static((*args, *kwargs.values())):
+        return None
+    try:
+        return _of_kernel(mode, target, args, kwargs)
+    except Exception:  # noqa: BLE001 - of any kernel
+        return None
+
+
+def _of_kernel(
+    mode: FakeTensorMode, target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    with in_kernel_invocation_manager(mode):
+        return target(*args, **kwargs)
+
+
+@cache
+def _has_kernel(target: OpOverload) -> bool:
+    return target.namespace == "aten" and not target._schema.is_mutable and has_meta(target)
 
 
 @cache
@@ -53,10 +83,8 @@ def _is_direct(target: OpOverload) -> bool:
         )
     )
     return (
-        target.namespace == "aten"
-        and not target._schema.is_mutable
+        _has_kernel(target)
         and not is_decomposed
-        and has_meta(target)
         and not any(applies(target) for applies, _ in op_implementations_checks)
     )
 

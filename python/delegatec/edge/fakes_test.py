@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from delegatec.edge.fakes import computed
+from delegatec.edge.fakes import computed, estimated
 
 aten = torch.ops.aten
 
@@ -67,3 +67,17 @@ def test_common_operators_run_without_the_mode(target: Any, monkeypatch: pytest.
         monkeypatch.setattr(FakeTensorMode, "dispatch", lambda *args: calls.append(args))
         assert type(computed(mode, target, args, {})) is FakeTensor
     assert not calls
+
+
+@pytest.mark.parametrize("target", CALLS, ids=str)
+def test_estimates_have_the_forms_of_results(target: Any) -> None:
+    def form(value: Any) -> Any:
+        return (
+            [form(each) for each in value] if isinstance(value, (tuple, list)) else (value.dtype, value.shape)
+        )
+
+    with FakeTensorMode() as mode:
+        args = CALLS[target](*_operands())
+        assert form(estimated(mode, target, args, {})) == form(target(*args))
+        assert estimated(mode, aten.add.Tensor, _operands()[::2], {}) is None
+        assert estimated(mode, aten.add_.Tensor, args, {}) is None
