@@ -27,10 +27,9 @@ def vision_operators_replaced() -> Iterator[None]:
         for name, function in OPERATORS.items() if "torchvision" in sys.modules else ():
             if hasattr(torch.ops.torchvision, name):
                 stack.enter_context(patch.object(torch.ops.torchvision, name, function))
-        if boxes := sys.modules.get("torchvision.ops.boxes"):
-            # The other form iterates over the classes that occur.
-            trick = boxes._batched_nms_coordinate_trick
-            stack.enter_context(patch.object(boxes, "_batched_nms_vanilla", trick))
+        for name in ("torchvision.ops", "torchvision.ops.boxes"):
+            if name in sys.modules:
+                stack.enter_context(patch.object(sys.modules[name], "batched_nms", _batched_nms))
         yield
 
 
@@ -61,6 +60,13 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     start = torch.ones_like(order, dtype=torch.bool)
     stays, _ = torch.while_loop(is_open, repeat, (start, ~start))
     return order[stays]
+
+
+def _batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+    """Separates the boxes of classes by moving them; torchvision does so for few boxes only."""
+    ends = torch.cat([boxes.flatten(), boxes.new_zeros(1)])
+    moved = boxes + (idxs.to(boxes.dtype) * (ends.amax() - ends.amin() + 1.0)).unsqueeze(1)
+    return _nms(moved, scores, iou_threshold)
 
 
 # ---- pools of regions --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from torch import Tensor
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.frontend.vision_operators import OPERATORS
+from delegatec.frontend.vision_operators import OPERATORS, _batched_nms
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -112,6 +112,18 @@ def test_boxes_that_overlap_with_better_ones_are_left_out() -> None:
         assert OPERATORS["nms"](boxes, scores, threshold).tolist() == _nms(boxes, scores, threshold)
     same = boxes[:1].expand(4, 4)
     assert OPERATORS["nms"](same, torch.tensor([1.0, 3.0, 2.0, 3.0]), 0.5).tolist() == [1]
+
+
+def test_boxes_of_several_classes() -> None:
+    boxes, scores, classes = _boxes(30), _noise(30, seed=3), torch.arange(30) % 4
+    expected = [
+        int(where[kept])
+        for where in (torch.where(classes == each)[0] for each in range(4))
+        for kept in _nms(boxes[where], scores[where], 0.2)
+    ]
+    found = _batched_nms(boxes, scores, classes, 0.2).tolist()
+    assert sorted(found) == sorted(expected)
+    assert found == sorted(found, key=lambda box: -scores[box].item())
 
 
 @pytest.mark.parametrize(("samples", "aligned"), [(2, True), (3, False), (1, True)])

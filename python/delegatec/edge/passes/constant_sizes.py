@@ -9,6 +9,7 @@ rewrite to real numbers does not have, such as eigenvalues.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -91,17 +92,27 @@ class _Values:
         fixed = set(program.fixed_constants())
         self._made = NewConstants(program)
         self._known: dict[Node, Any] = {
-            node: program.constants[node.name] if node.name in fixed else None
-            for node in program.placeholders()
+            node: program.constants[node.name] for node in program.placeholders() if node.name in fixed
         }
+        # calls on constants alone, and their positions
+        self._calls: dict[Node, int] = {}
+        for position, node in enumerate(program.graph.nodes):
+            if _is_computable(node) and all(
+                operand in self._calls or operand in self._known for operand in node.all_input_nodes
+            ):
+                self._calls[node] = position
 
     def of(self, node: Any) -> Any:
         """Returns the value of a node, or None if it is not constant, or too large."""
-        if not isinstance(node, Node):
-            return None
-        if node not in self._known:
-            self._known[node] = self._compute(node)
-        return self._known[node]
+        if node not in self._known and node in self._calls:
+            needed, waiting = {node}, [node]
+            while waiting:
+                new = {each for each in waiting.pop().all_input_nodes if each not in self._known} - needed
+                needed |= new
+                waiting += new
+            for each in sorted(needed, key=self._calls.__getitem__):
+                self._known[each] = self._compute(each)
+        return self._known.get(node)
 
     def constant(self, like: Node, value: Tensor) -> Node:
         """Adds a constant that is named after a node."""
@@ -116,19 +127,23 @@ class _Values:
         return self._made.declare()
 
     def _compute(self, node: Node) -> Any:
-        operands = [self.of(operand) for operand in node.all_input_nodes]
-        target = node.target
-        if node.op != "call_function" or any(operand is None for operand in operands):
+        operands = pytree.tree_leaves([self._known[operand] for operand in node.all_input_nodes])
+        sizes = [each.numel() for each in operands if isinstance(each, Tensor)]
+        if any(each is None for each in operands) or sum(sizes) > _MOST:
             return None
-        if isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
-            return None
-        tensors = [each for each in pytree.tree_leaves(operands) if isinstance(each, Tensor)]
-        if sum(tensor.numel() for tensor in tensors) > _MOST:
-            return None
-        args, kwargs = map_arg((node.args, node.kwargs), self.of)
-        assert callable(target)
+        args, kwargs = map_arg((node.args, node.kwargs), self._known.__getitem__)
+        # Strides in memory may differ from those of the exported program.
+        target: Any = aten.reshape.default if node.target is aten.view.default else node.target
         with torch.no_grad():
             return target(*args, **kwargs)
+
+
+def _is_computable(node: Node) -> bool:
+    if node.op != "call_function" or not callable(node.target):
+        return False
+    if not isinstance(node.target, OpOverload):
+        return node.target is operator.getitem
+    return torch.Tag.nondeterministic_seeded not in node.target.tags and not node.target._schema.is_mutable
 
 
 def _dense(like: Node, shape: Any, dtype: torch.dtype) -> Tensor:

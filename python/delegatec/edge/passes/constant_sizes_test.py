@@ -93,12 +93,23 @@ def test_a_buffer_that_is_written_has_no_value() -> None:
     assert "nonzero" in print_program(to_edge(torch.export.export(Counter(), (torch.ones(4),))))
 
 
+def test_after_many_operators() -> None:
+    def function(x: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        for _ in range(1500):
+            x, counts = x + 1.0, counts + 1
+        return x[x > 2].sum() + x.repeat_interleave(counts - 1500, 1).sum()
+
+    program = to_edge(torch.export.export(Net(function), (X,)))
+    assert "index_select" in print_program(program)
+
+
 def test_complex_results_of_constants() -> None:
     def function(x: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         values, vectors = torch.linalg.eig(torch.outer(counts, counts) + torch.diag(counts.flip(0)) * 1.0)
         matrix: torch.Tensor = (vectors @ torch.diag(values) @ torch.linalg.inv(vectors)).real
         other: torch.Tensor = torch.linalg.eigvals(torch.eye(3)).imag
-        return x * values.real + x @ vectors.abs() + x @ matrix + other
+        result: torch.Tensor = x * values.real + x @ vectors.abs() + x @ matrix + other
+        return result
 
     net = Net(function)
     program = to_edge(torch.export.export(net, (X,)))
