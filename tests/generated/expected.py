@@ -92,6 +92,7 @@ class _RandomRounding(TorchDispatchMode):
         self._random = torch.Generator().manual_seed(seed)
         self._least = least
         self.largest = 0.0
+        self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
         self.smallest = 1.0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -99,6 +100,7 @@ class _RandomRounding(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         is_write = func._schema.is_mutable
         least = _EPSILON32 if func in FLOAT64_IN_FLOAT32 else self._least
+        self.is_coarse |= func in FLOAT64_IN_FLOAT32
         if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
             change = partial(self._perturbed, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
@@ -112,7 +114,14 @@ class _RandomRounding(TorchDispatchMode):
         return pytree.tree_map(partial(self._perturbed, least=least), result)
 
     def _perturbed(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
-        if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
+        if not isinstance(value, Tensor) or value.numel() == 0:
+            return value
+        if value.is_complex():
+            # each part has an error in the order of the absolute value
+            error = max(2 * torch.finfo(value.dtype).eps, least)
+            noise = torch.randn(value.shape, generator=self._random, dtype=torch.complex128)
+            return (value + value.abs() * error * noise).to(value.dtype)
+        if not value.is_floating_point():
             return value
         finite = value[value.isfinite()].abs()
         if finite.numel():
@@ -162,6 +171,7 @@ def expected(
     for seed in range(_RUNS):
         with _RandomRounding(seed, least) as mode:
             noisy.append(_run(program, buffers, calls, wide=False))
+        least = max(least, _EPSILON32 if mode.is_coarse else 0.0)
         assert noisy[-1] is not None
         largest, smallest = max(largest, mode.largest), min(smallest, mode.smallest)
     assert plain is not None

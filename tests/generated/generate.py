@@ -169,7 +169,8 @@ class _Generator:
         if math.prod(shape) > _MOST_ELEMENTS:
             raise ValueError("too large")
         if kind == "W":
-            return self._new(self._owner(0.6), first.dtype, shape)
+            values = "dyadic" if self.random.random() < 0.3 else "normal"
+            return self._new(self._owner(0.6), first.dtype, shape, values)
         if kind == "B":
             return self._new(self._owner(), torch.bool, shape)
         if high < 1 and math.prod(shape) > 0:

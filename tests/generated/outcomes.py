@@ -95,6 +95,8 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
         return [Outcome(PORTABLE, NO_EXPORT, _reasons(error))]
     except Exception as error:  # noqa: BLE001 - the errors that this looks for
         return [Outcome(PORTABLE, TRACEBACK, _last_lines(error))]
+    if text := _inconsistent(program, methods["forward"], buffers, first):
+        return [Outcome(PORTABLE, GENERATOR, text)]
     found = []
     plain: Expected | None = None
     for target in targets:
@@ -114,6 +116,25 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
             wanted = plain
         found.append(_outcome(target, path, calls, wanted, compare=not is_half or wanted.fits_float16))
     return found
+
+
+def _inconsistent(
+    program: Program, exported: ExportedProgram, buffers: dict[str, Tensor], inputs: list[Tensor]
+) -> str:
+    """Returns a difference between the results of torch.export and of eager mode in shape or dtype."""
+    copies = {name: tensor.clone() for name, tensor in buffers.items()}
+    with torch.no_grad():
+        results = module(program, copies)(*(tensor.clone() for tensor in inputs))
+    nodes = {node.name: node for node in exported.graph.nodes}
+    for name, result in zip(exported.graph_signature.user_outputs, results, strict=True):
+        val = nodes[name].meta["val"] if name in nodes else result
+        static = [
+            size if isinstance(size, int) else other
+            for size, other in zip(val.shape, result.shape, strict=False)
+        ]
+        if (val.dtype != result.dtype and result.numel()) or static != list(result.shape):
+            return f"{name} is {val.dtype}{static} for torch.export"
+    return ""
 
 
 def _tensor(program: Program, wanted: Input) -> Tensor:

@@ -18,7 +18,7 @@ _Job = TypeVar("_Job")
 
 # A child process is replaced after that many programs, since torch's caches grow.
 _BATCH: Final = 100
-_SECONDS: Final = 60.0
+_SECONDS: Final = 240.0
 
 
 def results(

@@ -7,6 +7,9 @@ from typing import Final
 
 _CONV: Final = "stride={int2:r(1, 3)}, padding={int3:r(0, 3)}, dilation={int4:r(1, 3)}"
 
+# Infinity times zero is NaN, or is not computed.
+_FINITE: Final = ".nan_to_num(0, 9, -9)"
+
 NETWORK: Final = (
     f"F.conv1d({{f@3}}, {{W:(r(1, 4), x.shape[1], r(1, 4))}}, {_CONV})",
     f"F.conv2d({{f@4}}, {{W:(r(1, 4), x.shape[1], r(1, 4), r(1, 4))}}, {_CONV})",
@@ -39,15 +42,17 @@ NETWORK: Final = (
     "F.adaptive_avg_pool3d({f@4-5}, {int:r(1, 3)})",
     "F.adaptive_max_pool1d({f@2-3}, {int:r(1, 4)})",
     "F.adaptive_max_pool2d({f@3-4}, {int:r(1, 4)})",
-    "F.interpolate({f@3}, scale_factor={one:2|0.5|1.5}, mode={one:'nearest'|'linear'|'nearest-exact'})",
-    "F.interpolate({f@4}, size={int:(r(1, 8), r(1, 8))}, "
+    f"F.interpolate({{f@3}}{_FINITE}, scale_factor={{one:2|0.5|1.5}}, "
+    f"mode={{one:'nearest'|'linear'|'nearest-exact'}})",
+    f"F.interpolate({{f@4}}{_FINITE}, size={{int:(r(1, 8), r(1, 8))}}, "
     "mode={one:'nearest'|'bilinear'|'bicubic'|'nearest-exact'|'area'})",
-    "F.interpolate({f@4}, scale_factor={one:2|0.5|1.5}, mode={one:'bilinear'|'bicubic'}, "
+    f"F.interpolate({{f@4}}{_FINITE}, scale_factor={{one:2|0.5|1.5}}, mode={{one:'bilinear'|'bicubic'}}, "
     "align_corners={keep})",
-    "F.interpolate({f@4}, scale_factor=0.5, mode={one:'bilinear'|'bicubic'}, antialias=True)",
-    "F.interpolate({f@5}, scale_factor=2, mode={one:'nearest'|'trilinear'})",
+    f"F.interpolate({{f@4}}.repeat(1, 1, 4, 4){_FINITE}, scale_factor=0.5, "
+    f"mode={{one:'bilinear'|'bicubic'}}, antialias=True)",
+    f"F.interpolate({{f@5}}{_FINITE}, scale_factor=2, mode={{one:'nearest'|'trilinear'}})",
     "F.upsample_nearest({f@4}, scale_factor=2)",
-    "F.upsample({f@4}, scale_factor=2, mode='nearest')",
+    f"F.upsample({{f@4}}{_FINITE}, scale_factor=2, mode='nearest')",
     "F.batch_norm({f@2+}, {W:(x.shape[1],)}, {W1:(x.shape[1],)}.abs(), {W2:(x.shape[1],)}, "
     "{W3:(x.shape[1],)})",
     "F.batch_norm({f@2+}, {W:(x.shape[1],)}, {W1:(x.shape[1],)}.abs())",
@@ -58,11 +63,14 @@ NETWORK: Final = (
     "F.group_norm({f@2+}, 1, {W:(x.shape[1],)})",
     "F.group_norm({f@3+}, {f}.shape[1])",
     "F.local_response_norm({f@3+}, {int:r(1, 4)})",
-    "F.scaled_dot_product_attention({f@3+}, {f1=}, {f2=})",
-    "F.scaled_dot_product_attention({f@3+}, {f1=}, {f}, is_causal=True)",
-    "F.scaled_dot_product_attention({f@3+}, {f}, {f1=}, attn_mask={B:(x.shape[-2], x.shape[-2])})",
-    "F.scaled_dot_product_attention({f@4}, {f}, {f}, attn_mask={W:(x.shape[-2], x.shape[-2])}, scale=0.5)",
-    "F.scaled_dot_product_attention({f@4}, {f}[:, :1], {f}[:, :1], enable_gqa=True)",
+    f"F.scaled_dot_product_attention({{f@3+}}{_FINITE}, {{f1=}}{_FINITE}, {{f2=}}{_FINITE})",
+    f"F.scaled_dot_product_attention({{f@3+}}{_FINITE}, {{f1=}}{_FINITE}, {{f}}{_FINITE}, is_causal=True)",
+    f"F.scaled_dot_product_attention({{f@3+}}{_FINITE}, {{f}}{_FINITE}, {{f1=}}{_FINITE}, "
+    f"attn_mask={{B:(x.shape[-2], x.shape[-2])}})",
+    f"F.scaled_dot_product_attention({{f@4}}{_FINITE}, {{f}}{_FINITE}, {{f}}{_FINITE}, "
+    f"attn_mask={{W:(x.shape[-2], x.shape[-2])}}, scale=0.5)",
+    f"F.scaled_dot_product_attention({{f@4}}{_FINITE}, {{f}}{_FINITE}[:, :1], {{f}}{_FINITE}[:, :1], "
+    f"enable_gqa=True)",
     "F.alpha_dropout({f}, 0.5, training=False)",
     "F.dropout2d({f@3-4}, 0.3, training=False)",
     "F.feature_alpha_dropout({f@2+}, 0.3, training=False)",

@@ -85,7 +85,6 @@ SHAPE: Final = (
     "torch.tensor_split({t@1+}, {int:r(1, 5)}, {dim})[0]",
     "torch.hsplit({t@2+}, [1])[1]",
     "torch.unbind({t@1+}, {dim})[-1]",
-    "torch.unsafe_chunk({t@1+}, 2, {dim})[0]",
     "{t@1+}.unfold({dim}, {int:r(1, x.shape[dim] + 1)}, {int2:r(1, 3)})",
     "{t@2+}.diagonal({int:r(-1, 2)}, {dim}, {dim2})",
     "torch.diag({t@1-2}, {int:r(-2, 3)})",

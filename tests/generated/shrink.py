@@ -19,7 +19,7 @@ from tests.generated.program import Input, Node, Program, live, module
 from tests.generated.values import make
 
 _SECONDS: Final = 60.0
-_SECONDS_PER_PROGRAM: Final = 20.0
+_SECONDS_PER_PROGRAM: Final = 60.0
 
 
 def shrunk(program: Program, outcome: Outcome, seconds: float = _SECONDS) -> Program:

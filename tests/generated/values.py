@@ -55,8 +55,9 @@ def make(wanted: Input, shape: tuple[int, ...] | None = None) -> Tensor:
         low = 0 if dtype is torch.uint8 else -6
         drawn = torch.randint(low, 10, shape, generator=random)
         if kind == "large":
-            info = torch.iinfo(dtype)
-            ends = torch.tensor([info.max, info.max - 1, info.min + 1, info.max // 2 + 1])
+            # sums of int64 are exact up to 2^53
+            end = min(torch.iinfo(dtype).max, 1 << 40)
+            ends = torch.tensor([end, end - 1, -end if low else 0, end // 2 + 1])
             chosen = ends[torch.randint(0, 4, shape, generator=random)]
             drawn = torch.where(torch.rand(shape, generator=random) < 0.3, chosen, drawn)
         return drawn.to(dtype)

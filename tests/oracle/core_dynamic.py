@@ -84,6 +84,16 @@ DYNAMIC = {
         lambda x: [F.scaled_dot_product_attention(x, x, x, is_causal=causal) for causal in (False, True)],
         *(({2: _N},), _sizes(2, 3, None, 4)),
     ),
+    "order": _dynamic(
+        lambda x: (x.roll(1), x.roll(2, 0), x.sort(0)[0], x.sort(0, True)[1], x.median(0)[0]),
+        *(({0: _N},), _sizes(None, 3)),
+    ),
+    # the verifier compares strides, which must not specialize the size of the first call
+    "pairs": _dynamic(lambda x: x.sort()[0], ({0: _N},), _sizes(None, sizes=(2, 9, 16))),
+    "groups": _dynamic(
+        lambda x, w: F.conv1d(x, w, groups=x.shape[1]) * x.numel(),
+        *(({0: _N}, None), [(noise(n, 3, 4), noise(3, 1, 2)) for n in (4, 2, 16)]),
+    ),
     "linear": _dynamic_module(lambda: nn.Linear(3, 4), 1, _sizes(2, None, 3)),
     "conv1d": _dynamic_module(
         lambda: nn.Conv1d(3, 4, 3, stride=2), 2, _sizes(1, 3, None, sizes=(8, 5, 20)), _LONG

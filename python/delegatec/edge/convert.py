@@ -18,7 +18,7 @@ from delegatec.diagnostics.arguments import check_items, check_types, wrong_argu
 from delegatec.edge.complex import lower_complex
 from delegatec.edge.control_flow import adopt_bodies, normalize_bodies
 from delegatec.edge.exported_checks import exported_problems
-from delegatec.edge.functionalize import functionalize
+from delegatec.edge.functionalize import functionalize, views_of_several
 from delegatec.edge.handles import handles_by_name, inherit_handles, number_nodes
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.constant_indices import resolve_constant_indices
@@ -189,9 +189,11 @@ def _take_over(module: GraphModule) -> None:
 def _retrace(exported: ExportedProgram, before: EdgeProgram, last: int) -> EdgeProgram:
     """Functionalizes the program by torch, which retraces it; debug handles are kept."""
     origins = {each.method: each.graph for each in before.walk()}
+    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
+    decomposed = {op: partial(op._op_dk, implicit) for each in before.walk() for op in views_of_several(each)}
     try:
-        functional = exported.run_decompositions({})
-    except (RuntimeError, TypeError, ValueError) as error:
+        functional = exported.run_decompositions(decomposed)
+    except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         raise DelegatecError([not_functional(error, before)]) from error
     program = _adopt(functional, before.method)
     for each in program.walk():

@@ -51,6 +51,8 @@ def functionalize(program: EdgeProgram) -> bool:
     found = mutations(program)
     if not found:
         return True
+    if views_of_several(program):
+        return False
     _drop_other_names(program)
     roots = storage_roots(program.graph)
     order = {node: position for position, node in enumerate(program.graph.nodes)}
@@ -186,4 +188,45 @@ def _may_be_view(node: Node) -> bool:
     )
 
 
-_MAYBE_VIEWS = frozenset({"contiguous", "dropout", "flatten", "reshape", "reshape_as", "to", "type_as"})
+def views_of_several(program: EdgeProgram) -> set[OpOverload]:
+    """Returns the operators of a program whose results may be views of the tensors of a list.
+
+    torch's functionalization does not know them, unless they are decomposed.
+    """
+    return {node.target for node in program.graph.nodes if _may_view_several(node)}
+
+
+def _may_view_several(node: Node) -> bool:
+    if not isinstance(node.target, OpOverload) or node.target._opname not in _MAYBE_VIEWS_OF_SEVERAL:
+        return False
+    *_, tensors = node.args[: 2 if node.target._opname == "einsum" else 1]
+    # einsum of several operands is a product
+    return isinstance(tensors, (tuple, list)) and (node.target._opname != "einsum" or len(tensors) == 1)
+
+
+_MAYBE_VIEWS: Final = frozenset(
+    (
+        *(
+            "alpha_dropout",
+            "atleast_1d",
+            "atleast_2d",
+            "atleast_3d",
+            "conj_physical",
+            "contiguous",
+            "dropout",
+        ),
+        *(
+            "feature_alpha_dropout",
+            "feature_dropout",
+            "flatten",
+            "reshape",
+            "reshape_as",
+            "sum_to_size",
+            "to",
+        ),
+        "type_as",
+    )
+)
+_MAYBE_VIEWS_OF_SEVERAL: Final = frozenset(
+    ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cartesian_prod", "einsum", "meshgrid"]
+)

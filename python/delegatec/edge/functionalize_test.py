@@ -57,6 +57,36 @@ def _write_through_what_may_be_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
     return a
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(torch.atleast_1d, torch.atleast_2d, torch.atleast_3d, torch.conj_physical),
+        *(lambda x: torch.nn.functional.dropout2d(x, training=False), lambda x: x.sum_to_size(2, 3)),
+        *(
+            lambda x: torch.nn.functional.alpha_dropout(x, training=False),
+            lambda x: torch.einsum("ij->ji", x),
+        ),
+        *(lambda x: torch.broadcast_tensors(x, x[0])[0], lambda x: torch.atleast_3d([x, x * 2])[0]),
+        *(lambda x: torch.meshgrid(x[0], indexing="ij")[0], lambda x: torch.cartesian_prod(x[0])),
+    ],
+)
+def test_writes_to_results_that_may_be_views_change_the_viewed_tensor(view: Callable[..., Any]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        a = x + 1
+        view(a)[:1].mul_(3)
+        return a
+
+    def through_a_copy(x: torch.Tensor) -> torch.Tensor:
+        a = x + 1
+        view(a).neg_()
+        return a
+
+    assert_computes(edge(function, X), function(X), X)
+    if view.__name__ == "<lambda>":
+        return  # an expanded result rejects the write
+    assert_computes(edge(through_a_copy, X), through_a_copy(X), X)
+
+
 def _write_to_one_of_several_results(x: torch.Tensor, y: torch.Tensor) -> Any:
     values, indices = torch.max(x * y, 1)
     values.add_(1)

@@ -61,7 +61,9 @@ def reject_strides(program: EdgeProgram) -> None:
 
 
 def _covers_storage(val: torch.Tensor) -> bool:
-    return val.is_contiguous() and val.nbytes == val.untyped_storage().nbytes()
+    # torch cannot compare the strides of dynamic sizes
+    is_static = all(isinstance(size, int) for size in val.shape)
+    return is_static and val.is_contiguous() and val.nbytes == val.untyped_storage().nbytes()
 
 
 def record_dim_orders(program: EdgeProgram) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.bundles import bundled
@@ -117,10 +118,16 @@ def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]
     return left
 
 
-def replace(node: Node, results: Node | Sequence[Node | None]) -> None:
-    """Replaces `node` by `results`: one node, or one per element of a tuple."""
+def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> None:
+    """Replaces `node` by `results`: one node or number, or one node per element of a tuple."""
     if isinstance(results, Node):
         node.replace_all_uses_with(results)
+    elif isinstance(results, (int, float)):
+        # torch.export has specialized a symbolic number after it was used
+        for user in list(node.users):
+            user.args, user.kwargs = map_arg(
+                (user.args, user.kwargs), lambda each: results if each is node else each
+            )
     else:
         for user in list(node.users):
             assert user.target is operator.getitem, f"{user} uses the tuple of {node} as a whole"

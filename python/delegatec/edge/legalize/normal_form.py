@@ -7,6 +7,7 @@ complete graph takes seconds; here each distinct call signature is traced once a
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, UnsupportedOperatorException
 from torch.fx import Node
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
@@ -24,6 +25,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
@@ -53,7 +55,8 @@ def decompose(
         kept: nodes to keep.
     """
     builder = Builder(program)
-    with no_new_guards(builder):
+    # torch logs errors that become diagnostics
+    with no_new_guards(builder), quiet_logs(logging.ERROR):
         Legalizer(builder, _NormalForm(preserve, kept)).run()
 
 
@@ -153,7 +156,22 @@ def computed(builder: Builder, node: Node, templates: Templates, rules: Mapping[
         raise DelegatecError([_fixed_size(node)]) from None
     except (UnknownSizeError, GuardOnDataDependentSymNode, DataDependentOutputException) as error:
         raise DelegatecError([_data_dependent(node, error)]) from None
+    except UnsupportedOperatorException:
+        return None  # torch's decomposition calls an operator without fake values
+    except RuntimeError:
+        # Decompositions in C++ reject symbolic sizes in many ways.
+        if node.target in FUNCTIONS or not _has_symbolic_operands(node):
+            raise
+        raise DelegatecError([_fixed_size(node)]) from None
     return results
+
+
+def _has_symbolic_operands(node: Node) -> bool:
+    values = [source.meta["val"] for source in node.all_input_nodes]
+    return any(
+        not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape)
+        for value in values
+    )
 
 
 def _is_empty(node: Node) -> bool:

@@ -225,6 +225,28 @@ def test_a_decomposition_for_one_size_only_is_rejected(monkeypatch: pytest.Monke
     assert problem.code == "DC205" and "aten.gru.input" in problem.message
 
 
+def test_a_decomposition_that_fails_for_symbolic_sizes_is_rejected() -> None:
+    with pytest.raises(DelegatecError) as caught:
+        edge(lambda x: F.margin_ranking_loss(x, x, x.sign()), X, dynamic_shapes=({0: ROWS},))
+    assert [problem.code for problem in caught.value.diagnostics] == ["DC205"]
+
+
+def test_an_operator_without_fake_values_is_kept() -> None:
+    program = edge(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127), X)
+    assert called(program) == [aten.fake_quantize_per_tensor_affine_cachemask.default]
+
+
+def test_a_size_that_is_specialized_after_its_use_is_a_number() -> None:
+    """Groups are a number, so that the number of channels is one, too; `x.shape[1]` was used before."""
+
+    def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.conv1d(x, weight, groups=x.shape[1]) * x.numel()
+
+    weight = torch.randn(3, 1, 2)
+    program = edge(function, X, weight, dynamic_shapes=({0: ROWS, 1: torch.export.Dim.AUTO}, None))
+    assert_computes(program, function(X, weight), X, weight)
+
+
 def test_sizes_that_depend_on_data_are_computed() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         picked = x[x > 0]

@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "log_softmax_of_float64": (lambda x: x.log_softmax(1), X.double(), "log"),
     "log_softmax_of_one_nan": (lambda x: x.log_softmax(0), torch.tensor(float("nan")), "sub"),
     "moments_of_one_element": (lambda x: torch.var_mean(x, dim=1), X[:, :1], "mean"),
+    "moments_of_a_scalar": (lambda x: torch.var_mean(x, 0, correction=0), torch.tensor(2.0), "mean"),
     "floor_of_a_quotient": (lambda x: x // x.flip(0), SPECIAL, "where"),
     "floor_of_a_division": (lambda x: torch.div(x, x.flip(0), rounding_mode="floor"), SPECIAL, "where"),
     "floor_of_a_division_by_0": (lambda x: torch.div(x, 0.0, rounding_mode="floor"), SPECIAL, "div"),

@@ -83,7 +83,7 @@ def _mask_broadcasts(node: Node) -> bool:
 
 
 def _one_or_two_dimensions(node: Node) -> bool:
-    return all(len(source.meta["val"].shape) <= 4 for source in node.all_input_nodes)
+    return len(bind(node)["weight"].meta["val"].shape) <= 4
 
 
 LIMITS: Final[dict[Any, Limit]] = {

@@ -251,8 +251,6 @@ def _roll(b: Builder, node: Node) -> Node | None:
     sizes = list(shape_of(node))
     if a["dims"]:
         return None
-    if not all(isinstance(size, int) for size in sizes):
-        return None
     flat = b.call(aten.view.default, a["self"], [math.prod(sizes)])
     rolled = b.call(aten.roll.default, flat, a["shifts"], [0])
     return b.call(aten.view.default, rolled, sizes, val=node.meta["val"])

@@ -38,7 +38,8 @@ def _var_mean(b: Builder, node: Node) -> list[Node] | None:
     """The kernel returns NaN for the mean of one element."""
     a = bind(node)
     x, keepdim = a["self"], a["keepdim"]
-    dims = [dim % len(shape_of(x)) for dim in a["dim"] or range(len(shape_of(x)))]
+    rank = len(shape_of(x))
+    dims = [dim % rank for dim in a["dim"] or range(rank)] if rank else []
     # a dynamic size may be 1
     if math.prod(size for dim in dims if isinstance(size := shape_of(x)[dim], int)) > 1:
         return None

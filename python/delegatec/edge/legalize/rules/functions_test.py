@@ -160,6 +160,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (_noise(3, 5), _noise(3)),
         (X, _noise(3, 2), 0, 0, 2),
         (X, _noise(2, 2), -1, 1, -1),
+        (_noise(3, 5) > 0, torch.tensor([0, 2, 3])),
     ],
     aten.histc.default: [(X, 5), (X, 4, -1.0, 1.5), (torch.ones(3), 3)],
     aten.index_fill.int_Scalar: [(X, 1, torch.tensor([0, -1]), 2.5), (NUMBERS, 0, torch.tensor([1]), 7)],

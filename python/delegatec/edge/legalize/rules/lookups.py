@@ -55,7 +55,7 @@ def _gather(builder: Builder, node: Node) -> Node:
 def _flip(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x = value_of(builder, bound["self"])
-    for dim in sorted(positive(dim, x.rank) for dim in bound["dims"]):
+    for dim in sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank):
         if (size := x.shape[dim]) > 1:
             x = x.index_select(dim, progression(builder, size, start=size - 1, step=-1))
     return x.node

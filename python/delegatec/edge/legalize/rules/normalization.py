@@ -105,7 +105,7 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
     a = bind(node)
     x = a["self"]
     rank = len(shape_of(x))
-    dims = [dim % rank for dim in a["dim"] or range(rank)]
+    dims = [dim % rank for dim in a["dim"] or range(rank)] if rank else []
     sizes = [shape_of(x)[dim] for dim in dims]
     if not dims or not all(isinstance(size, int) for size in sizes):
         return None

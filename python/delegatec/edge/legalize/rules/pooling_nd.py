@@ -85,9 +85,10 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
     """Computes means over planes, then over depth: the planes of a window have equally many elements."""
     depth, height, width = output_size
     *outer, size, _, _ = x.shape
-    planes = aten.adaptive_avg_pool2d.default(x.reshape(-1, size, *x.shape[-2:]), [height, width])
+    count = math.prod(outer)
+    planes = aten.adaptive_avg_pool2d.default(x.reshape(count, size, *x.shape[-2:]), [height, width])
     columns = aten.adaptive_avg_pool2d.default(
-        planes.reshape(-1, 1, size, height * width), [depth, height * width]
+        planes.reshape(count, 1, size, height * width), [depth, height * width]
     )
     return columns.reshape(*outer, depth, height, width)  # type: ignore[no-any-return]
 

@@ -133,9 +133,8 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
     moved = x.permute([dim1, dim2, *others])
     at = torch.arange(length)
     rows, columns = at + max(-offset, 0), at + max(offset, 0)
-    written = aten.index_put.default(
-        moved, [rows, columns], src.permute([-1 % src.dim(), *range(src.dim() - 1)])
-    )
+    values = src.to(x.dtype).permute([-1 % src.dim(), *range(src.dim() - 1)])
+    written = aten.index_put.default(moved, [rows, columns], values)
     return torch.movedim(written, [*range(rank)], [dim1, dim2, *others])
 
 

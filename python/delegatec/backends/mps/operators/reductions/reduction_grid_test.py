@@ -51,6 +51,10 @@ CASES: dict[str, Case] = {
         lambda x: (x.sum(1, dtype=torch.bool), x.prod(1, dtype=torch.bool), x.prod(dtype=torch.bool)),
         (WHOLE,),
     ),
+    "moments of a scalar": (
+        lambda x: (x.var(0, correction=0) + x, x.std((), correction=0) + x.flip(-1)),
+        (torch.tensor(1.5),),
+    ),
     "amax": (lambda x: (x.amax(1), x.amax((0, 1)), x.amax((0, 2), True), x.amax(), x.max()), (ROOM,)),
     "amin": (lambda x: (x.amin(-1), x.amin((1, 2)), x.amin((0, 2), True), x.amin(), x.min()), (ROOM,)),
     "amax of NaN and infinities": (lambda x: (x.amax(1), x.amax(0), x.max()), (SPECIAL,)),
