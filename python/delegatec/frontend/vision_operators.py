@@ -42,14 +42,17 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     A box stays if no better box that stays overlaps with it. Each iteration over all boxes is final for at
     least one more rank.
     """
-    order = scores.argsort(descending=True, stable=True)
-    low, high = boxes[order].float().split(2, 1)
+    low, high = boxes.float().split(2, 1)
     area = (high - low).prod(1)
     sides = torch.minimum(high.unsqueeze(1), high) - torch.maximum(low.unsqueeze(1), low)
     shared = sides.clamp(min=0.0).prod(2)
     overlaps = shared / (area.unsqueeze(1) + area - shared) > threshold
-    rank = torch.arange(boxes.shape[0], device=boxes.device)
-    suppresses = overlaps & (rank.unsqueeze(1) < rank)
+    # by comparisons: torch sorts a dynamic number of elements by functions without a kernel
+    place, scores = torch.arange(boxes.shape[0], device=boxes.device), scores.nan_to_num(torch.inf, torch.inf)
+    is_equal = scores.unsqueeze(1) == scores
+    is_better = (scores.unsqueeze(1) > scores) | (is_equal & (place.unsqueeze(1) < place))
+    suppresses = overlaps & is_better
+    order = torch.zeros_like(place).scatter(0, is_better.sum(0), place)
 
     def is_open(stays: Tensor, before: Tensor) -> Tensor:
         return (stays != before).any()
@@ -57,9 +60,9 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     def repeat(stays: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         return ~(suppresses & stays.unsqueeze(1)).any(0), stays.clone()
 
-    start = torch.ones_like(order, dtype=torch.bool)
+    start = torch.ones_like(place, dtype=torch.bool)
     stays, _ = torch.while_loop(is_open, repeat, (start, ~start))
-    return order[stays]
+    return order[stays[order]]
 
 
 def _batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:

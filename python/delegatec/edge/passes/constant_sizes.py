@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -68,15 +69,21 @@ def _is_urgent(node: Node) -> bool:
     """
     if node.meta.get(_BINDINGS) or node.target is aten.repeat_interleave.self_Tensor:
         return True
-    if any(map(_is_small_complex, pytree.tree_leaves(node.meta.get("val")))):
+    val = node.meta.get("val")
+    if any(map(_is_small_complex, val if isinstance(val, (tuple, list)) else (val,))):
         return node.op == "call_function"
     if node.target is aten.index.Tensor:
         return any(each.meta["val"].dtype == torch.bool for each in bind(node)["indices"] if each is not None)
-    return isinstance(node.target, OpOverload) and torch.Tag.dynamic_output_shape in node.target.tags
+    return isinstance(node.target, OpOverload) and _has_dynamic_shape(node.target)
+
+
+@cache
+def _has_dynamic_shape(target: OpOverload) -> bool:
+    return torch.Tag.dynamic_output_shape in target.tags
 
 
 def _is_small_complex(val: Any) -> bool:
-    if not isinstance(val, Tensor) or not val.is_complex():
+    if not isinstance(val, Tensor) or not val.dtype.is_complex:
         return False
     return all(isinstance(size, int) for size in val.shape) and val.numel() <= _FEW
 

@@ -197,6 +197,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.unfold.default: [(torch.tensor(1.0), 0, 1, 1)],
     aten.unfold_copy.default: [(torch.tensor(1.0), 0, 1, 1)],
     aten.unbind.int: [(X,), (X, -1)],
+    aten.where.default: [(FLAGS,)],
     aten.full_like.default: [(X, 2), (X, True, {"dtype": torch.bool}), (X, float("-inf"))],
     aten.new_full.default: [(X, [2], 2.5), (NUMBERS, [], 2)],
     aten.ones.default: [([2, 3],), ([2], {"dtype": torch.bool})],

@@ -71,6 +71,14 @@ def _unbind(b: Builder, node: Node) -> list[Node]:
     return [b.call(aten.select.int, a["self"], dim, index) for index in range(len(node.meta["val"]))]
 
 
+def _positions(b: Builder, node: Node) -> list[Node]:
+    """Returns the positions of nonzero elements by dimension; their number keeps its symbol."""
+    values = node.meta["val"]
+    table = b.empty([*values[0].shape, len(values)], torch.int64)
+    found = b.call(aten.nonzero.default, node.args[0], val=table)
+    return [b.call(aten.select.int, found, 1, index, val=value) for index, value in enumerate(values)]
+
+
 def _stack(b: Builder, node: Node) -> Node:
     a = bind(node)
     dim = a["dim"] % len(shape_of(node))
@@ -216,6 +224,7 @@ RULES: RuleTable = {
     aten.stack.default: _stack,
     **dict.fromkeys((aten.unfold.default, aten.unfold_copy.default), _unfold),
     aten.unbind.int: _unbind,
+    aten.where.default: _positions,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
     **dict.fromkeys((aten.ones.default, aten.ones_like.default, aten.new_ones.default), _ones),
     # folded uninitialized memory would make builds differ
