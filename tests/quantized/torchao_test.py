@@ -23,11 +23,15 @@ from torchao.quantization import (
 )
 from torchao.quantization.granularity import PerAxis, PerGroup
 
-from delegatec import Model
+from delegatec import Method, Model
 from delegatec.edge import to_edge
 from delegatec.edge.printer import print_program
+from delegatec.frontend import archive
 from delegatec.frontend.export import export
+from delegatec.lowering import lower
+from delegatec.program import write_program
 from delegatec.program.reader import read_program
+from tests.oracle.oracle import run
 from tests.quantized.checks import check
 
 GROUPS, ROWS = PerGroup(32), PerAxis(0)
@@ -172,6 +176,25 @@ def test_an_embedding_dequantizes_the_rows_that_it_reads(tmp_path: Path) -> None
     module = _quantized(nn.Embedding(4096, 64), CONFIGS["int4 groups"](), embeddings=True)
     check(module, (TOKENS,), tmp_path, {"portable": 2e-6, "mps": 1e-5})
     assert sum(read_program(tmp_path / "portable.pte").method("forward").arena_bytes) < 8192
+
+
+def test_methods_share_packed_weights(tmp_path: Path) -> None:
+    class Twice(nn.Linear):
+        def other(self, x: Tensor) -> Tensor:
+            return super().forward(x).relu()
+
+    torch.manual_seed(0)
+    x = (torch.randn(2, 512),)
+    module = Twice(512, 256).eval()
+    quantize_(module, CONFIGS["int4 groups"]())
+    archive.save(export(Model(module, x, methods={"other": Method("other", x)})), str(tmp_path / "model.pt2"))
+    loaded = archive.load(str(tmp_path / "model.pt2"))
+    with (tmp_path / "model.pte").open("wb") as file:
+        write_program(lower(loaded.methods).emitted, file, [loaded.file])
+    assert (tmp_path / "model.pte").stat().st_size < 512 * 256 // 2 + 32000
+    for method, function in (("forward", module), ("other", module.other)):
+        (result,) = run(tmp_path / "model.pte", x, method)
+        torch.testing.assert_close(result, function(*x), rtol=0, atol=1e-5)
 
 
 def test_weights_keep_their_names() -> None:

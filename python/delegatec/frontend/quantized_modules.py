@@ -12,12 +12,13 @@ from delegatec.diagnostics import Diagnostic
 from delegatec.frontend.model import Model
 
 _PACKAGES: Final = (
-    "torch.ao.nn.quantized",
-    "torch.ao.nn.intrinsic.quantized",
-    "torch.ao.nn.sparse.quantized",
+    *("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized"),
+    "bitsandbytes.nn",
 )
 _OBSERVES: Final = frozenset({"ObserverBase", "FakeQuantizeBase", "AffineQuantizedObserverBase"})
-_OLDER: Final = "a layer or tensor of torch's older quantization, which torch.export cannot trace"
+_OLDER: Final = (
+    "a layer or tensor of torch's older quantization, or of bitsandbytes, which torch.export cannot trace"
+)
 _HELP: Final = (
     "quantize the original model with torchao: quantize_, or torch.export, prepare_pt2e and convert_pt2e"
 )

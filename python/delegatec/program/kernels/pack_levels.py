@@ -86,6 +86,7 @@ def _pack(builder: Builder, node: Node, tensor: Tensor, by_row: bool) -> None:
             builder.program.graph.erase_node(user)
         else:
             user.replace_input_with(node, values)
+            _signed(user)
 
 
 def _cost(parts: tuple[int, ...]) -> int:
@@ -98,7 +99,18 @@ def _gathers(user: Node) -> bool:
 
 
 def _is_converted(user: Node) -> bool:
+    """Whether numbers are only converted to floating point, maybe in another shape."""
+    if user.target is aten.view.default:
+        return all(map(_is_converted, user.users))
     return user.target is aten._to_copy.default and user.meta["val"].is_floating_point()
+
+
+def _signed(user: Node) -> None:
+    """Makes views of uint8 views of int8."""
+    if user.target is aten.view.default:
+        user.meta["val"] = user.meta["val"].to(torch.int8)
+        for each in user.users:
+            _signed(each)
 
 
 def _dim(tensor: Tensor, count: int, by_row: bool) -> int | None:

@@ -57,6 +57,20 @@ def test_any_dimension_is_divided(shape: tuple[int, ...]) -> None:
     assert size == torch.Size(shape).numel() // 2
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_views_are_of_unpacked_levels(dtype: torch.dtype) -> None:
+    class Groups(Levels):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.levels.view(4, 64, 64).float() + x
+
+    module, x = Groups(_levels(0, 15, 64, 256, dtype=dtype)), torch.zeros(1)
+    program = to_edge(torch.export.export(module, (x,)), kept=["levels"])
+    pack_levels(program)
+    assert "view" in print_program(program) and "u8[" not in print_program(program)
+    assert_computes(program, module(x), x, rtol=0, atol=0)
+    assert sum(each.nbytes for each in program.constants.values()) == 64 * 128
+
+
 @pytest.mark.parametrize("bits", [2, 4])
 def test_rows_are_gathered_before_they_are_unpacked(bits: int) -> None:
     class Gathers(Levels):
