@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
+# Registers torch.ops.quantized_decomposed.
 import torch
+import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.affine import AFFINE
 from delegatec.edge.passes.new_constants import NewConstants
 from delegatec.edge.program import EdgeProgram
+
+quantized = torch.ops.quantized_decomposed
 
 # A folded value is a new constant in the file. Up to this many bytes it is always worth it; a larger one
 # only if it replaces constants that are larger.
@@ -27,6 +32,14 @@ _FACTORIZATIONS: Final = frozenset({"cholesky", "geqrf", "lu_unpack", "ormqr", "
 _LEVELS: Final = frozenset({torch.int8, torch.uint8})
 # Libraries of operators that a backend has requested as they are; otherwise they are decomposed before.
 _WHOLE: Final = frozenset({"quantized_decomposed", "delegatec"})
+_QUANTIZE: Final = frozenset(
+    {
+        *(getattr(quantized.quantize_per_tensor, name) for name in ("default", "tensor", "tensor2")),
+        quantized.quantize_per_channel.default,
+        quantized.quantize_per_channel_group.default,
+        AFFINE.quantize_affine.default,
+    }
+)
 
 
 def fold_constants(program: EdgeProgram) -> bool:
@@ -67,12 +80,9 @@ def fold_own_constants(program: EdgeProgram, kept: Collection[str] = ()) -> bool
 
 def fold_quantized_constants(program: EdgeProgram) -> bool:
     """Replaces quantization of constants, in graphs that simulate quantized weights, by their levels."""
-
-    def is_quantized(node: Node, _: object) -> bool:
-        target: Any = node.target
-        return target.namespace in _WHOLE and target._opname.startswith("quantize")
-
-    return _fold(program, is_quantized, whole=True)
+    if not any(node.target in _QUANTIZE for node in program.graph.nodes):
+        return False
+    return _fold(program, lambda node, _: node.target in _QUANTIZE, whole=True)
 
 
 def _fold(
@@ -108,9 +118,9 @@ def _is_foldable(node: Node, fixed: set[str], whole: bool) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags or not _is_static(node.meta["val"]):
         return False
-    if node.target.namespace in _WHOLE and not whole:
+    if not all(operand.name in fixed for operand in node.all_input_nodes):
         return False
-    return all(operand.name in fixed for operand in node.all_input_nodes)
+    return whole or node.target.namespace not in _WHOLE
 
 
 def _is_static(val: Any) -> bool:

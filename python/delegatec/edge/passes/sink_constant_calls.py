@@ -16,6 +16,10 @@ def sink_constant_calls(program: EdgeProgram) -> None:
     whose result is smaller than a computed operand stays, since it ends the lifetime of the larger one.
     """
     fixed = set(program.fixed_constants())
+    constants = [node for node in program.graph.find_nodes(op="placeholder") if node.name in fixed]
+    users = (user for node in constants for user in node.users)
+    if not any(all(each.name in fixed for each in user.all_input_nodes) for user in users):
+        return
     nodes = list(program.graph.nodes)
     derived: set[Node] = set()
     for node in nodes:
