@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
@@ -14,7 +15,23 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_impls import has_meta, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+aten = torch.ops.aten
+
 _CPU: Final = torch.device("cpu")
+_META: Final = torch.device("meta")
+# Operators without operands, whose device is an argument.
+_CREATE: Final = frozenset(
+    {
+        aten.arange.default,
+        aten.arange.start,
+        aten.arange.start_step,
+        aten.empty.memory_format,
+        aten.full.default,
+        aten.scalar_tensor.default,
+    }
+)
+# Rules of the mode for symbolic sizes or other devices only.
+_STATIC: Final = frozenset({aten._to_copy.default, aten.slice.Tensor, aten.view.default, *_CREATE})
 _NUMBERS: Final = (int, float, bool, str, type(None), torch.dtype, torch.memory_format)
 
 
@@ -29,12 +46,22 @@ def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Map
         args: its arguments.
         kwargs: its keyword arguments.
     """
-    if isinstance(target, OpOverload) and _is_direct(target) and _are_static((*args, *kwargs.values())):
-        try:
-            return _on_cpu(mode, _of_kernel(mode, target, args, kwargs))
-        except NotImplementedError:
-            pass
+    if isinstance(target, OpOverload) and _is_direct(target):
+        known = _without_device(target, kwargs)
+        if _are_static((*args, *known.values()), operands=target not in _CREATE):
+            if target in _CREATE:
+                known["device"] = _META
+            with contextlib.suppress(NotImplementedError):
+                return _on_cpu(mode, _of_kernel(mode, target, args, known))
     return target(*args, **kwargs)
+
+
+def _without_device(target: OpOverload, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keyword arguments without those that only say that a tensor is an ordinary one on the CPU."""
+    if target not in _STATIC:
+        return dict(kwargs)
+    ordinary = {"device": (None, _CPU), "layout": (None, torch.strided), "pin_memory": (None, False)}
+    return {name: value for name, value in kwargs.items() if value not in ordinary.get(name, ())}
 
 
 def estimated(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -85,12 +112,17 @@ def _is_direct(target: OpOverload) -> bool:
     return (
         _has_kernel(target)
         and not is_decomposed
-        and not any(applies(target) for applies, _ in op_implementations_checks)
+        and (target in _STATIC or not any(applies(target) for applies, _ in op_implementations_checks))
     )
 
 
-def _are_static(values: Sequence[Any]) -> bool:
-    """Whether values are tensors on the CPU with static shapes and unknown contents, and numbers."""
+def _are_static(values: Sequence[Any], operands: bool = True) -> bool:
+    """Whether values are tensors on the CPU with static shapes and unknown contents, and numbers.
+
+    Args:
+        values: arguments of a call.
+        operands: whether at least one must be a tensor.
+    """
     tensors = 0
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -103,7 +135,7 @@ def _are_static(values: Sequence[Any]) -> bool:
             tensors += 1
         elif type(value) not in _NUMBERS:
             return False
-    return tensors > 0
+    return tensors > 0 or not operands
 
 
 def _on_cpu(mode: FakeTensorMode, result: Any) -> Any:

@@ -67,6 +67,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._decompositions = decompositions
         # identity of a tensor -> the tensor, to keep it alive, and its node
         self._nodes: dict[int, tuple[Any, Node]] = {}
+        # identities of the results of calls that have no views
+        self._unshared: set[int] = set()
         for index, operand in enumerate(operands):
             self._define(operand, self.graph.placeholder(f"operand_{index}"))
 
@@ -91,8 +93,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in self._decompositions:
             with self:
                 return self._decompositions[func](*args, **kwargs)
-        if not isinstance(func, OpOverload) or func._schema.is_mutable:
+        if not isinstance(func, OpOverload):
             raise NotRecordedError
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs)
         if torch.Tag.data_dependent_output in func.tags:
             raise NotRecordedError
         if func not in _SIZES and autograd_would_have_decomposed(
@@ -104,14 +108,36 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
         if func is aten.detach.default:  # factory functions call it
             result = func(*args)
+            self._unshared.discard(id(args[0]))
             self._nodes[id(result)] = result, self.node_of(args[0])
             return result
         node = self.graph.create_node(
             "call_function", func, map_aggregate(args, self.node_of), map_aggregate(kwargs, self.node_of)
         )
         result = computed(self._mode, func, args, kwargs)
+        if any(argument.alias_info is not None for argument in func._schema.arguments):
+            self._unshared.difference_update(map(id, pytree.arg_tree_leaves(*args, **kwargs)))
+        elif isinstance(result, torch.Tensor):
+            self._unshared.add(id(result))
         self._define(result, node)
         return result
+
+    def _write(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records a call that writes to a result of the trace as the call that computes its new value."""
+        target = args[0]
+        functional = getattr(getattr(aten, func._opname.removesuffix("_"), None), func._overloadname, None)
+        if functional is None or not func._opname.endswith("_") or id(target) not in self._unshared:
+            raise NotRecordedError
+        node = self.graph.create_node(
+            *("call_function", functional),
+            *(map_aggregate(args, self.node_of), map_aggregate(kwargs, self.node_of)),
+        )
+        result = computed(self._mode, functional, args, kwargs)
+        if (result.dtype, result.shape) != (target.dtype, target.shape):
+            raise NotRecordedError
+        node.meta["val"] = target
+        self._nodes[id(target)] = target, node
+        return target
 
     def _define(self, value: Any, node: Node) -> None:
         if isinstance(value, (tuple, list)):

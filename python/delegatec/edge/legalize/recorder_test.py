@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import Graph
+from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.nn import functional
@@ -53,10 +53,33 @@ def test_traces_are_those_of_torch(name: str) -> None:
     assert _lines(recorded) == _lines(expected)
 
 
+def test_writes_to_results_are_calls() -> None:
+    def function(x: torch.Tensor) -> Any:
+        y = x.neg()
+        before = y * 2
+        return before, y.add_(1).mul_(x), y + 3
+
+    with FakeTensorMode() as mode:
+        graph = record(function, [torch.empty(3, 4)], mode, {})
+    names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
+    assert names == [
+        f"aten.{name}" for name in ("neg.default", "mul.Tensor", "add.Tensor", "mul.Tensor", "add.Tensor")
+    ]
+    x = torch.rand(3, 4)
+    torch.testing.assert_close(tuple(GraphModule({}, graph)(x)), function(x))
+
+
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x + torch.tensor([1.0]), lambda x: x.clone().add_(1), lambda x: x[0, 0].item() + x],
-    ids=["constant", "write", "value"],
+    [
+        lambda x: x + torch.tensor([1.0]),
+        lambda x: x.add_(1),
+        lambda x: x.neg().view(12).add_(1),
+        lambda x: (y := x.neg(), y[0], y.add_(1)),
+        lambda x: (y := x.neg(), y.detach(), y.add_(1)),
+        lambda x: x[0, 0].item() + x,
+    ],
+    ids=["constant", "write", "write to view", "write under view", "write under alias", "value"],
 )
 def test_other_traces_are_left_to_torch(function: Callable[..., Any]) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, pytest.raises(NotRecordedError):
