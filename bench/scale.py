@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time of lowering programs of 1,000, 10,000 and 100,000 nodes for MPS, as a table.
+"""CPU time of large programs, as tables.
 
     bazel run //bench:scale
+    bazel run //bench:scale -- --case=outputs --size=1000 --size=8000
+    bazel run //bench:scale -- --signatures
 
-The program is a chain in which MPS does not support every 50th operator, and every tenth has a separate
-weight: 1,000 nodes become 20 delegates, 100,000 become 2,000.
+The second table has exponents of growth for programs that are large in different respects
+(`scale_cases.py`), the last one the cost of distinct call signatures (`scale_signatures.py`). The program of the
+first one, lowered for MPS, is a chain in which MPS does not support every 50th operator, and every tenth has a
+separate weight: 1,000 nodes become 20 delegates, 100,000 become 2,000.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 from typing import Final
 
+import scale_cases
+import scale_growth
+import scale_signatures
 import torch
 from stopwatch import Stopwatch
 
@@ -60,18 +68,39 @@ def stages(count: int) -> dict[str, float]:
     return watch.seconds
 
 
-def main() -> None:
-    """Prints the table."""
+def chains() -> str:
+    """Returns the table of the chain."""
     stages(SIZES[0] // 10)  # warm-up
     measured = {count: stages(count) for count in SIZES}
     names = list(measured[SIZES[0]])
-    print(f"| nodes | {' | '.join(names)} | all, microseconds per node |")
-    print(f"| ---: |{' ---: |' * (len(names) + 1)}")
+    lines = [f"| nodes | {' | '.join(names)} | all, microseconds per node |"]
+    lines.append(f"| ---: |{' ---: |' * (len(names) + 1)}")
     for count, seconds in measured.items():
         # to_backend includes the partitioner
         total = sum(seconds.values()) - seconds["partition"]
         cells = [f"{seconds[name]:.2f}" for name in names]
-        print(f"| {count:,} | {' | '.join(cells)} | {1e6 * total / count:.0f} |")
+        lines.append(f"| {count:,} | {' | '.join(cells)} | {1e6 * total / count:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", action="append", choices=scale_cases.CASES, help="all of them by default")
+    parser.add_argument("--backend", action="append", help="portable and mps by default")
+    parser.add_argument("--size", action="append", type=int, help="1,000 and 4,000 by default")
+    parser.add_argument(
+        "--signatures", action="store_true", help="print the cost of distinct signatures only"
+    )
+    arguments = parser.parse_args()
+    if arguments.signatures:
+        print(scale_signatures.table())
+        return
+    if not arguments.case:
+        print(chains(), end="\n\n")
+    sizes = arguments.size or list(scale_growth.SIZES)
+    names = arguments.case or list(scale_cases.CASES)
+    print(scale_growth.table(names, arguments.backend or ["portable", "mps"], sizes))
 
 
 if __name__ == "__main__":
