@@ -6,9 +6,9 @@
     bazel run //bench:scale -- --signatures
 
 The second table has exponents of growth for programs that are large in different respects
-(`scale_cases.py`), the last one the cost of distinct call signatures (`scale_signatures.py`). The program of the
-first one, lowered for MPS, is a chain in which MPS does not support every 50th operator, and every tenth has a
-separate weight: 1,000 nodes become 20 delegates, 100,000 become 2,000.
+(`scale_cases.py`), the last one the cost of distinct call signatures (`scale_signatures.py`). The program of
+the first one, lowered for MPS, is a chain in which MPS does not support every 50th operator, and every tenth
+has a separate weight: 1,000 nodes become 20 delegates, 100,000 become 2,000.
 """
 
 from __future__ import annotations

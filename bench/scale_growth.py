@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds and memory of the stages of compiling a model of several sizes, and exponents of their growth."""
+"""CPU seconds and memory of compiling models of several sizes, by stage, and exponents of their growth."""
 
 from __future__ import annotations
 
