@@ -135,6 +135,27 @@ MODULES: Final[tuple[Mistake, ...]] = (
         forward="import os\nos.kill(os.getpid(), 15)",
         exit=143,
     ),
+    export("branches on several elements", "DC110", "any() or all()", forward="return x if x > 0 else -x"),
+    export("reads the memory of a tensor", "DC111", "custom_op", forward="return x + x.data_ptr()"),
+    export(
+        "reads a number inside of vmap",
+        "DC110",
+        "inside of torch.vmap",
+        forward="return torch.vmap(lambda y: y.sum().item() * y)(x)",
+    ),
+    export(
+        "computes a constant with torch.func",
+        "DC119",
+        "torch.func",
+        forward="return torch.func.grad(lambda y: y.sum())(x)",
+        lines=8,
+    ),
+    export(
+        "replaces the standard streams",
+        "DC110",
+        "ZeroDivisionError",
+        forward="import sys\nsys.stdout = sys.stderr = None\nreturn x + 1 // 0",
+    ),
     export("asserts a value", "DC112", "torch._check", forward="assert x.sum() > 0\nreturn x"),
     export(
         "loops until a value is reached",

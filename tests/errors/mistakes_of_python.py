@@ -3,9 +3,63 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mistake import Mistake, python
+
+_SAVE: Final = "torch.save({}, 'a.pt')\ndelegatec.load_checkpoint(NET, 'a.pt')"
+
+
+def checkpoint(does: str, content: str, code: str, *words: str, **more: Any) -> Mistake:
+    """A file `a.pt` that is not a checkpoint of the module."""
+    files = {"a.pt": content}
+    return python(does, code, *words, script="delegatec.load_checkpoint(NET, 'a.pt')", files=files, **more)
+
+
+CHECKPOINTS: Final[tuple[Mistake, ...]] = (
+    checkpoint("loads an empty file", "", "DC116", "it is empty"),
+    checkpoint("loads a web page", "<html>404</html>", "DC116", "a web page"),
+    checkpoint("loads a pointer of Git LFS", "version https://git-lfs", "DC116", "git lfs pull"),
+    checkpoint("loads a text", "hello", "DC116", "another format"),
+    checkpoint("loads a truncated file", "PK\x03\x04...", "DC116", "truncated"),
+    python(
+        "loads a state dict inside of another dict",
+        "DC116",
+        "under the key 'model'",
+        script=_SAVE.format("{'model': NET.state_dict(), 'epoch': 3}"),
+    ),
+    python(
+        "loads arrays of numpy",
+        "DC116",
+        "a pickle of numpy",
+        script=_SAVE.format("{'weight': NET.weight.detach().numpy()}"),
+    ),
+    python(
+        "loads a TorchScript file",
+        "DC116",
+        "a TorchScript file",
+        script="torch.jit.save(torch.jit.script(NET), 'a.pt')\ndelegatec.load_checkpoint(NET, 'a.pt')",
+    ),
+    python(
+        "loads a checkpoint of DataParallel",
+        "DC117",
+        'the prefix "module."',
+        script=_SAVE.format("{f'module.{k}': v for k, v in NET.state_dict().items()}"),
+    ),
+    python(
+        "loads a checkpoint into a wrapper",
+        "DC117",
+        "into the submodule 0",
+        script="torch.save(NET.state_dict(), 'a.pt')\ndelegatec.load_checkpoint(nn.Sequential(NET), 'a.pt')",
+    ),
+    python(
+        "loads a checkpoint in float16",
+        "DC117",
+        "module.to(torch.float16)",
+        script=_SAVE.format("{k: v.half() for k, v in NET.state_dict().items()}"),
+        lines=8,
+    ),
+)
 
 CALLS: Final[tuple[Mistake, ...]] = (
     python(
@@ -206,10 +260,28 @@ CALLS: Final[tuple[Mistake, ...]] = (
         "a list of backends",
         script="BackendRegistry(object())",
     ),
+    python(
+        "forgets super().__init__()",
+        "DC108",
+        "super().__init__()",
+        script="class Net(nn.Module):\n    def __init__(self):\n        pass\ndelegatec.Model(Net(), X)",
+    ),
+    python(
+        "opens the file as text",
+        "DC415",
+        "has type TextIOWrapper",
+        script="write_program(delegatec.lower(exported()).emitted, open('a.pte', 'w'))",
+    ),
+    python(
+        "opens the file for reading",
+        "DC415",
+        "has type BufferedReader",
+        script="write_program(delegatec.lower(exported()).emitted, open('good.pte', 'rb'))",
+    ),
     python("asks a registry for None", "DC401", "None", script="BackendRegistry().resolve(None)"),
     python(
         "asks strictly by a word", "DC108", "True or False", script="delegatec.Model(NET, X, strict='yes')"
     ),
 )
 
-TABLE: Final = {"In Python": CALLS}
+TABLE: Final = {"In Python": CALLS, "In checkpoints": CHECKPOINTS}

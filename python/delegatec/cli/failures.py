@@ -61,8 +61,8 @@ def report_failure(error: BaseException, label: str, given: Callable[[object], s
     """
     text, code = _text(error, printable(label), given)
     text = text.encode(errors="backslashreplace").decode()
-    with contextlib.suppress(OSError, ValueError):  # nobody reads stderr, or it is full
-        print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(Exception):  # nobody reads stderr, or it is full, or user code replaced it
+        print(text, file=sys.stderr or sys.__stderr__, flush=True)
     return code
 
 

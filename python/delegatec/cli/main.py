@@ -72,7 +72,8 @@ def _run(command: Command, outputs: Outputs) -> int:
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")
             code = command.run()
-            sys.stdout.flush()
+            if sys.stdout is not None:  # user code may have replaced it
+                sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - the last resort
         return report_failure(error, command.label, outputs.given)
     assert code != 0 or not outputs.missing(), f"not written: {', '.join(outputs.missing())}"

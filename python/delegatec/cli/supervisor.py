@@ -85,20 +85,23 @@ def _run_child(run: Callable[[], int], prepare: Callable[[], None], writer: int,
     except BaseException:  # noqa: BLE001 - the last resort
         traceback.print_exc()
     finally:
-        code = code if _flushed() else code or _EXIT_CRASH
-        if os.getpid() == own:  # not a copy of the process, forked by user code
-            with suppress(OSError):  # user code closed all files
-                os.write(writer, bytes([code & 0xFF]))
-        # Regular shutdown of torch takes up to a second.
-        os._exit(code)
+        try:
+            code = code if _flushed() else code or _EXIT_CRASH
+            if os.getpid() == own:  # not a copy of the process, forked by user code
+                with suppress(OSError):  # user code closed all files
+                    os.write(writer, bytes([code & 0xFF]))
+        finally:  # Whatever user code did, this copy of the parent ends here.
+            # Regular shutdown of torch takes up to a second.
+            os._exit(code)
 
 
 def _flushed() -> bool:
     """Flushes the standard streams; returns whether all output was written."""
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # user code may have replaced it
+                stream.flush()
+    except Exception:  # noqa: BLE001 - of a stream of user code
         return False
     return True
 

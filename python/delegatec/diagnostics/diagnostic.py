@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from delegatec.diagnostics.codes import CODES
 from delegatec.diagnostics.exceptions import printable
+
+# Problems and characters of a source line that are shown; a `DelegatecError` has all.
+_MOST: Final = 30
+_LONGEST: Final = 200
 
 
 @dataclass(frozen=True, order=True)
@@ -70,29 +75,41 @@ def render(diagnostics: Iterable[Diagnostic], label: str = "") -> str:
     """Returns the text shown to the user, one block per diagnostic.
 
     Args:
-        diagnostics: the diagnostics; duplicates are shown once.
+        diagnostics: the diagnostics; those that differ in the node only are shown once.
         label: the Bazel label or file that they belong to.
     """
-    return "\n".join(_block(d, label) for d in dict.fromkeys(diagnostics))
+    groups: dict[Diagnostic, list[str]] = {}
+    for diagnostic in diagnostics:
+        nodes = groups.setdefault(replace(diagnostic, node=""), [])
+        if diagnostic.node not in nodes:
+            nodes.append(diagnostic.node)
+    blocks = [_block(diagnostic, nodes, label) for diagnostic, nodes in groups.items()]
+    if len(blocks) > _MOST:
+        blocks[_MOST:] = [f"and {len(blocks) - _MOST} other problems"]
+    return "\n".join(blocks)
 
 
-def _block(diagnostic: Diagnostic, label: str) -> str:
+def _block(diagnostic: Diagnostic, nodes: Sequence[str], label: str) -> str:
     lines = [f"{label}: " if label else ""]
     lines[0] += f"error {diagnostic.code}: {diagnostic.message}"
     where = diagnostic.location
     if where is not None:
         function = f" in {where.function}" if where.function else ""
-        text = f": {printable(where.text)}" if where.text else ""
+        text = f": {_shortened(printable(where.text))}" if where.text else ""
         lines.append(f"  at {where}{function}{text}")
         if where.via:
             lines.append(f"  in {where.via}")
     lines += [
         f"  {title}: {text}"
         for title, text in (
-            ("node", diagnostic.node),
+            ("node", f"{nodes[0]}, and {len(nodes) - 1} others" if len(nodes) > 1 else nodes[0]),
             ("expected", diagnostic.expected),
             ("help", diagnostic.help),
         )
         if text
     ]
     return "\n".join(lines)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -60,6 +60,24 @@ _CAUSES: Final = {
     r"not (?:compiled with CUDA|linked with support for|compiled with \w+ enabled)": _DEVICE,
     r"No CUDA GPUs|Found no NVIDIA driver|Expected all tensors to be on the same device": _DEVICE,
     r"does not require grad and does not have a grad_fn": _GRADIENTS,
+    r"Cannot access data pointer of Tensor": Cause(
+        "accesses the memory of a tensor",
+        "torch operators, which torch.export can trace",
+        "wrap native code in torch.library.custom_op",
+    ),
+    r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>": Cause(
+        "calls {}, an operator without a fake implementation",
+        "operators whose result torch.export can describe",
+        "register one: @operator.register_fake",
+    ),
+    r"vmap: It looks like you're calling \.item\(\)": Cause(
+        "reads a number from a tensor inside of torch.vmap", "tensors", "keep the number in a tensor"
+    ),
+    r"Boolean value of Tensor with more than one value": Cause(
+        "branches on a tensor of several elements",
+        "a condition of one element",
+        "select elements with torch.where, or reduce the condition with any() or all()",
+    ),
     r"maximum recursion depth exceeded": Cause(
         "is nested too deeply: its calls exceed Python's limit on recursion",
         "calls that end",

@@ -14,6 +14,7 @@ import torch
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.arguments import wrong_argument
 from delegatec.diagnostics.exceptions import exception_text
+from delegatec.files import HEAD_BYTES, kind_of_file
 from delegatec.frontend import session
 from delegatec.frontend.data import data_path
 
@@ -58,22 +59,54 @@ def load_checkpoint(module: torch.nn.Module, name: str) -> torch.nn.Module:
 
 def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, torch.Tensor]:
     try:
+        if reason := _other_kind(path):
+            raise _unreadable(name, reason, where)
         if path.endswith(".safetensors"):
             from safetensors.torch import load_file
 
             return load_file(path)
         mapped = zipfile.is_zipfile(path)  # torch.save's current format; older versions wrote a bare pickle.
         content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except DelegatecError:
+        raise
     except Exception as error:  # safetensors, zipfile, pickle and torch each raise their own
         raise _unreadable(name, _reason(error), where) from error
-    if not isinstance(content, Mapping) or not all(
-        isinstance(value, torch.Tensor) for value in content.values()
-    ):
-        raise _unreadable(name, f"it contains a {type(content).__name__}, not a dict of tensors", where)
-    return content
+    if _is_state_dict(content):
+        return content  # type: ignore[no-any-return]
+    items = content.items() if isinstance(content, Mapping) else ()
+    for key, value in items:
+        if value and _is_state_dict(value):
+            help = f"save that alone: torch.save(checkpoint[{key!r}], path)"
+            raise _unreadable(name, f"its state dict is under the key {key!r}", where, help)
+    raise _unreadable(name, f"it contains a {type(content).__name__}, not a dict of tensors", where)
 
 
-def _unreadable(name: str, reason: str, where: SourceLocation | None) -> DelegatecError:
+def _is_state_dict(content: object) -> bool:
+    return isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values())
+
+
+def _other_kind(path: str) -> str:
+    """Returns what a file is that is not a checkpoint; empty for one."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if path.endswith(".safetensors"):
+        return "" if head[8:9] == b"{" else kind_of_file(head)
+    if not zipfile.is_zipfile(path):
+        truncated = head.startswith(b"PK")
+        return "" if head.startswith(b"\x80") else "it is truncated" if truncated else kind_of_file(head)
+    with zipfile.ZipFile(path) as archive:
+        names = {name.rpartition("/")[2] for name in archive.namelist()}
+    if "constants.pkl" in names:
+        return "it is a TorchScript file"
+    return "" if "data.pkl" in names else "it is a zip file without a state dict"
+
+
+def _unreadable(
+    name: str,
+    reason: str,
+    where: SourceLocation | None,
+    help: str = "save it with safetensors.torch.save_file(module.state_dict(), path)",
+) -> DelegatecError:
     return DelegatecError(
         [
             Diagnostic(
@@ -81,7 +114,7 @@ def _unreadable(name: str, reason: str, where: SourceLocation | None) -> Delegat
                 message=f"cannot read checkpoint {name}: {reason}",
                 location=where,
                 expected="a .safetensors file, or a state dict saved with torch.save",
-                help="save it with safetensors.torch.save_file(module.state_dict(), path)",
+                help=help,
             )
         ]
     )
@@ -93,6 +126,14 @@ def _misfits(
     name: str,
     where: SourceLocation | None,
 ) -> list[Diagnostic]:
+    if prefix := _prefix(found, expected):
+        text = f'all tensors of checkpoint {name} have the prefix "{prefix}"'
+        help = f'save them without it: key.removeprefix("{prefix}")'
+        return [Diagnostic("DC117", text, location=where, help=help)]
+    if prefix := _prefix(expected, found):
+        text = f'checkpoint {name} lacks the prefix "{prefix}" of all tensors of the module'
+        help = f"load it into the submodule {prefix.rstrip('.')}"
+        return [Diagnostic("DC117", text, location=where, help=help)]
     aliases = {key: names for names in _aliases(expected) for key in names}
     texts = [
         f'checkpoint {name} lacks tensor "{key}" {_form(tensor)}'
@@ -109,8 +150,23 @@ def _misfits(
         for key, tensor in found.items()
         if key not in expected
     ]
-    help_text = "build the module with the configuration of the checkpoint"
-    return [Diagnostic("DC117", text, location=where, help=help_text) for text in texts]
+    help = "build the module with the configuration of the checkpoint"
+    dtypes = {tensor.dtype for tensor in found.values()}
+    if len(dtypes) == 1 and all(
+        found[key].shape == tensor.shape for key, tensor in expected.items() if key in found
+    ):
+        help += f", or convert it: module.to({dtypes.pop()})"
+    return [Diagnostic("DC117", text, location=where, help=help) for text in texts]
+
+
+def _prefix(longer: Mapping[str, object], shorter: Mapping[str, object]) -> str:
+    """Returns what precedes all names of `shorter` in those of `longer`; empty if they differ otherwise."""
+    first = next(iter(longer), "")
+    for name in shorter:
+        prefix = first.removesuffix(name)
+        if first != name and prefix != first and longer.keys() == {prefix + key for key in shorter}:
+            return prefix
+    return ""
 
 
 def _aliases(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
@@ -143,4 +199,6 @@ def _reason(error: Exception) -> str:
         return f"it is a pickle of {found[1] if found else 'Python objects'}, which reading would run"
     if isinstance(error, IsADirectoryError):
         return "it is a directory"
+    if type(error).__name__ == "SafetensorError" or "PytorchStreamReader" in str(error):
+        return "it is truncated or damaged"
     return exception_text(error)

@@ -7,6 +7,7 @@ import os
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import wrong_argument
+from delegatec.diagnostics.exceptions import printable
 from delegatec.frontend import session
 
 
@@ -61,7 +62,9 @@ def _undeclared(name: str) -> str:
         path = os.path.join(folder, name)
         if os.path.exists(path):
             return path
-    raise _missing(f'no file "{name}"', "give the path relative to the calling file, or to the workspace")
+    raise _missing(
+        f'no file "{printable(name)}"', "give the path relative to the calling file, or to the workspace"
+    )
 
 
 def _missing(message: str, help_text: str, expected: str = "") -> DelegatecError:

@@ -98,6 +98,10 @@ class Model:
                 if is_class
                 else "wrap the function in the forward of a module",
             )
+        elif not hasattr(self.module, "_modules"):
+            help = "call super().__init__() first in its __init__"
+            yield self._wrong("module", self.module, "a module that is initialized", help)
+            return
         if not isinstance(self.strict, bool):
             yield self._wrong("strict", self.strict, "True or False", "omit it")
         expected = "a dict of delegatec.Method, or tuples of example inputs of forward, by name"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -89,6 +90,14 @@ def _weights(model: Model) -> Iterator[Diagnostic]:
 def not_storable(name: str, value: object, model: Model) -> Diagnostic | None:
     """Returns why an exported program cannot store a weight or constant of the module."""
     plain = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
+    if isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value):
+        return Diagnostic(
+            "DC119",
+            f'"{name}" is a constant that torch.func computes in the module',
+            location=model.location,
+            expected="plain strided tensors on cpu",
+            help="compute it in __init__, and register it as a buffer",
+        )
     if isinstance(value, torch.Tensor) and plain:
         if value.device.type == "cpu" and value.layout is torch.strided:
             return None

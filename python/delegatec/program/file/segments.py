@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
@@ -71,8 +72,9 @@ def concatenate(blob: Sequence[Part]) -> Parts:
 
 def check_target(function: str, file: object, sources: object) -> None:
     """Checks what a user passed to write a file to; raises DelegatecError DC415."""
-    if not hasattr(file, "write"):
-        help = 'open it: with open(path, "wb") as file'
+    help = 'open it: with open(path, "wb") as file'
+    closed = getattr(file, "closed", False) or not getattr(file, "writable", lambda: True)()
+    if not hasattr(file, "write") or isinstance(file, io.TextIOBase) or closed:
         raise wrong_argument(function, "file", file, "a binary file, open for writing", help)
     check_items(function, "sources", sources, (list, tuple), MappedFile, "a list of MappedFile")
 
