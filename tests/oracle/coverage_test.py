@@ -27,6 +27,7 @@ _OTHER_CODES: Final = ("DC118", "DC125", "DC202", "DC203", "DC205", "DC206", "DC
 KNOWN: Final[dict[str, str]] = {
     "linalg.ldl_solve": "torch itself ends the process, on a matrix without rows",
     "max_pool2d_with_indices_backward": "a derivative, whose kernel in the runtime returns other values",
+    "matrix_exp": "another series, as exact as torch's for the matrix, but not for its smallest element",
     "tensor_split": "torch's decomposition reads the numbers of a constant tensor, which has none in a trace",
 }
 

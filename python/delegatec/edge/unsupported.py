@@ -11,11 +11,11 @@ from typing import Final
 _INSTEAD: Final = {
     """
     cholesky cholesky_inverse cholesky_solve linalg_cholesky_ex linalg_inv_ex linalg_solve_triangular
-    linalg_lu_solve triangular_solve _linalg_det _linalg_slogdet _linalg_solve_ex
+    linalg_lu_solve linalg_matrix_exp triangular_solve _linalg_det _linalg_slogdet _linalg_solve_ex
     """: "matrices of static size, from 1 x 1 to 32 x 32",
     """
     geqrf linalg_eig linalg_householder_product linalg_ldl_factor_ex linalg_ldl_solve linalg_lu
-    linalg_lu_factor_ex linalg_matrix_exp linalg_pinv linalg_qr lu_unpack ormqr
+    linalg_lu_factor_ex linalg_pinv linalg_qr lu_unpack ormqr
     _linalg_eigh _linalg_svd
     """: "a factorization computed outside the model; for small matrices, inv, solve, det or cholesky",
     """

@@ -128,6 +128,11 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.linalg_inv_ex.default: [(SQUARE,), (torch.tensor([[0.0, 1.0], [1.0, 0.0]]),)],
     aten.cholesky_inverse.default: [(SQUARE.tril() + torch.eye(4),), (SQUARE.triu() + torch.eye(4), True)],
     aten.cholesky_solve.default: [(_noise(4, 3), SQUARE.tril()), (_noise(4, 3), SQUARE.triu(), True)],
+    aten.linalg_matrix_exp.default: [
+        (SQUARE,),
+        (torch.stack([torch.zeros(3, 3), torch.eye(3) * 9, _noise(3, 3) - 0.5]),),
+        (-5 * SQUARE.double(),),
+    ],
     aten.linalg_lu_solve.default: [(*torch.linalg.lu_factor(SQUARE.flip(0)), _noise(4, 3))],
     aten.triangular_solve.default: [
         (_noise(4, 3), SQUARE),

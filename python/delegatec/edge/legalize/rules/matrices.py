@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse, determinant, solution and Cholesky factor of small matrices, column by column.
+"""Inverse, determinant, solution, Cholesky factor and exponential of small matrices.
 
 The runtime does not have LAPACK. The steps are unrolled, so that only matrices of static sizes up to
 `_LARGEST` are supported. As in LAPACK, the pivot of a column is its largest element.
@@ -18,6 +18,10 @@ from delegatec.edge.legalize.rule import FunctionTable
 aten = torch.ops.aten
 
 _LARGEST: Final = 32
+_HALVINGS: Final = 16
+"""Most halvings of a matrix before the series of its exponential, for column sums of up to 2^16."""
+_TERMS: Final = 19
+"""Terms of the series, enough for column sums of 3 in float32, and 1 in float64."""
 
 
 def _is_small(a: Tensor) -> bool:
@@ -197,6 +201,22 @@ def _lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, 
     return _solve_triangular(factors, found, upper=True)
 
 
+def _exponential(a: Tensor) -> Any:
+    """Computes the series of the matrix divided by a power of two, and squares the sum as many times."""
+    if not _is_small(a):
+        return NotImplemented
+    size = a.abs().sum(-2).amax(-1)[..., None, None] / (1.0 if a.dtype == torch.float64 else 3.0)
+    halvings = size.log2().ceil().clamp(0.0, _HALVINGS)
+    scaled = a * torch.exp2(-halvings)
+    power = result = torch.eye(a.shape[-1], dtype=a.dtype).expand(a.shape)
+    for k in range(1, _TERMS):
+        power = power @ scaled / k
+        result = result + power
+    for k in range(_HALVINGS):
+        result = torch.where(halvings > k, result @ result, result)
+    return result
+
+
 FUNCTIONS: FunctionTable = {
     aten._linalg_det.default: _determinant,
     aten._linalg_slogdet.default: _slogdet,
@@ -206,6 +226,7 @@ FUNCTIONS: FunctionTable = {
     aten.cholesky_solve.default: _cholesky_solve,
     aten.linalg_cholesky_ex.default: _cholesky_ex,
     aten.linalg_inv_ex.default: _inv_ex,
+    aten.linalg_matrix_exp.default: _exponential,
     aten.linalg_lu_solve.default: _lu_solve,
     aten.linalg_solve_triangular.default: _solve_triangular,
     aten.triangular_solve.default: _triangular_solve,
