@@ -70,7 +70,7 @@ def run_case(
         reference: computes the expected results instead of the function.
         unspecified: behaviors of MPSGraph that the result may depend on, by their names in `Unspecified`.
         special: how many inputs to give NaN, infinities and zeros of both signs, in further runs, which must
-            have the results of eager mode as well, whatever MPSGraph makes of NaN.
+            have the results of eager mode as well, for each result of MPSGraph for NaN.
 
     Returns:
         The compiled program, for further checks.
