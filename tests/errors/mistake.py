@@ -144,7 +144,7 @@ def plugin(
     verb: str = "lower",
     **more: Any,
 ) -> Mistake:
-    """A backend plug-in with members of its own, or with the body of `preprocess`."""
+    """A backend plug-in with other members, or with the body of `preprocess`."""
     if preprocess:
         source = "def preprocess(self, view, specs):\n" + textwrap.indent(preprocess, "    ")
     lines = "".join(f"    {line}\n" for line in source.splitlines())

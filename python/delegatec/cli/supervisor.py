@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -53,14 +53,17 @@ def supervised(
         _run_child(run, prepare, writer, parent)
     os.close(writer)
     with open(reader, "rb", buffering=0) as answers:
-        with _forwarding_signals(child) if forward_signals else nullcontext():
+        watching: AbstractContextManager[list[int]]
+        watching = _forwarding_signals(child) if forward_signals else nullcontext([])
+        with watching as interrupts:
             _, status = os.waitpid(child, 0)
         # A process that the child left behind may hold the other end open: do not wait for its end.
         os.set_blocking(reader, False)
         answer = answers.read(1)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        raise ChildKilledError(signal.Signals(-code))
+        # An interrupted library may abort.
+        raise ChildKilledError(signal.SIGINT if interrupts else signal.Signals(-code))
     if not answer:
         raise DelegatecError([_ended(code)])
     return answer[0]
@@ -107,22 +110,28 @@ def _flushed() -> bool:
 
 
 @contextmanager
-def _forwarding_signals(child: int) -> Iterator[None]:
-    """Passes termination signals on to the child, and waits for its end."""
+def _forwarding_signals(child: int) -> Iterator[list[int]]:
+    """Passes termination signals on to the child, and waits for its end; yields the interrupts so far."""
+    interrupts: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
         os.kill(child, number)
 
+    def interrupt(number: int, _: FrameType | None) -> None:
+        # A terminal sends SIGINT to both processes. User code or a library may catch the first one.
+        interrupts.append(number)
+        if len(interrupts) > 1:
+            os.kill(child, signal.SIGKILL)
+
     wanted: dict[signal.Signals, Any]
-    # A terminal sends SIGINT to both processes.
-    wanted = {signal.SIGTERM: forward, signal.SIGHUP: forward, signal.SIGINT: signal.SIG_IGN}
+    wanted = {signal.SIGTERM: forward, signal.SIGHUP: forward, signal.SIGINT: interrupt}
     before = {
         number: signal.signal(number, handler)
         for number, handler in wanted.items()
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
     try:
-        yield
+        yield interrupts
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
