@@ -45,6 +45,8 @@ def make(wanted: Input, shape: tuple[int, ...] | None = None) -> Tensor:
     shape = wanted.shape if shape is None else shape
     random = torch.Generator().manual_seed(wanted.seed)
     dtype, kind = wanted.dtype, wanted.values
+    if 0 in shape:
+        return torch.zeros(shape, dtype=dtype)  # arithmetic makes other strides
     if kind == "ones":
         return torch.ones(shape, dtype=dtype)
     if kind.startswith("index"):

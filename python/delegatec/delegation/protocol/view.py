@@ -64,7 +64,7 @@ class PartitionView:
         """Returns a view of a complete program that was extracted from a partition.
 
         Its inputs and outputs are those of the program, in its order, even if unused; an output may be an
-        input or duplicate.
+        input, a constant or a duplicate.
 
         Args:
             program: the program.
@@ -75,6 +75,10 @@ class PartitionView:
         view = cls(program, nodes, (), facts)
         results: Any = program.output_node().args[0]
         view.inputs, view.outputs = tuple(program.user_inputs()), tuple(results)
+        # a pass may replace a result by a constant that no call uses
+        for result in view.outputs:
+            if result.name in program.constants:
+                view.constants[result] = program.constants[result.name]
         return view
 
     def facts_in(self, program: EdgeProgram) -> Facts:

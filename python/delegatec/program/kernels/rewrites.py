@@ -67,14 +67,14 @@ def _cat(b: Builder, node: Node) -> Node | None:
 
 
 def _wrapped_numbers(*names: str) -> Rule:
-    """Eager mode wraps an integer that the dtype cannot hold; the kernels reject it."""
+    """Eager mode converts numbers to the dtype; kernels reject integers beyond it, and do not round."""
 
     def rule(b: Builder, node: Node) -> Node | None:
-        if not _is_integral(dtype_of(node)) or dtype_of(node) is torch.bool:
+        if dtype_of(node) in (torch.bool, torch.float32, torch.float64):
             return None
         a = bind(node)
         wrapped = {name: _wrap(a[name], dtype_of(node)) for name in names}
-        if all(wrapped[name] == a[name] for name in names):
+        if all(wrapped[name] == a[name] or a[name] != a[name] for name in names):
             return None
         changed = {**a, **wrapped}
         assert isinstance(node.target, OpOverload)
@@ -87,6 +87,8 @@ def _wrapped_numbers(*names: str) -> Rule:
 
 
 def _wrap(number: Any, to: torch.dtype) -> Any:
+    if to.is_floating_point:
+        return float(torch.tensor(number, dtype=to)) if isinstance(number, float) else number
     info = torch.iinfo(to)
     if not isinstance(number, int) or isinstance(number, bool) or info.min <= number <= info.max:
         return number
@@ -121,18 +123,22 @@ def _terms(x: Node, total: Node) -> int:
 def _remainder(b: Builder, node: Node) -> Any:
     """The kernel returns integer remainders with the sign of C, and computes float64 in float32."""
     assert isinstance(node.target, OpOverload)
+    x, y = node.args
+    if dtype_of(node) in (torch.float16, torch.bfloat16) and not isinstance(y, Node):
+        # eager mode converts the number first
+        divisor = b.call(aten.full.default, [1] * len(shape_of(node)), y, dtype=dtype_of(node))
+        return b.call(aten.remainder.Tensor, x, divisor, val=node.meta["val"])
     if dtype_of(node) is not torch.float64:
         return RULES[node.target](b, node)
-    x, y = node.args
     if isinstance(y, Node):
         rest = b.call(aten.fmod.Tensor, x, y)
         turned = b.call(aten.add.Tensor, rest, y)
         is_other_side = b.call(aten.ne.Tensor, b.call(aten.lt.Scalar, rest, 0), b.call(aten.lt.Scalar, y, 0))
     else:
-        divisor: Any = y
-        rest = b.call(aten.fmod.Scalar, x, divisor)
-        turned = b.call(aten.add.Scalar, rest, divisor)
-        is_other_side = b.call(aten.lt.Scalar if divisor > 0 else aten.gt.Scalar, rest, 0)
+        number: Any = y
+        rest = b.call(aten.fmod.Scalar, x, number)
+        turned = b.call(aten.add.Scalar, rest, number)
+        is_other_side = b.call(aten.lt.Scalar if number > 0 else aten.gt.Scalar, rest, 0)
     mask = b.call(aten.logical_and.default, b.call(aten.ne.Scalar, rest, 0), is_other_side)
     return b.call(aten.where.self, mask, turned, rest, val=node.meta["val"])
 

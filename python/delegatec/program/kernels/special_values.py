@@ -34,50 +34,67 @@ def _log_softmax(b: Builder, node: Node) -> Node | None:
     return b.call(aten.sub.Tensor, shifted, b.call(aten.log.default, total), val=node.meta["val"])
 
 
+def _reduced(node: Node) -> tuple[list[int], int]:
+    """Returns the dimensions that a call reduces, and how many elements of static sizes."""
+    a = bind(node)
+    sizes = shape_of(a["self"])
+    dims = [dim % len(sizes) for dim in a["dim"] or range(len(sizes))] if sizes else []
+    # a dynamic size may be 1
+    return dims, math.prod(size for dim in dims if isinstance(size := sizes[dim], int))
+
+
+def _var(b: Builder, node: Node) -> Node | None:
+    """The kernel returns NaN if there are not more elements than the correction, instead of infinity."""
+    a = bind(node)
+    x, (dims, count) = a["self"], _reduced(node)
+    correction = int(a["unbiased"]) if "unbiased" in a else 1 if a["correction"] is None else a["correction"]
+    if not dims or count > correction or not all(isinstance(shape_of(x)[dim], int) for dim in dims):
+        return None
+    centered = b.call(aten.sub.Tensor, x, b.call(aten.mean.dim, x, dims, True))
+    squares = b.call(aten.sum.dim_IntList, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
+    return b.call(aten.div.Scalar, squares, 0.0, val=node.meta["val"])
+
+
 def _var_mean(b: Builder, node: Node) -> list[Node] | None:
-    """The kernel returns NaN for the mean of one element."""
+    """The kernel returns NaN for the mean of one element; and see `_var`."""
     a = bind(node)
     x, keepdim = a["self"], a["keepdim"]
-    rank = len(shape_of(x))
-    dims = [dim % rank for dim in a["dim"] or range(rank)] if rank else []
-    # a dynamic size may be 1
-    if math.prod(size for dim in dims if isinstance(size := shape_of(x)[dim], int)) > 1:
+    dims, count = _reduced(node)
+    if count > max(1, 1 if a["correction"] is None else a["correction"]):
         return None
     variance = b.call(aten.var.correction, x, dims, correction=a["correction"], keepdim=keepdim)
     return [variance, b.call(aten.mean.dim, x, dims, keepdim)]
 
 
 def _floor_divide(b: Builder, node: Node) -> Node | None:
-    """The kernel returns infinity for 0 / 0, and for NaN / 0."""
+    """The kernel converts a number to 16 bits; and see `_floored`."""
     x, y = node.args
-    if not _may_divide_by_zero(b, node):
-        return None
-    if not isinstance(y, Node):
-        return b.call(aten.div.Scalar, x, y, val=node.meta["val"])
-    return _unrounded_by_zero(b, node, b.call(aten.floor_divide.default, x, y))
+    if not isinstance(y, Node) and dtype_of(node) in _HALVES:
+        return b.call(aten.div.Scalar_mode, x, y, rounding_mode="floor", val=node.meta["val"])
+    return _floored(b, node)
 
 
-def _rounded_quotient(b: Builder, node: Node) -> Node | None:
-    """The kernel truncates 16-bit quotients without rounding them before; and see `_floor_divide`."""
+def _floored(b: Builder, node: Node) -> Node | None:
+    """The kernels return infinity for 0 / 0 and NaN / 0, and some quotients are not whole: -3.9999998."""
     x, y = node.args
-    mode = node.kwargs["rounding_mode"]
-    if mode == "trunc" and all(isinstance(z, Node) and dtype_of(z) in _HALVES for z in (x, y)):
-        return b.call(aten.trunc.default, b.call(aten.div.Tensor, x, y), val=node.meta["val"])
-    if mode != "floor" or not _may_divide_by_zero(b, node):
+    if not dtype_of(node).is_floating_point or _is_corrected(b, node):
         return None
-    if not isinstance(y, Node):
+    if not isinstance(y, Node) and y == 0:
         return b.call(aten.div.Scalar, x, y, val=node.meta["val"])
-    return _unrounded_by_zero(b, node, b.call(aten.div.Tensor_mode, x, y, rounding_mode=mode))
+    quotient = b.call(node.target, x, y, **node.kwargs)  # type: ignore[arg-type]
+    whole = b.call(aten.round.default, quotient, val=node.meta["val"])
+    return _unrounded_by_zero(b, node, whole) if _may_divide_by_zero(b, node) else whole
 
 
-def _may_divide_by_zero(b: Builder, node: Node) -> bool:
-    """Whether floating point numbers are divided by zeros, and the results are not replaced yet."""
-    divisor = b.facts.of(node.args[1])
-    if not dtype_of(node).is_floating_point or divisor.low > 0 or divisor.high < 0:
-        return False
-    return not any(
-        user.target is aten.where.self and user.args[2] is node and _is_zero_of(user.args[0], node.args[1])
-        for user in node.users
+def _is_corrected(b: Builder, node: Node) -> bool:
+    """Whether a quotient has been rounded, and replaced where the divisor is zero."""
+    rounded = [user for user in node.users if user.target is aten.round.default]
+    if not rounded or len(rounded) < len(node.users) or not _may_divide_by_zero(b, node):
+        return bool(rounded) and len(rounded) == len(node.users)
+    return all(
+        user.target is aten.where.self and user.args[2] is each and _is_zero_of(user.args[0], node.args[1])
+        for each in rounded
+        for user in each.users
     )
 
 
@@ -85,11 +102,36 @@ def _is_zero_of(mask: Any, divisor: Any) -> bool:
     return mask.target is aten.eq.Scalar and mask.args == (divisor, 0)
 
 
+def _rounded_quotient(b: Builder, node: Node) -> Node | None:
+    """The kernel truncates 16-bit quotients without rounding them before; and see `_floored`."""
+    x, y = node.args
+    mode = node.kwargs["rounding_mode"]
+    if mode == "trunc" and all(isinstance(z, Node) and dtype_of(z) in _HALVES for z in (x, y)):
+        return b.call(aten.trunc.default, b.call(aten.div.Tensor, x, y), val=node.meta["val"])
+    return _floored(b, node) if mode == "floor" else None
+
+
+def _may_divide_by_zero(b: Builder, node: Node) -> bool:
+    divisor = b.facts.of(node.args[1])
+    return not divisor.low > 0 and not divisor.high < 0
+
+
 def _unrounded_by_zero(b: Builder, node: Node, quotient: Node) -> Node:
     """Returns the quotient, with the results of a division by zero, which rounding does not change."""
     x, y = node.args
     is_zero = b.call(aten.eq.Scalar, y, 0)
     return b.call(aten.where.self, is_zero, b.call(aten.div.Tensor, x, y), quotient, val=node.meta["val"])
+
+
+def _rounded_number(b: Builder, node: Node) -> Node | None:
+    """The kernels do not convert a number to 16 bits first, so that x == 0.1 is never true."""
+    x, number = bind(node).values()
+    if isinstance(number, Node) or dtype_of(x) not in _HALVES:
+        return None
+    rounded = float(torch.tensor(number, dtype=dtype_of(x)))
+    if rounded == number or math.isnan(rounded):
+        return None
+    return b.call(node.target, x, rounded, val=node.meta["val"])  # type: ignore[arg-type]
 
 
 def _exact_quotient(b: Builder, node: Node) -> Node | None:
@@ -128,6 +170,12 @@ RULES: RuleTable = {
     aten.div.Scalar: _exact_quotient,
     aten.div.Scalar_mode: _rounded_quotient,
     aten.div.Tensor_mode: _rounded_quotient,
+    **dict.fromkeys(
+        (aten.eq.Scalar, aten.ge.Scalar, aten.gt.Scalar, aten.le.Scalar, aten.lt.Scalar, aten.ne.Scalar),
+        _rounded_number,
+    ),
     aten.floor_divide.default: _floor_divide,
+    aten.var.correction: _var,
+    aten.var.dim: _var,
     aten.var_mean.correction: _var_mean,
 }

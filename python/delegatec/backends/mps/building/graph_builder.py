@@ -262,7 +262,7 @@ class GraphBuilder:
 
     def unused_inputs(self, results: Sequence[Node]) -> list[Node]:
         """Returns the inputs that no value of some nodes depends on."""
-        unused = set(self._draft.unused_inputs([self._ids[node] for node in results]))
+        unused = set(self._draft.unused_inputs([self.of(node) for node in results]))
         return [node for id, node in enumerate(self._view.inputs) if id in unused]
 
     def finished(self) -> PreprocessResult:

@@ -76,6 +76,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "a part is replaced": (lambda x, y: torch.slice_scatter(x, y.sin()[:, :2], 1, 1, 3), (X, Y)),
     "parts that nothing reads": (lambda x, y: y.split(1, 1)[1] * x.max(1, keepdim=True)[0].sin(), (X, Y)),
     "half of it": (lambda x, y: torch.var_mean(x, 1)[0] * y.sin()[:, 0], (X, Y)),
+    "a result that is replaced": (lambda x: torch.slice_scatter(x, Y.clone(), 0, 0, 2), (X,)),
     "a constant that is replaced": (lambda x: torch.slice_scatter(Y.clone(), x.sin(), 0, 0, 2), (X,)),
 }
 

@@ -187,7 +187,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     # sorting
     aten.bucketize.Tensor: [(ODD, LADDER[0]), (NUMBERS, LADDER[0], {"right": True, "out_int32": True})],
     aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (NUMBERS[:, :1], 1, 1)],
-    aten.median.default: [(X,), (ODD,), (NUMBERS,), (torch.tensor(3.0),)],
+    aten.median.default: [(X,), (ODD,), (NUMBERS,), (torch.tensor(3.0),), (X[:0],)],
     aten.median.dim: [(X, 1), (ODD[:1], 1, True), (X, 0)],
     aten.nanmedian.default: [(X,), (ODD,), (NUMBERS,), (torch.full((3,), NAN),)],
     aten.nanmedian.dim: [(X, 1), (ODD[:, :4], 1, True)],

@@ -7,6 +7,7 @@ over distinct integers orders ties. NaN is greater than all numbers, for torch a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -86,6 +87,8 @@ def _median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Ten
 
 
 def _median(x: Tensor) -> Tensor:
+    if x.numel() == 0:
+        return torch.full([], math.nan if x.is_floating_point() else torch.iinfo(x.dtype).min, dtype=x.dtype)
     return _median_dim(x.reshape(-1), 0)[0]
 
 
@@ -101,7 +104,7 @@ def _nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, 
 
 
 def _nanmedian(x: Tensor) -> Tensor:
-    return _nanmedian_dim(x.reshape(-1), 0)[0]
+    return _nanmedian_dim(x.reshape(-1), 0)[0] if x.numel() else _median(x)
 
 
 def _searchsorted(
