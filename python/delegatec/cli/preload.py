@@ -56,8 +56,10 @@ def libraries_of(request: WorkRequest) -> Libraries | None:
     if "export" not in request.arguments[:1]:
         return None
     own = frozenset(_values(request, "--source") + _values(request, "--data"))
+    digests = dict(request.inputs)
     others = [
-        (path, digest)
+        # A directory has no digest, but its manifest.
+        (path, digest or digests.get(f"{path}.manifest", b""))
         for path, digest in request.inputs
         if path not in own and not _PARAMETERS.fullmatch(path)
     ]

@@ -148,4 +148,7 @@ def test_the_same_libraries_have_the_same_key() -> None:
     assert key(library) != key(library, ("lib/d.py", b"1"))
     assert key(library) != key(library, paths=("lib", "."))
     assert key(library, verb="lower") is None
+    site = ("site", b"")
+    assert key(site, ("site.manifest", b"1")) != key(site, ("site.manifest", b"2")) is not None
+    assert key(library, site) is None
     assert key() is None and key(("lib/c.py", b"")) is None
