@@ -18,6 +18,7 @@ from torchao.quantization.pt2e import move_exported_model_to_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from delegatec import Model
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 from delegatec.edge.printer import print_program
 from delegatec.frontend.export import export
@@ -125,6 +126,15 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
         others = tuple((torch.randn(rows, 16),) for rows in (2, 64))
         tolerance = {"portable": 1.5e-2 if name == "static" else 2e-6}
         check(module, (ROWS,), folder, tolerance, others, dynamic_shapes=shapes)
+
+
+def test_the_reference_representation_is_refused() -> None:
+    graph = torch.export.export(Layers().eval(), (ROWS,)).module()
+    prepared = prepare_pt2e(graph, _xnnpack(is_per_channel=False))
+    prepared(ROWS)
+    module = convert_pt2e(prepared, use_reference_representation=True)
+    with pytest.raises(DelegatecError, match=r"DC119[\s\S]*without use_reference_representation"):
+        export(Model(module, (ROWS,)))
 
 
 def _calls(module: nn.Module, x: Tensor) -> list[str]:

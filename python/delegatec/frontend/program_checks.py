@@ -37,6 +37,7 @@ def program_problems(program: ExportedProgram, model: Model) -> list[Diagnostic]
         ),
         *_sparse(program, model),
         *_not_storable(program, model),
+        *_reference_representation(program, model),
         *_outputs(program, model),
     ]
 
@@ -108,6 +109,17 @@ def _sparse(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
                 expected="strided tensors",
                 help="compute with dense tensors: programs have no sparse ones",
             )
+
+
+def _reference_representation(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.higher_order.out_dtype)[:1]:
+        yield Diagnostic(
+            code="DC119",
+            message="the graph of PT2E computes in integers (torch.ops.higher_order.out_dtype)",
+            location=location_of(node.meta.get("stack_trace")) or model.location,
+            expected="operators on floats between quantize and dequantize, which backends recognize",
+            help="call convert_pt2e without use_reference_representation",
+        )
 
 
 def _not_storable(program: ExportedProgram, model: Model) -> Iterator[Diagnostic]:
