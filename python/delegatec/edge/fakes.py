@@ -99,7 +99,7 @@ def _has_kernel(target: OpOverload) -> bool:
 
 @cache
 def _is_direct(target: OpOverload) -> bool:
-    """Whether the mode runs the kernel for meta tensors, without rules of its own."""
+    """Whether the mode runs the kernel for meta tensors, without special rules."""
     is_decomposed = (
         target not in meta_table
         and torch.Tag.view_copy not in target.tags

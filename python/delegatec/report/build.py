@@ -45,7 +45,7 @@ from delegatec.report.manifest import (
 )
 from delegatec.report.paths import input_paths, output_paths
 
-# In a description, "part N" instead of the hash of a delegate that is the whole of that part of the file.
+# In a description, "part N" instead of the hash of a delegate that is all of that part of the file.
 _PART: Final = "part "
 
 
