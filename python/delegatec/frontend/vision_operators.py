@@ -42,7 +42,7 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     A box stays if no better box that stays overlaps with it. Each iteration over all boxes is final for at
     least one more rank.
     """
-    low, high = boxes.float().split(2, 1)
+    low, high = boxes.float().chunk(2, 1)
     area = (high - low).prod(1)
     sides = torch.minimum(high.unsqueeze(1), high) - torch.maximum(low.unsqueeze(1), low)
     shared = sides.clamp(min=0.0).prod(2)
@@ -61,7 +61,7 @@ def _nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
         return ~(suppresses & stays.unsqueeze(1)).any(0), stays.clone()
 
     start = torch.ones_like(place, dtype=torch.bool)
-    stays, _ = torch.while_loop(is_open, repeat, (start, ~start))
+    stays, _ = torch.while_loop(is_open, repeat, (start, ~start))  # type: ignore[no-untyped-call]
     return order[stays[order]]
 
 
