@@ -24,7 +24,7 @@ from delegatec.program.kernels.limits import FLOAT64_IN_FLOAT32
 from tests.generated.program import Program, module
 
 EAGER_ERRORS: Final = (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError)
-_RUNS: Final = 3
+_RUNS: Final = 4
 _EPSILON32: Final = torch.finfo(torch.float32).eps
 # Results of these are elements of their operands, or exact.
 _EXACT_NAMES: Final = (
@@ -90,6 +90,8 @@ class _RandomRounding(TorchDispatchMode):
     def __init__(self, seed: int, least: float) -> None:
         super().__init__()
         self._random = torch.Generator().manual_seed(seed)
+        # The first two runs round everything up, or down: a comparison of equal numbers has both results.
+        self._direction = {0: 1.0, 1: -1.0}.get(seed)
         self._least = least
         self.largest = 0.0
         self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
@@ -130,12 +132,15 @@ class _RandomRounding(TorchDispatchMode):
             if nonzero.numel():
                 self.smallest = min(self.smallest, float(nonzero.min()))
         error = max(2 * torch.finfo(value.dtype).eps, least)
-        factor = 1 + error * (2 * torch.rand(value.shape, generator=self._random, dtype=torch.float64) - 1)
+        share = 2 * torch.rand(value.shape, generator=self._random, dtype=torch.float64) - 1
+        factor = 1 + error * (share if self._direction is None else share.abs() * self._direction)
         noisy = (value.double() * factor).to(value.dtype)
         if not keeps_exact:
             return noisy
         is_exact = (value * 64 == (value * 64).round()) & (value.abs() < 1 / error)
-        return torch.where(is_exact, value, noisy)
+        # zeros of decompositions may have either sign
+        sign = 1 - 2 * torch.randint(0, 2, value.shape, generator=self._random)
+        return torch.where(value == 0, value * sign, torch.where(is_exact, value, noisy))
 
 
 @dataclass(frozen=True)
@@ -242,7 +247,8 @@ def _value(value: Any, exact: Any, noisy: list[Any], least: float) -> Value:
     mean = float(spread.mean()) if spread.numel() else 0.0
     tolerance = 16 * spread + 4 * mean + 8 * error * size + 8 * finfo.smallest_normal + 1e-7 * error
     if least:
-        tolerance = tolerance + 1e-6
+        # such kernels lose the digits that the mean and the numbers have in common
+        tolerance = tolerance + (1e-4 if value.dtype is torch.float64 else 1e-6)
     return Value(value, exact, tolerance, free | (tolerance > 0.5 * size + 0.5))
 
 

@@ -37,7 +37,7 @@ def while_loop(goes_on, body, state):
         return torch_while_loop(goes_on, body, state)
     while goes_on(*state):
         state = body(*state)
-    return state
+    return [each.clone() for each in state]
 
 
 def map(f, xs, *args):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
@@ -145,8 +146,10 @@ def _evaluate(program: EdgeProgram, node: Node) -> torch.Tensor | Sequence[torch
 
 def _is_worthwhile(program: EdgeProgram, node: Node) -> bool:
     values = [result.meta["val"] for result in _results(node)]
-    size = sum(value.nbytes for value in values)
-    if size <= _SMALL and not (_dequantizes(node) and sum(value.numel() for value in values) > _FEW):
+    # `numel` raises if the offset in a storage is symbolic
+    counts = [math.prod(value.shape) for value in values]
+    size = sum(count * value.dtype.itemsize for count, value in zip(counts, values, strict=True))
+    if size <= _SMALL and not (_dequantizes(node) and sum(counts) > _FEW):
         return True
     if _is_factorization(node):
         return True

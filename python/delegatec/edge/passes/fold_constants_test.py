@@ -178,3 +178,17 @@ def test_names_of_folded_constants_stay_short() -> None:
 
     program = to_edge(torch.export.export(Nested(), (torch.rand(3, 3),)))
     assert all(len(name) < 400 for name in program.names_in_model().values())
+
+
+def test_a_constant_position_selects_a_constant() -> None:
+    """The position is an unbacked symbol of torch.export, and the offset of the result is, too."""
+
+    def function(self: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        picked = torch.atleast_2d(self.table[self.position])
+        x.mul_(y)  # makes torch retrace the program
+        return picked
+
+    model = Function(function, table=torch.tensor([1, 0]), position=torch.tensor(1))
+    x = torch.ones(2)
+    program = edge(model, x, x.clone())
+    assert_computes(program, (x, torch.tensor([[0]])), x, x)

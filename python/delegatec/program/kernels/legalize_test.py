@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "log_softmax_of_float64": (lambda x: x.log_softmax(1), X.double(), "log"),
     "log_softmax_of_one_nan": (lambda x: x.log_softmax(0), torch.tensor(float("nan")), "sub"),
     "moments_of_one_element": (lambda x: torch.var_mean(x, dim=1), X[:, :1], "mean"),
+    "sum_of_one_float64": (lambda x: x[:, :1].sum(1), X.double() / 3, "mean"),
     "whole_quotients": (lambda x: x // 0.1, torch.linspace(-6, 6, 400), "round"),
     "whole_quotients_of_float64": (lambda x: x // -0.3, torch.linspace(-6, 6, 400).double(), "round"),
     "quotients_by_a_number_of_16_bits": (lambda x: x // 0.1, torch.linspace(-4, 4, 81).half(), "div"),

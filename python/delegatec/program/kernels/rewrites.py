@@ -104,7 +104,7 @@ def _sum(b: Builder, node: Node) -> Node | None:
             aten.sum.dim_IntList, x, dims if shape_of(x) else [], a["keepdim"], dtype=torch.float64
         )
         return b.call(aten._to_copy.default, total, dtype=torch.int64, val=node.meta["val"])
-    if dtype_of(x) is dtype_of(node) is torch.float64 and (count := _terms(x, node)) > 1:
+    if dtype_of(x) is dtype_of(node) is torch.float64 and (count := _terms(x, node)):
         mean = b.call(aten.mean.dim, x, dims, a["keepdim"])
         return b.call(aten.mul.Scalar, mean, count, val=node.meta["val"])
     if dims and not shape_of(x):
