@@ -59,7 +59,6 @@ USAGE: Final[tuple[Mistake, ...]] = (
     usage("asks for lines without a map", "--debug-map", command="inspect mps.pte --lines"),
     usage("asks for lines as JSON", "--format text", command="inspect mps.pte --lines --format=json"),
     usage("asks for blobs of a .pt2", "expected a .pte program", command="inspect good.pt2 --blobs"),
-    usage("passes a map without a use", "expected --lines", command="inspect mps.pte --debug-map=mps.json"),
     usage(
         "passes the map of another program",
         "another program",

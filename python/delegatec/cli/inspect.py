@@ -110,8 +110,6 @@ def _check_extras(arguments: argparse.Namespace) -> None:
     for name in ("blobs", "lines"):
         if getattr(arguments, name) and arguments.format == "json":
             raise CommandLineError(f"--{name}: expected --format text")
-    if arguments.debug_map and not (arguments.lines or arguments.blobs):
-        raise CommandLineError("--debug-map: expected --lines or --blobs as well")
     if arguments.lines and not arguments.debug_map:
         raise CommandLineError("--lines: expected --debug-map as well: a .pte does not record source lines")
 
