@@ -23,7 +23,8 @@ def _norm(difference: Value, p: float) -> Value:
     """Returns the p-norm along the last dimension."""
     last, size = [difference.rank - 1], difference.abs()
     if p == 0:
-        return size.ne(0.0).to(size.dtype).sum(last)
+        # NaN remains NaN; the others become 0 or 1.
+        return size.isnan().where(size, size.ne(0.0).to(size.dtype)).sum(last)
     if p == 1:
         return size.sum(last)
     if p == 2:
@@ -59,9 +60,9 @@ _CONSTRAINTS: Final = (
 )
 
 REWRITES: Final = tuple(
-    Rewrite(target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it has rows.")), note="in float32")
-    for target, rule, first in (
-        (aten._cdist_forward.default, _cdist, "x1"),
-        (aten._pdist_forward.default, _pdist, "self"),
+    Rewrite(target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it has rows.")), note=note)
+    for target, rule, first, note in (
+        (aten._cdist_forward.default, _cdist, "x1", "in float32; NaN for NaN, which eager drops for p = inf"),
+        (aten._pdist_forward.default, _pdist, "self", "in float32"),
     )
 )

@@ -27,7 +27,9 @@ def _embedding_bag(
 ) -> Any:
     """Returns [bags, width]: the sum (mode 0), mean (1) or maximum (2) of each bag's rows; 0 if empty.
 
-    The other results, for gradients, are not computed.
+    The other results, for gradients, are not computed. A sum is a product with a matrix of zeros and ones, so
+    an infinity or NaN makes NaN of all bags: a sum of selected rows would take `bags` times the memory. The
+    maximum of a bag with a NaN is NaN, which eager mode drops unless it is first.
     """
     count = indices.shape[0]
     rows = aten.embedding.default(weight, indices)

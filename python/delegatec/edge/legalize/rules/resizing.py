@@ -241,7 +241,8 @@ REWRITES: Final = (
             target,
             _interpolated(taps),
             (operand_dtypes(FLOATS, "weights are fractions.", "convert to float32"),),
-            note="one dimension after the other, by constant weights",
+            note="one dimension after the other, by constant weights; not along those that keep their size, "
+            "where eager multiplies neighbors by 0, which is NaN for an infinity",
             preserved=True,
         )
         for target, taps in _SMOOTH.items()

@@ -128,6 +128,7 @@ REWRITES: Final = (
         torch.ops.aten.grid_sampler_2d.default,
         _grid_sample,
         (operand_dtypes(FLOATS, "coordinates are fractions."),),
-        note="a weighted sum of gathered rows of channels",
+        note="a weighted sum of gathered rows of channels; the result at NaN or infinite coordinates is not "
+        "that of eager mode for padding by the border or the mirror image",
     ),
 )

@@ -105,6 +105,13 @@ def test_weights_are_stored_as_in_the_model() -> None:
     assert sum(sizes) == sum(p.numel() * 4 for p in module.parameters())
 
 
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 2.5, math.inf])
+def test_distances_of_special_values(p: float) -> None:
+    if p != math.inf:  # Eager drops NaN there.
+        run_case(lambda a, b: torch.cdist(a, b, p), (STACK, floats(2, 5, 4)), special=2)
+    run_case(lambda x: torch.pdist(x, p), (floats(5, 4),), special=1)
+
+
 def test_distances_do_not_overflow_in_float16() -> None:
     x, y = floats(3, 4) * 1000, floats(5, 4, seed=1) * 1000
     run_case(lambda a, b: torch.cdist(a, b), (x, y), precision="fp16", preserve=WHOLE, rtol=1e-2,

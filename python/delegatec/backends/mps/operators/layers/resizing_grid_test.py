@@ -87,3 +87,13 @@ def test_infinity_stays_where_it_is(antialias: bool) -> None:
     x = floats(1, 1, 9, 9)
     x[0, 0, 8, 8] = math.inf
     check(x, "fp32", size=(4, 4), mode="bilinear", antialias=antialias)
+
+
+@pytest.mark.parametrize(("mode", "antialias"), [("bilinear", False), ("bilinear", True), ("bicubic", False)])
+def test_special_values(mode: str, antialias: bool) -> None:
+    for size in ((5, 11), (1, 1), (3, 5)):
+
+        def function(x: torch.Tensor, size: Any = size) -> torch.Tensor:
+            return F.interpolate(x, size, mode=mode, antialias=antialias)
+
+        run_case(function, (INPUTS[2],), preserve=WHOLE, special=1)

@@ -92,6 +92,10 @@ def test_operator(name: str) -> None:
     run_case(*CASES[name])
 
 
+def test_deviation_of_special_values() -> None:
+    run_case(lambda x: (x.var(1), x.std((0, 2)), x.var(correction=0)), (ROOM,), special=1)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_operator_in_fp16(name: str) -> None:
     run_case(*CASES[name], precision="fp16")
