@@ -23,6 +23,11 @@ _LIBRARIES: Final = {
         "torch/nn/modules/transformer.py",
         "_detect_is_causal_mask",
     ): "pass is_causal (nn.Transformer: tgt_is_causal): True with a causal mask, else False",
+    (
+        "torchvision/models/detection/roi_heads.py",
+        "heatmaps_to_keypoints",
+    ): "find the positions after the program: before export, set roi_heads.heatmaps_to_keypoints = "
+    "lambda maps, boxes: (maps, maps.amax((2, 3)))",
 }
 # Part of the user's line -> remedy.
 _CALLS: Final = dict.fromkeys(

@@ -27,9 +27,12 @@ def vision_operators_replaced() -> Iterator[None]:
         for name, function in OPERATORS.items() if "torchvision" in sys.modules else ():
             if hasattr(torch.ops.torchvision, name):
                 stack.enter_context(patch.object(torch.ops.torchvision, name, function))
-        for name in ("torchvision.ops", "torchvision.ops.boxes"):
-            if name in sys.modules:
-                stack.enter_context(patch.object(sys.modules[name], "batched_nms", _batched_nms))
+        for name, attribute, function in _FUNCTIONS:
+            owner, _, member = attribute.rpartition(".")
+            if found := sys.modules.get(name):
+                found = getattr(found, owner) if owner else found
+                # with `create`: a module has no `len` of its own
+                stack.enter_context(patch.object(found, member, function, create=True))
         yield
 
 
@@ -70,6 +73,37 @@ def _batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: flo
     ends = torch.cat([boxes.flatten(), boxes.new_zeros(1)])
     moved = boxes + (idxs.to(boxes.dtype) * (ends.amax() - ends.amin() + 1.0)).unsqueeze(1)
     return _nms(moved, scores, iou_threshold)
+
+
+def _length(items: Any) -> Any:
+    """Returns the length; that of a tensor may be a symbol, which Python's `len` would specialize."""
+    return items.shape[0] if isinstance(items, Tensor) else len(items)
+
+
+def _pasted_masks(masks: Tensor, boxes: Tensor, sizes: tuple[int, int], padding: int = 1) -> Tensor:
+    """Resizes each mask [1, M, M] to its box in an image, bilinearly, by products with its weights."""
+    grown = torch.nn.functional.pad(masks[:, 0], (padding,) * 4)
+    size = grown.shape[2]
+    low, high = boxes.chunk(2, 1)
+    center, half = (low + high) * 0.5, (high - low) * (0.5 * size / masks.shape[3])
+    first, last = (center - half).long(), (center + half).long()
+
+    def weights(axis: int, pixels: int) -> Tensor:
+        start, end = first[:, axis : axis + 1], last[:, axis : axis + 1]
+        count = (end - start + 1).clamp(min=1)
+        local = torch.arange(pixels, device=boxes.device) - start
+        place = ((local + 0.5) * (size / count) - 0.5).clamp(0.0, size - 1.0)
+        is_inside = (local >= 0) & (local < count)
+        share = 1.0 - (torch.arange(size, device=boxes.device) - place.unsqueeze(2)).abs()
+        return share.clamp(min=0.0) * is_inside.unsqueeze(2)
+
+    return (weights(1, sizes[0]) @ grown @ weights(0, sizes[1]).mT).unsqueeze(1)
+
+
+def _decode(coder: Any, codes: Tensor, boxes: list[Tensor]) -> Tensor:
+    """Returns boxes [N, classes, 4], also for N = 0, which torchvision checks for."""
+    result: Tensor = coder.decode_single(codes, torch.cat(boxes))
+    return result.reshape(result.shape[0], result.shape[1] // 4, 4)
 
 
 # ---- pools of regions --------------------------------------------------------------------------------------
@@ -195,3 +229,11 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "roi_align": _roi_align,
     "roi_pool": _roi_pool,
 }
+# Module, its function, and the replacement.
+_FUNCTIONS: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
+    ("torchvision.ops", "batched_nms", _batched_nms),
+    ("torchvision.ops.boxes", "batched_nms", _batched_nms),
+    ("torchvision.ops.poolers", "len", _length),
+    ("torchvision.models.detection._utils", "BoxCoder.decode", _decode),
+    ("torchvision.models.detection.transform", "paste_masks_in_image", _pasted_masks),
+)

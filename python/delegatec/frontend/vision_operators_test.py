@@ -17,7 +17,7 @@ from torch import Tensor
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
-from delegatec.frontend.vision_operators import OPERATORS, _batched_nms
+from delegatec.frontend.vision_operators import OPERATORS, _batched_nms, _decode, _pasted_masks
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -197,6 +197,78 @@ def test_an_exported_program_does_not_need_torchvision(torchvision: None) -> Non
     rois = torch.cat([torch.zeros(9, 1), boxes], 1)
     torch.testing.assert_close(means, _align(IMAGES, rois, 1.0, 2, 2, 2, True))
     assert "vision_operators" not in str(torch.ops.torchvision.nms)
+
+
+def test_masks_are_resized_to_their_boxes() -> None:
+    masks = _noise(4, 1, 3, 3).sigmoid()
+    boxes = torch.tensor(
+        [[1.2, 2.0, 6.9, 4.1], [-3.0, -2.5, 4.0, 3.0], [5.0, 3.0, 11.0, 12.0], [3, 3, 3.1, 3.1]]
+    )
+    expected = torch.zeros(4, 1, 8, 9)
+    for n, box in enumerate(boxes.tolist()):
+        # padded by one, for boxes that grow in proportion
+        edges = [
+            (box[i] + box[i + 2]) / 2 + s * (box[i + 2] - box[i]) / 2 * (5 / 3)
+            for s in (-1, 1)
+            for i in (0, 1)
+        ]
+        x, y, right, bottom = (math.trunc(edge) for edge in edges)
+        padded = torch.nn.functional.pad(masks[n : n + 1], (1, 1, 1, 1))
+        size = (max(bottom - y + 1, 1), max(right - x + 1, 1))
+        resized = torch.nn.functional.interpolate(padded, size, mode="bilinear")[0, 0]
+        for row, column in product(range(8), range(9)):
+            if 0 <= row - y < size[0] and 0 <= column - x < size[1]:
+                expected[n, 0, row, column] = resized[row - y, column - x]
+    torch.testing.assert_close(_pasted_masks(masks, boxes, (8, 9)), expected)
+    assert _pasted_masks(masks[:0], boxes[:0], (8, 9)).shape == (0, 1, 8, 9)
+
+
+class Coder:
+    def decode_single(self, codes: Tensor, boxes: Tensor) -> Tensor:
+        return codes + boxes.repeat(1, codes.shape[1] // 4)
+
+    def decode(self, codes: Tensor, boxes: list[Tensor]) -> Tensor:
+        """Branches on a number of boxes, as torchvision does."""
+        result = self.decode_single(codes, torch.cat(boxes))
+        return result.reshape(-1, 2, 4) if sum(len(each) for each in boxes) > 0 else result
+
+
+def test_numbers_of_boxes_may_depend_on_values(torchvision: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    poolers = types.ModuleType("torchvision.ops.poolers")
+    exec("def zeros(boxes): return boxes.new_zeros(len(boxes), 3)", poolers.__dict__)
+    utils = types.ModuleType("torchvision.models.detection._utils")
+    utils.BoxCoder = Coder  # type: ignore[attr-defined]
+    for module in (poolers, utils):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    class Heads(torch.nn.Module):
+        def forward(self, boxes: Tensor, scores: Tensor) -> Any:
+            boxes = boxes[torch.ops.torchvision.nms(boxes, scores, 0.3)]
+            return poolers.zeros(boxes), utils.BoxCoder().decode(boxes.repeat(1, 2), [boxes])
+
+    boxes, scores = _boxes(9), _noise(9)
+    zeros, decoded = export(Model(Heads(), (boxes, scores)))["forward"].module()(boxes, scores)
+    kept = boxes[_nms(boxes, scores, 0.3)]
+    torch.testing.assert_close(decoded, (2 * kept).unsqueeze(1).expand(-1, 2, -1))
+    assert zeros.shape == (len(kept), 3) and "len" not in vars(poolers)
+    assert _decode(Coder(), torch.zeros(0, 8), [torch.zeros(0, 4)]).shape == (0, 2, 4)
+
+
+def test_positions_in_heat_maps_have_a_remedy() -> None:
+    heads: dict[str, Any] = {}
+    path = "torchvision/models/detection/roi_heads.py"
+    exec(compile("def heatmaps_to_keypoints(maps, boxes): return int(boxes)", path, "exec"), heads)
+
+    class Keypoints(torch.nn.Module):
+        def forward(self, maps: Tensor, boxes: Tensor) -> Any:
+            return maps[: heads["heatmaps_to_keypoints"](maps, boxes.sum())]
+
+    with pytest.raises(DelegatecError) as caught:
+        export(Model(Keypoints(), (_noise(2, 3), torch.tensor([1, 1]))))
+    (problem,) = caught.value.diagnostics
+    assert problem.help.startswith(
+        "find the positions after the program: before export, set roi_heads.heatmaps"
+    )
 
 
 def test_a_number_of_samples_that_depends_on_boxes_is_an_error(torchvision: None) -> None:
