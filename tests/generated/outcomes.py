@@ -226,6 +226,13 @@ def _second_call(program: Program, exported: ExportedProgram) -> list[list[Tenso
         else:
             changed = Input(each.name, each.dtype, each.shape, each.values, each.seed + 1)
             call.append(make(changed, tuple(other)))
+    # torch.export supports fewer sizes than their ranges: those for which its guards hold
+    environments = {
+        val.fake_mode.shape_env for node in nodes.values() if (val := node.meta["val"]) is not None
+    }
+    guards = [guard.expr for each in environments if each is not None for guard in each.guards]
+    if any(guard.subs(sizes) == False for guard in guards):  # noqa: E712 - of sympy
+        return []
     is_state = any(each.name.startswith("self.s") for each in program.inputs)
     return [call] if sizes or is_state else []
 

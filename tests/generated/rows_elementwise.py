@@ -8,7 +8,7 @@ from typing import Final
 _UNARY: Final = (
     "abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2"
     " expm1 floor frac i0 isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2"
-    " logical_not logit nan_to_num neg positive rad2deg reciprocal round rsqrt sigmoid sign sgn signbit"
+    " logical_not logit nan_to_num neg positive rad2deg reciprocal round rsqrt sigmoid sign sgn"
     " sin sinc sinh sqrt square tan tanh trunc conj_physical real resolve_conj absolute arccos arctan"
     " fix"
 )
@@ -21,7 +21,7 @@ _ACTIVATIONS: Final = (
     " hardtanh logsigmoid leaky_relu sigmoid tanh hardshrink softshrink"
 )
 _BINARY: Final = (
-    "add sub mul div true_divide maximum minimum fmax fmin atan2 copysign eq ne lt le gt ge logical_and"
+    "add sub mul div true_divide maximum minimum fmax fmin atan2 eq ne lt le gt ge logical_and"
     " logical_or logical_xor remainder fmod floor_divide hypot logaddexp logaddexp2 xlogy pow heaviside"
     " isclose rsub float_power nextafter ldexp subtract multiply divide greater less_equal not_equal"
     " special.xlog1py"
@@ -39,6 +39,9 @@ ELEMENTWISE: Final = (
     *(f"({{b}} {sign} {{b1~}})" for sign in ["&", "|", "^", "+", "*", "==", "<"]),
     *(f"({{i}} {sign} {{i1~}})" for sign in ["&", "|", "^"]),
     "-{n}",
+    # the sign of NaN is not defined
+    "torch.signbit({n}.nan_to_num(1))",
+    "torch.copysign({n}, {n1~}.nan_to_num(1))",
     "~{i}",
     "~{b}",
     "torch.bitwise_not({i})",

@@ -138,11 +138,15 @@ class _Values:
         sizes = [each.numel() for each in operands if isinstance(each, Tensor)]
         if any(each is None for each in operands) or sum(sizes) > _MOST:
             return None
-        args, kwargs = map_arg((node.args, node.kwargs), self._known.__getitem__)
         # Strides in memory may differ from those of the exported program.
+        args, kwargs = map_arg((node.args, node.kwargs), lambda each: _row_major(self._known[each]))
         target: Any = aten.reshape.default if node.target is aten.view.default else node.target
         with torch.no_grad():
             return target(*args, **kwargs)
+
+
+def _row_major(value: Any) -> Any:
+    return value.contiguous() if isinstance(value, Tensor) else value
 
 
 def _is_computable(node: Node) -> bool:

@@ -103,6 +103,20 @@ def test_after_many_operators() -> None:
     assert "index_select" in print_program(program)
 
 
+def test_constants_are_row_major() -> None:
+    """`contiguous` is dropped from the program, as all of its values are row-major."""
+
+    def function(x: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        pairs = (counts * 0.5)[..., None].expand(-1, 2).contiguous()
+        return x * torch.view_as_complex(pairs).imag
+
+    net = Net(function)
+    program = to_edge(torch.export.export(net, (X,)))
+    inputs = [program.constants.get(node.name, X) for node in program.placeholders()]
+    (result,) = torch.fx.Interpreter(program.graph_module).run(*inputs)
+    torch.testing.assert_close(result, net(X))
+
+
 def test_complex_results_of_constants() -> None:
     def function(x: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         values, vectors = torch.linalg.eig(torch.outer(counts, counts) + torch.diag(counts.flip(0)) * 1.0)

@@ -34,6 +34,8 @@ _UNDETERMINED: Final = (
 _REJECTIONS: Final = (
     *(RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AssertionError, AttributeError),
 )
+# A check in torch that is an error for an empty batch, as in `upsample_nearest2d`.
+_IS_NOT_A_BOOL: Final = "cond must be a bool"
 # Operators that change their operands' metadata, or whose results depend on their values.
 _UNCHECKED: Final = frozenset(
     {torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -89,6 +91,8 @@ class Calls:
         except _UNDETERMINED:
             return None
         except _REJECTIONS as error:
+            if _IS_NOT_A_BOOL in str(error):
+                return None
             raise MalformedError(f"{node.target} rejects the operands of {node.name}: {error}") from error
 
     def _of(self, operand: Node, values: dict[Node, Any]) -> Any:

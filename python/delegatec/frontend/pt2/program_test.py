@@ -118,6 +118,9 @@ CASES: dict[str, Model] = {
     "several": Model(Of(several), (X, 2), example_kwargs={"scale": 0.5}),
     "integers": Model(Of(lambda m, i: m.linear.weight[i]), (torch.tensor([[0, 3]]),)),
     "dynamic": Model(Of(dynamic), (X,), dynamic_shapes={"args": ({0: ROWS},)}),
+    "no rows": Model(
+        Of(lambda m, x: torch.nn.functional.interpolate(x, scale_factor=2)), (torch.ones(0, 2, 3, 4),)
+    ),
     "pooled": Model(
         Of(pooled),
         (torch.ones(9, 4),),

@@ -39,6 +39,11 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "narrow": (lambda x: aten.narrow_copy.default(x, -1, -2, 2), X, "slice"),
     "roll_of_all": (lambda x: x.roll(5), X, "view"),
     "wrapped_number": (lambda x: torch.clamp(x, -1, 2), torch.tensor([0, 7], dtype=torch.uint8), None),
+    "wrapped_alpha": (
+        lambda x: (torch.add(x, x.flip(0), alpha=-1), torch.sub(x, x.flip(0), alpha=-3)),
+        torch.tensor([1, 200], dtype=torch.uint8),
+        None,
+    ),
     "no_elements": (lambda x: x.amax(0), torch.zeros(2, 0, 3), "full"),
     "integers_rounded": (torch.ceil, torch.tensor([2**62 + 1]), None),
     "log_softmax_of_float64": (lambda x: x.log_softmax(1), X.double(), "log"),

@@ -95,6 +95,10 @@ def _wrap(number: Any, to: torch.dtype) -> Any:
     return (number - info.min) % (info.max - info.min + 1) + info.min
 
 
+# A difference of bytes is a sum with -1.
+_wrapped_alpha = _wrapped_numbers("alpha")
+
+
 def _sum(b: Builder, node: Node) -> Node | None:
     """The kernel sums int64 and float64 in float32; it aborts at a dimension that does not exist."""
     a = bind(node)
@@ -184,7 +188,8 @@ def _scaled_sum(b: Builder, node: Node) -> Node | None:
     x, y, alpha = a["self"], a["other"], a["alpha"]
     is_one = all(isinstance(size, int) and size == 1 for size in shape_of(x))
     if alpha == 1 or not is_one or not isinstance(y, Node):
-        return None
+        wrapped: Node | None = _wrapped_alpha(b, node)
+        return wrapped
     if dtype_of(node) is torch.bool:
         return b.call(aten.add.Tensor, x, y, val=node.meta["val"]) if alpha else None
     scaled = b.call(aten.mul.Scalar, _to(b, y, dtype_of(node)), alpha)
@@ -294,6 +299,7 @@ REWRITES: RuleTable = merge(
         aten.pow.Tensor_Scalar: _power,
         aten.roll.default: _roll,
         aten.sign.default: _sign,
+        aten.sub.Tensor: _wrapped_alpha,
         aten.sum.dim_IntList: _sum,
     },
 )

@@ -96,6 +96,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (X, X.flip(1)),
         (X, _noise(3, 1), 2),
         (X.double(), X.double(), -1, 2.0),
+        (X.half(), torch.tensor(0.5)),
         (X, X * 0),
     ],
     aten.upsample_bicubic2d.vec: [

@@ -83,7 +83,8 @@ def _cubic_weights(t: Tensor) -> list[Tensor]:
 
 
 def _cosine_similarity(x: Tensor, y: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    dtype = torch.result_type(x, y)
+    # in which 0-d tensors count
+    dtype = torch.promote_types(x.dtype, y.dtype)
     # a vector of one element is broadcast before its norm is computed
     x, y = torch.broadcast_tensors(x.to(dtype), y.to(dtype))  # type: ignore[no-untyped-call]
     norms = [torch.sqrt((each * each).sum(dim, keepdim=True)).clamp(min=eps) for each in (x, y)]
