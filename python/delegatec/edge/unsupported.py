@@ -17,7 +17,8 @@ _INSTEAD: Final = {
     geqrf linalg_eig linalg_householder_product linalg_ldl_factor_ex linalg_ldl_solve linalg_lu
     linalg_lu_factor_ex linalg_pinv linalg_qr lu_unpack ormqr
     _linalg_eigh _linalg_svd
-    """: "a factorization computed outside the model; for small matrices, inv, solve, det or cholesky",
+    """: "a factorization computed outside the model, or of constants; for small matrices, inv, solve, det "
+    "or cholesky",
     """
     i0 igamma igammac polygamma special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0
     special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
