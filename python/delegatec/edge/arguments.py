@@ -73,7 +73,13 @@ def values_of(node: Node) -> list[torch.Tensor]:
     results = node.meta.get("val")
     if isinstance(results, (tuple, list)):
         results = [results[index] for index in sorted({0, *read_results(node)})]
-    return [t for val in (*(n.meta.get("val") for n in node.all_input_nodes), results) for t in tensors(val)]
+    found: list[torch.Tensor] = []
+    for val in (*[n.meta.get("val") for n in node.all_input_nodes], results):
+        if isinstance(val, torch.Tensor):
+            found.append(val)
+        else:
+            found += tensors(val)
+    return found
 
 
 def positive(dim: int, rank: int) -> int:
@@ -96,4 +102,7 @@ def each(values: Sequence[Any] | Any, count: int, default: Sequence[Any] = ()) -
 
 def broadcast(*shapes: Any) -> tuple[Any, ...]:
     """Returns the shape that several shapes broadcast to; sizes may be symbolic."""
+    first, *others = map(tuple, shapes)
+    if all(type(size) is int for size in first) and all(first == other for other in others):
+        return first
     return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -52,8 +52,56 @@ def computed(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Map
             if target in _CREATE:
                 known["device"] = _META
             with contextlib.suppress(NotImplementedError):
+                if torch.Tag.pointwise in target.tags:
+                    return _of_elements(mode, target, args, known)
                 return _on_cpu(mode, _of_kernel(mode, target, args, known))
     return target(*args, **kwargs)
+
+
+# Overload and dtypes of its operands -> dtype of the result.
+_DTYPES: Final[dict[Hashable, torch.dtype]] = {}
+
+
+def _of_elements(
+    mode: FakeTensorMode, target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Returns the result of an elementwise operator, whose dtype does not depend on sizes.
+
+    The kernel, often in Python, runs once for each combination of dtypes.
+    """
+    values = (*args, *kwargs.values())
+    operands = [value for value in values if type(value) is FakeTensor]
+    shape = _joint_shape(operands)
+    if shape is None or any(isinstance(value, (list, tuple)) for value in values):
+        return _on_cpu(mode, _of_kernel(mode, target, args, kwargs))
+    key = (target, tuple(kwargs), tuple(_kind(value) for value in values))
+    if key not in _DTYPES:
+        result = _of_kernel(mode, target, args, kwargs)
+        if type(result) is torch.Tensor and result.shape == shape and result.is_contiguous():
+            _DTYPES[key] = result.dtype
+        return _on_cpu(mode, result)
+    with in_kernel_invocation_manager(mode):
+        result = torch.empty(shape, dtype=_DTYPES[key], device=_META)
+    return FakeTensor(mode, result, _CPU)
+
+
+def _joint_shape(operands: Sequence[FakeTensor]) -> tuple[int, ...] | None:
+    """Returns the largest operand's shape if the others broadcast to it and all are row-major."""
+    shape = tuple(max(operands, key=lambda each: (each.ndim, each.numel())).shape)
+    for each in operands:
+        aligned = shape[len(shape) - each.ndim :]
+        if not each.is_contiguous() or not all(
+            size in (1, whole) for size, whole in zip(each.shape, aligned, strict=True)
+        ):
+            return None
+    return shape
+
+
+def _kind(value: Any) -> Any:
+    """Returns what the dtype of an elementwise result depends on."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.ndim == 0
+    return type(value) if isinstance(value, (bool, int, float)) else value
 
 
 def _without_device(target: OpOverload, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from delegatec.edge import fakes
 from delegatec.edge.fakes import computed, estimated
 
 aten = torch.ops.aten
@@ -98,3 +99,49 @@ def test_estimates_have_the_forms_of_results(target: Any) -> None:
         )
         assert estimated(mode, aten.add.Tensor, _operands()[::2], {}) is None
         assert estimated(mode, aten.add_.Tensor, args, {}) is None
+
+
+ELEMENTWISE: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "one row": (aten.add.Tensor, (torch.empty(5, 4), torch.empty(4))),
+    "either broadcasts": (aten.add.Tensor, (torch.empty(5, 1), torch.empty(1, 4))),
+    "transposed": (aten.mul.Tensor, (torch.empty(4, 5).mT, 2.0)),
+    "expanded": (aten.exp.default, (torch.empty(4, 1).expand(4, 5),)),
+    "channels last": (aten.abs.default, (torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last),)),
+    "empty": (aten.mul.Tensor, (torch.empty(0, 4), torch.empty(1, 4))),
+    "scalar of another dtype": (aten.add.Tensor, (torch.empty(2).half(), torch.empty(()))),
+    "vector of another dtype": (aten.add.Tensor, (torch.empty(2).half(), torch.empty(1))),
+    "integer and fraction": (aten.mul.Tensor, (torch.empty(2).int(), 0.5)),
+    "integers": (aten.mul.Tensor, (torch.empty(2).int(), 5)),
+    "comparison": (aten.lt.Tensor, (torch.empty(2), torch.empty(2, 2))),
+    "rounded": (aten.div.Tensor_mode, (torch.empty(2).int(), 2)),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_results_do_not_depend_on_earlier_calls(name: str) -> None:
+    target, operands = ELEMENTWISE[name]
+    kwargs = {"rounding_mode": "floor"} if target is aten.div.Tensor_mode else {}
+    with FakeTensorMode() as mode:
+        args = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in operands]
+        for _, (other, others) in ELEMENTWISE.items():
+            if other is target and not kwargs:
+                every = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in others]
+                computed(mode, target, every, {})
+        for _ in range(2):
+            assert _form(computed(mode, target, args, kwargs)) == _form(target(*args, **kwargs))
+
+
+def test_kernels_of_elementwise_operators_run_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Any] = []
+    kernel = fakes._of_kernel
+
+    def counted(*args: Any) -> Any:
+        runs.append(args)
+        return kernel(*args)
+
+    monkeypatch.setattr(fakes, "_of_kernel", counted)
+    monkeypatch.setattr(fakes, "_DTYPES", {})
+    with FakeTensorMode() as mode:
+        for size in range(1, 9):
+            assert computed(mode, aten.add.Tensor, (torch.empty(3, size), 1.5), {}).shape == (3, size)
+    assert len(runs) == 1

@@ -79,6 +79,25 @@ def _integer_addcmul(b: Builder, node: Node) -> Node | None:
     return b.call(aten.addcmul.default, *operands, value=int(a["value"]), val=node.meta["val"])
 
 
+def _lerp(b: Builder, node: Node) -> Node | None:
+    """Interpolates from the end that is nearer, as eager mode does."""
+    a = bind(node)
+    if dtype_of(node) not in (torch.float32, torch.float64):
+        return None
+    start, end, weight = a["self"], a["end"], a["weight"]
+    difference = b.call(aten.sub.Tensor, end, start)
+    if not isinstance(weight, Node):
+        rounded = torch.tensor(weight, dtype=dtype_of(node))
+        is_far = bool(rounded.abs() >= 0.5)
+        product = b.call(aten.mul.Scalar, difference, (rounded - 1 if is_far else rounded).item())
+        return b.call(aten.add.Tensor, product, end if is_far else start, val=node.meta["val"])
+    far = b.call(aten.ge.Scalar, b.call(aten.abs.default, weight), 0.5)
+    weight = b.call(aten.where.self, far, b.call(aten.sub.Scalar, weight, 1), weight)
+    near = b.call(aten.where.self, far, end, start)
+    product = b.call(aten.mul.Tensor, weight, difference)
+    return b.call(aten.add.Tensor, product, near, val=node.meta["val"])
+
+
 def _rrelu(b: Builder, node: Node) -> Node | None:
     """Replaces the random slope by its mean, as torch does outside of training."""
     a = bind(node)
@@ -138,6 +157,7 @@ RULES: RuleTable = {
     aten.hardsigmoid.default: _hard_gate,
     aten.hardswish.default: _hard_gate,
     aten.item.default: _item,
+    **dict.fromkeys((aten.lerp.Scalar, aten.lerp.Tensor), _lerp),
     aten.relu6.default: _relu6,
     aten.remainder.Scalar: _integer_remainder,
     aten.remainder.Tensor: _integer_remainder,

@@ -83,9 +83,9 @@ def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
         return None
     channels = shape_of(x)[1]
     dims = [dim for dim in range(len(shape_of(x))) if dim != 1]
-    mean = b.call(aten.mean.dim, x, dims, True)
+    mean = _mean(b, x, dims)
     centered = b.call(aten.sub.Tensor, x, mean)
-    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centered, centered), dims, True)
+    variance = _mean(b, b.call(aten.mul.Tensor, centered, centered), dims)
     rstd = b.call(aten.rsqrt.default, b.call(aten.add.Scalar, variance, a["eps"]))
     y = _affine(b, b.call(aten.mul.Tensor, centered, rstd), *affine)
     return [y, *(b.call(aten.view.default, each, [channels]) for each in (mean, rstd))]
@@ -98,6 +98,27 @@ def _affine(b: Builder, x: Node, weight: Node | None, bias: Node | None) -> Node
         if parameter is not None:
             x = b.call(operation, x, b.call(aten.view.default, parameter, [channels, *[1] * len(sizes)]))
     return x
+
+
+def _rms_norm(b: Builder, node: Node) -> Node | None:
+    """Divides by the root of the mean square, in float32."""
+    a = bind(node)
+    x, weight = a["input"], a["weight"]
+    rank = len(shape_of(x))
+    dims = list(reversed(range(rank - len(a["normalized_shape"]), rank)))
+    if any(each is not None and dtype_of(each) != torch.float32 for each in (x, weight)):
+        return None
+    eps = torch.finfo(torch.float32).eps if a["eps"] is None else torch.tensor(a["eps"]).item()
+    mean = _mean(b, b.call(aten.pow.Tensor_Scalar, x, 2), dims)
+    scale = b.call(aten.rsqrt.default, b.call(aten.add.Scalar, mean, eps))
+    y = b.call(aten.mul.Tensor, x, scale, val=node.meta["val"])
+    return y if weight is None else b.call(aten.mul.Tensor, y, weight, val=node.meta["val"])
+
+
+def _mean(b: Builder, x: Node, dims: list[int], keepdim: bool = True) -> Node:
+    """Averages over dimensions counted from the front."""
+    kept = [1 if dim in dims else size for dim, size in enumerate(shape_of(x)) if keepdim or dim not in dims]
+    return b.call(aten.mean.dim, x, dims, keepdim, val=b.empty(kept, dtype_of(x)))
 
 
 def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
@@ -113,14 +134,23 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
     count = math.prod(sizes)
     if count <= correction:
         return None
-    mean = b.call(aten.mean.dim, x, dims, True)
+    mean = _mean(b, x, dims)
     centered = b.call(aten.sub.Tensor, x, mean)
-    variance = b.call(aten.mean.dim, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
+    variance = _mean(b, b.call(aten.mul.Tensor, centered, centered), dims, a["keepdim"])
     if correction:
         variance = b.call(aten.mul.Scalar, variance, count / (count - correction))
     if node.target is not aten.var_mean.correction:
         return variance
     return [variance, mean if a["keepdim"] else b.call(aten.squeeze.dims, mean, dims)]
+
+
+def _deviation(b: Builder, node: Node) -> Node:
+    """Computes the root of the variance."""
+    a, val = bind(node), node.meta["val"]
+    correction = int(a["unbiased"]) if "unbiased" in a else a["correction"]
+    variance = aten.var.correction
+    options = {"correction": correction, "keepdim": a["keepdim"]}
+    return b.call(aten.sqrt.default, b.call(variance, a["self"], a["dim"], val=val, **options), val=val)
 
 
 def _softmax(b: Builder, node: Node) -> Node:
@@ -149,6 +179,8 @@ RULES: RuleTable = {
     aten.linalg_vector_norm.default: _vector_norm,
     aten.log_softmax.int: _softmax,
     aten.native_group_norm.default: _group_norm,
+    aten.rms_norm.default: _rms_norm,
     aten.softmax.int: _softmax,
+    **dict.fromkeys((aten.std.correction, aten.std.dim), _deviation),
     **dict.fromkeys((aten.var.correction, aten.var.dim, aten.var_mean.correction), _moments),
 }

@@ -34,7 +34,7 @@ def _transpose(b: Builder, node: Node) -> Node:
     assert isinstance(x, Node)
     order = list(range(len(shape_of(x))))
     if order:
-        first, second = (0, -1) if node.target is aten.t.default else (node.args[1], node.args[2])
+        first, second = (0, -1) if node.target is aten.t.default else node.args[1:] or (-2, -1)
         order[first], order[second] = order[second], order[first]  # type: ignore[index]
     return b.call(aten.permute.default, x, order, val=node.meta["val"])
 
@@ -209,7 +209,7 @@ RULES: RuleTable = {
         _view,
     ),
     **dict.fromkeys((aten.expand.default, aten.view.default), _resolve_sizes),
-    **dict.fromkeys((aten.t.default, aten.transpose.int), _transpose),
+    **dict.fromkeys((aten.mT.default, aten.t.default, aten.transpose.int), _transpose),
     **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim), _squeeze),
     **dict.fromkeys(
         (aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes), _split
