@@ -31,7 +31,7 @@ def vision_operators_replaced() -> Iterator[None]:
             owner, _, member = attribute.rpartition(".")
             if found := sys.modules.get(name):
                 found = getattr(found, owner) if owner else found
-                # with `create`: a module has no `len` of its own
+                # with `create`: `len` is a builtin, which modules do not contain
                 stack.enter_context(patch.object(found, member, function, create=True))
         yield
 
