@@ -112,8 +112,8 @@ CONTROL_FLOW: Final = (
     "cond({t@1+}.shape[0] > {int:r(0, 5)}, lambda a: {body:a}, lambda a: {body2:a}, ({f1},))",
     "while_loop(lambda i, a: i < {int:r(0, 5)}, lambda i, a: (i + 1, {body:a}), (torch.zeros((), "
     "dtype=torch.int64), {f}))[1]",
-    "while_loop(lambda i, a: a.abs().sum() < {int:r(1, 30)}, lambda i, a: (i + 1, a * 1.5 + 0.25), "
-    "(torch.zeros((), dtype=torch.int64), {f@1+}))[{int2:r(0, 2)}]",
+    "while_loop(lambda i, a: (i < 9) & (a.abs().sum() < {int:r(1, 30)}), lambda i, a: "
+    "(i + 1, a * 1.5 + 0.25), (torch.zeros((), dtype=torch.int64), {f@1+}))[{int2:r(0, 2)}]",
     "while_loop(lambda i, a, b: i < {int:r(1, 4)}, lambda i, a, b: (i + 1, b + 1, a * 0.5), "
     "(torch.zeros((), dtype=torch.int32), {f}, {f1=}))[{int2:r(1, 3)}]",
     "map(lambda a: {body:a}, {f@1+})",
