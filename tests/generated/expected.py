@@ -106,7 +106,7 @@ class _RandomRounding(TorchDispatchMode):
         least = _EPSILON32 if func in FLOAT64_IN_FLOAT32 else self._least
         self.is_coarse |= func in FLOAT64_IN_FLOAT32
         if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
-            change = partial(self._perturbed, least=least, keeps_exact=name in _PLAIN_SUMS)
+            change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
         if name in _MOMENTS and result[1].numel():
@@ -116,11 +116,12 @@ class _RandomRounding(TorchDispatchMode):
             return result
         if is_write:
             if isinstance(result, Tensor) and result.is_floating_point() and result.numel():
-                result.copy_(self._perturbed(result, least))
+                result.copy_(self.rounded(result, least))
             return result
-        return pytree.tree_map(partial(self._perturbed, least=least), result)
+        return pytree.tree_map(partial(self.rounded, least=least), result)
 
-    def _perturbed(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
+    def rounded(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
+        """Returns a tensor with a random relative error, of `least` or its dtype; exact numbers may stay."""
         if not isinstance(value, Tensor) or value.numel() == 0:
             return value
         if value.is_complex():
@@ -154,7 +155,7 @@ class Expected:
 
     Attributes:
         calls: for each call, its results.
-        fits_float16: whether intermediate results are numbers of float16.
+        fits_float16: whether intermediate results, and their squares, are numbers of float16.
     """
 
     calls: list[list[Value]]
@@ -177,14 +178,19 @@ def expected(
     """
     plain = _run(program, buffers, calls, wide=False)
     wide = _run(program, buffers, calls, wide=True)
+    coarse = least
     noisy, largest, smallest = [], 0.0, 1.0
     for seed in range(_RUNS):
         with _RandomRounding(seed, least) as mode:
-            noisy.append(_run(program, buffers, calls, wide=False))
-        least = max(least, _EPSILON32 if mode.is_coarse else 0.0)
+            # a delegate rounds its inputs, too
+            rounded = partial(mode.rounded, least=least) if least else torch.clone
+            own = {name: rounded(tensor) for name, tensor in buffers.items()}
+            inputs = [[rounded(tensor) for tensor in call] for call in calls]
+            noisy.append(_run(program, own, inputs, wide=False))
+        coarse = max(coarse, _EPSILON32 if mode.is_coarse else 0.0)
         # sums of dynamic sizes are computed in float32
         if any(each.dynamic for each in program.inputs):
-            least = max(least, _EPSILON32)
+            coarse = max(coarse, _EPSILON32)
         assert noisy[-1] is not None
         largest, smallest = max(largest, mode.largest), min(smallest, mode.smallest)
     assert plain is not None
@@ -193,9 +199,9 @@ def expected(
         values = []
         for i, value in enumerate(call):
             exact = wide[c][i] if wide is not None and i < len(wide[c]) else None
-            values.append(_value(value, exact, [run[c][i] for run in noisy if run is not None], least))
+            values.append(_value(value, exact, [run[c][i] for run in noisy if run is not None], coarse))
         results.append(values)
-    return Expected(results, largest < 3e4 and smallest > 1e-4)
+    return Expected(results, largest < 150 and smallest > 1e-4)
 
 
 def _run(
