@@ -57,6 +57,16 @@ def _write_through_what_may_be_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
     return a
 
 
+def test_a_write_whose_functional_form_rejects_symbolic_sizes() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        a = x * 2
+        return a.addcmul_(y, torch.ones(()), value=-0.5)
+
+    rows = torch.export.Dim("rows", min=2, max=16)
+    program = edge(function, X, Y, dynamic_shapes=({0: rows}, {0: rows}))
+    assert_computes(program, function(X, Y), X, Y)
+
+
 @pytest.mark.parametrize(
     "view",
     [
