@@ -45,7 +45,14 @@ from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
 from delegatec.edge.passes.widen_float8 import widen_float8
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
-from delegatec.edge.rejections import functions, not_functional, reject_functions, reject_writes
+from delegatec.edge.rejections import (
+    dynamic_dimensions,
+    functions,
+    not_functional,
+    reject_functions,
+    reject_specialized,
+    reject_writes,
+)
 from delegatec.edge.renormed_embeddings import renorm_embeddings
 from delegatec.edge.scopes import inline_scopes
 from delegatec.edge.source import location_of
@@ -148,6 +155,7 @@ def to_edge(
     inlined = inline_scopes(exported.graph_module)
     program = _adopt(exported, method)
     reject_strides(program)
+    dynamic = dynamic_dimensions(program)
     functional = [functionalize(each) for each in program.walk()]
     if not all((inlined, *functional)) or functions(program):
         reject_writes(program)
@@ -171,6 +179,7 @@ def to_edge(
     if passes:
         run_pass(program, partial(fold_batch_norm, kept=kept))
         run_pass(program, partial(fold_own_constants, kept=kept))
+    reject_specialized(program, dynamic)
     end_stage("to_edge", program)
     return program
 

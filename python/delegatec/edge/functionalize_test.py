@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.export.graph_signature import OutputKind
 
+from delegatec.diagnostics import DelegatecError
 from delegatec.edge.convert import to_edge
 from delegatec.edge.functionalize import functional_overload, functionalize, mutations
 from delegatec.edge.program import EdgeProgram
@@ -65,6 +66,19 @@ def test_a_write_whose_functional_form_rejects_symbolic_sizes() -> None:
     rows = torch.export.Dim("rows", min=2, max=16)
     program = edge(function, X, Y, dynamic_shapes=({0: rows}, {0: rows}))
     assert_computes(program, function(X, Y), X, Y)
+
+
+def test_a_size_that_torch_specializes_is_rejected() -> None:
+    """Torch retraces the program, compares two sizes, and keeps the answer of the example."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        distances = torch.nn.functional.pdist(x)
+        return distances.floor_divide_(distances)
+
+    with pytest.raises(DelegatecError) as caught:
+        edge(function, torch.eye(3), dynamic_shapes=({0: torch.export.Dim.AUTO(min=2, max=9)},))
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "DC205" and "dimension 0" in problem.message
 
 
 @pytest.mark.parametrize(

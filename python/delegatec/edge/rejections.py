@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -52,6 +54,35 @@ def not_functional(error: Exception, program: EdgeProgram) -> Diagnostic:
         expected="writes to tensors of fixed sizes, such as copy_ to a slice",
         help="create the result with torch.cat, torch.stack or torch.where instead of writing parts of it",
     )
+
+
+def dynamic_dimensions(program: EdgeProgram) -> set[tuple[int, int]]:
+    """Returns the dynamic dimensions of inputs, by position of the input."""
+    return {
+        (position, dim)
+        for position, node in enumerate(program.user_inputs())
+        if isinstance(node.meta["val"], torch.Tensor)
+        for dim, size in enumerate(node.meta["val"].shape)
+        if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
+    }
+
+
+def reject_specialized(program: EdgeProgram, dynamic: Collection[tuple[int, int]]) -> None:
+    """Raises DC205 for dimensions that were dynamic before: torch has evaluated a condition on them."""
+    lost = sorted(set(dynamic) - dynamic_dimensions(program))
+    inputs = list(program.user_inputs())
+    if lost:
+        raise DelegatecError(
+            Diagnostic(
+                "DC205",
+                f"torch specializes dimension {dim} of {inputs[position].name} to its example's size,"
+                f" {inputs[position].meta['val'].shape[dim]}",
+                node=inputs[position].name,
+                expected="operators whose decompositions hold for all sizes",
+                help="make the dimension static, write out of place, or try another example size",
+            )
+            for position, dim in lost
+        )
 
 
 def functions(program: EdgeProgram) -> list[Node]:
