@@ -39,6 +39,11 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "narrow": (lambda x: aten.narrow_copy.default(x, -1, -2, 2), X, "slice"),
     "roll_of_all": (lambda x: x.roll(5), X, "view"),
     "wrapped_number": (lambda x: torch.clamp(x, -1, 2), torch.tensor([0, 7], dtype=torch.uint8), None),
+    "fractional_bounds_of_integers": (
+        lambda x: torch.nn.functional.hardtanh(x, -0.5, 1.5),
+        torch.tensor([0, 1, 2, 9], dtype=torch.uint8),
+        "clamp",
+    ),
     "wrapped_alpha": (
         lambda x: (torch.add(x, x.flip(0), alpha=-1), torch.sub(x, x.flip(0), alpha=-3)),
         torch.tensor([1, 200], dtype=torch.uint8),

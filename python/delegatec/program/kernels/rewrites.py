@@ -247,6 +247,14 @@ def _pad(b: Builder, node: Node) -> Node | None:
     return b.call(aten.constant_pad_nd.default, x, kept, a["value"], val=node.meta["val"])
 
 
+def _hardtanh(b: Builder, node: Node) -> Node | None:
+    """The kernel rejects bounds that the integers cannot hold; eager mode truncates them."""
+    x, low, high = bind(node).values()
+    if not _is_integral(dtype_of(x)):
+        return None
+    return b.call(aten.clamp.default, x, int(low), int(high), val=node.meta["val"])
+
+
 def _narrow(b: Builder, node: Node) -> Node:
     """The kernel aborts at negative positions, which `slice` supports."""
     a = bind(node)
@@ -294,6 +302,7 @@ REWRITES: RuleTable = merge(
         aten.cumsum.default: _cumsum,
         aten.fmod.Scalar: _wrapped_numbers("other"),
         aten.full.default: _wrapped_numbers("fill_value"),
+        aten.hardtanh.default: _hardtanh,
         aten.linear.default: _linear,
         aten.narrow_copy.default: _narrow,
         aten.pow.Tensor_Scalar: _power,
