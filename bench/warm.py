@@ -33,7 +33,7 @@ def bert_base():
 """
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 # The last ones are those of the rules.
-_OUTPUTS: Final = (("pte",), ("pte", "manifest", "debug"), ("pte", "description", "debug", "ir", "reasons"))
+_OUTPUTS: Final = (("pte",), ("pte", "manifest", "debug"), ("pte", "manifest", "debug", "ir", "reasons"))
 Row = dict[str, float]
 
 
@@ -123,10 +123,8 @@ def requests(rounds: int) -> dict[str, list[Row]]:
                 flags = tuple(f"--{output}=out.{output}" for output in outputs)
                 row = worker.request("lower", "--program=bert_base.pt2", "--backend=mps", *flags)
                 found.setdefault(f"lower to {', '.join(outputs)}", []).append(row)
-            row = worker.request(
-                *("report", *(f"--{kind}=out.{kind}" for kind in ("pte", "description", "debug"))),
-                *("--manifest=out.manifest", "--report=out.report"),
-            )
+            flags = tuple(f"--{kind}=out.{kind}" for kind in ("pte", "manifest", "debug", "report"))
+            row = worker.request("report", *flags)
             found.setdefault("report", []).append(row)
         worker.close()
     return found

@@ -46,8 +46,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         flag: ctx.actions.declare_file(ctx.label.name + suffix)
         for flag, suffix in {
             "debug": ".debug.json",
-            "description": ".description.json",
             "ir": ".ir.txt",
+            "manifest": ".manifest.json",
             "pte": ".pte",
             "reasons": ".reasons.txt",
         }.items()
@@ -76,7 +76,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             outputs = written.values(),
             progress_message = message % (ctx.label, backend),
         )
-    reports = _report(ctx, requested, outputs, python)
+    report = _report(ctx, requested, outputs, python)
     weights = exported.weights if ctx.attr.external_weights else None
     files = [outputs["pte"]] + ([weights] if weights else [])
     return [
@@ -91,43 +91,40 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             etrecord = etrecord,
             exported = exported,
             ir = outputs["ir"],
-            manifest = reports["manifest"],
+            manifest = outputs["manifest"],
             options = options,
             plugin_files = python.files,
             plugin_imports = python.imports,
             program = outputs["pte"],
             reasons = outputs["reasons"],
-            report = reports["report"],
+            report = report,
             weights = weights,
         ),
         OutputGroupInfo(
             debug = depset([outputs["debug"]]),
             etrecord = depset([etrecord]),
             ir = depset([outputs["ir"]]),
-            manifest = depset([reports["manifest"]]),
+            manifest = depset([outputs["manifest"]]),
             reasons = depset([outputs["reasons"]]),
-            report = depset([reports["report"]]),
+            report = depset([report]),
         ),
     ]
 
 def _report(ctx, backends, lowered, python):
-    """Declares the action that writes manifest and report, on demand: it reads the whole program for its hashes."""
-    reports = {
-        "manifest": ctx.actions.declare_file(ctx.label.name + ".manifest.json"),
-        "report": ctx.actions.declare_file(ctx.label.name + ".report.html"),
-    }
-    inputs = {flag: lowered[flag] for flag in ["debug", "description", "pte"]}
+    """Declares the action that writes the report, on demand: it draws the blobs of the program."""
+    report = ctx.actions.declare_file(ctx.label.name + ".report.html")
+    inputs = {flag: lowered[flag] for flag in ["debug", "manifest", "pte"]}
     args = delegatec_arguments(ctx, "report")
     args.add_all(backends, format_each = "--backend=%s")
     args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
-    for flag, file in dict(inputs, **reports).items():
+    for flag, file in dict(inputs, report = report).items():
         args.add(file, format = "--" + flag + "=%s")
     delegatec_action(
         ctx,
         args = args,
         inputs = depset(inputs.values(), transitive = [python.files]),
         mnemonic = "DelegateReport",
-        outputs = reports.values(),
+        outputs = [report],
         progress_message = "Describing %s" % ctx.label,
     )
-    return reports
+    return report

@@ -25,12 +25,13 @@ from delegatec.version import VERSION
 
 if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
+    from delegatec.frontend.archive import LoadedModel
     from delegatec.lowering import Lowered
 
 INPUTS = ("program",)
-OUTPUTS = ("pte", "manifest", "report", "description", "debug", "ir", "etrecord", "reasons")
+OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
 
-_DESCRIPTIONS: Final = ("manifest", "report", "description", "reasons")
+_DESCRIPTIONS: Final = ("manifest", "report", "reasons")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pte", default="", metavar="OUT.pte")
     parser.add_argument("--manifest", default="", metavar="OUT.json")
     parser.add_argument("--report", default="", metavar="OUT.html")
-    parser.add_argument(
-        "--description",
-        default="",
-        metavar="OUT.json",
-        help="the manifest without hashes, for `delegatec report`, which writes manifest and report",
-    )
     parser.add_argument("--debug", default="", metavar="OUT.json")
     parser.add_argument("--ir", default="", metavar="OUT.txt")
     parser.add_argument(
@@ -77,12 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check_outputs(arguments)
     check_environment()
     from delegatec.backends import builtin_backends
-    from delegatec.files import replacing
     from delegatec.frontend import archive
     from delegatec.lowering import lower
-    from delegatec.program import write_program
-    from delegatec.report.debug_map import debug_map_json
-    from delegatec.report.etrecord import write_etrecord
 
     pin_torch()  # Folded constants must not depend on the machine.
     sys.path[:0] = arguments.import_path
@@ -94,25 +85,40 @@ def run(arguments: argparse.Namespace) -> int:
         registry = builtin_backends()
         for selector in requested:
             registry.resolve(selector)
-    model = archive.load(arguments.program, trusted=arguments.trusted)
-    with printing_after(arguments.print_after):
-        lowered = lower(
-            model.methods,
-            backends,
-            options,
-            method_backends=method_backends,
-            rules=rules,
-            require_full_delegation=arguments.require_full_delegation,
-            keep_text=bool(arguments.ir),
-            keep_record=bool(arguments.etrecord),
-            registry=registry,
-            external_weights=arguments.external_weights,
-            program_options=layout_options(arguments),
-            constant_methods=model.constant_methods,
-        )
+    model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True)
+    with model.checked():
+        with printing_after(arguments.print_after):
+            lowered = lower(
+                model.methods,
+                backends,
+                options,
+                method_backends=method_backends,
+                rules=rules,
+                require_full_delegation=arguments.require_full_delegation,
+                keep_text=bool(arguments.ir),
+                keep_record=bool(arguments.etrecord),
+                registry=registry,
+                external_weights=arguments.external_weights,
+                program_options=layout_options(arguments),
+                constant_methods=model.constant_methods,
+            )
+        _write_outputs(arguments, lowered, model, registry or builtin_backends())
+    return 0
+
+
+def _write_outputs(
+    arguments: argparse.Namespace, lowered: Lowered, model: LoadedModel, backends: BackendRegistry
+) -> None:
+    from delegatec.files import replacing
+    from delegatec.program import write_program
+    from delegatec.report.debug_map import debug_map_json
+    from delegatec.report.etrecord import write_etrecord
+
+    checksums = {}
     if arguments.pte:
         with replacing(arguments.pte) as file:
-            write_program(lowered.emitted, file, [model.file])
+            checksums = write_program(lowered.emitted, file, [model.file])
+            model.check()
     if arguments.ir:
         _write(arguments.ir, _ir(lowered))
     if arguments.etrecord:
@@ -121,8 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if any(getattr(arguments, output) for output in _DESCRIPTIONS):
-        _describe(arguments, lowered, registry or builtin_backends())
-    return 0
+        _describe(arguments, lowered, checksums, backends)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -145,15 +150,20 @@ def _ir(lowered: Lowered) -> str:
     return "\n".join(parts)
 
 
-def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: BackendRegistry) -> None:
+def _describe(
+    arguments: argparse.Namespace,
+    lowered: Lowered,
+    checksums: dict[tuple[int, int], int],
+    backends: BackendRegistry,
+) -> None:
     from delegatec.report.blob_graphs import blob_graphs
-    from delegatec.report.build import complete, describe
+    from delegatec.report.build import build_manifest
     from delegatec.report.debug_map import debug_map
     from delegatec.report.html import render_html
     from delegatec.report.manifest import to_json
     from delegatec.report.reasons import format_reasons
 
-    description = describe(
+    manifest = build_manifest(
         compiler=f"delegatec {VERSION}",
         label=arguments.label,
         backend=lowered.backend,
@@ -163,14 +173,10 @@ def _describe(arguments: argparse.Namespace, lowered: Lowered, backends: Backend
         reports=lowered.reports,
         emitted=lowered.emitted,
         pte=arguments.pte,
+        checksums=checksums,
     )
-    if arguments.description:
-        _write(arguments.description, to_json(description))
     if arguments.reasons:
-        _write(arguments.reasons, format_reasons(description))
-    if not arguments.manifest and not arguments.report:
-        return
-    manifest = complete(description, arguments.pte)
+        _write(arguments.reasons, format_reasons(manifest))
     if arguments.manifest:
         _write(arguments.manifest, to_json(manifest))
     if arguments.report:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`delegatec report`: writes manifest and report of a program from its description by `delegatec lower`."""
+"""`delegatec report`: writes the report of a program from its manifest and debug map."""
 
 from __future__ import annotations
 
@@ -12,32 +12,30 @@ from typing import Any
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 
-INPUTS = ("description", "debug", "pte")
-OUTPUTS = ("manifest", "report")
+INPUTS = ("manifest", "debug", "pte")
+OUTPUTS = ("report",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's arguments."""
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
-    parser.add_argument("--description", required=True, metavar="IN.json", help="of `lower --description`")
+    parser.add_argument("--manifest", required=True, metavar="IN.json", help="of `lower --manifest`")
     parser.add_argument("--debug", required=True, metavar="IN.json", help="debug map of `lower --debug`")
     parser.add_argument("--pte", required=True, metavar="IN.pte")
     parser.add_argument("--backend", action="append", default=[], help="a plug-in that the program uses")
     parser.add_argument(
         "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
     )
-    parser.add_argument("--manifest", default="", metavar="OUT.json")
-    parser.add_argument("--report", default="", metavar="OUT.html")
+    parser.add_argument("--report", required=True, metavar="OUT.html")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the manifest and the report."""
-    if not arguments.manifest and not arguments.report:
-        raise CommandLineError("no output requested: expected --manifest or --report")
+    """Writes the report."""
     check_environment()
     from delegatec.backends import builtin_backends
-    from delegatec.report.build import complete
-    from delegatec.report.manifest import from_json, to_json
+    from delegatec.report.blob_graphs import blob_graphs
+    from delegatec.report.html import render_html
+    from delegatec.report.manifest import from_json
 
     sys.path[:0] = arguments.import_path
     registry = builtin_backends()
@@ -45,15 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         if selector != "portable":
             registry.resolve(selector)
     debug_map = _read(arguments.debug, _debug_map)
-    manifest = complete(_read(arguments.description, from_json), arguments.pte)
-    if arguments.manifest:
-        Path(arguments.manifest).write_text(to_json(manifest), encoding="utf-8")
-    if arguments.report:
-        from delegatec.report.blob_graphs import blob_graphs
-        from delegatec.report.html import render_html
-
-        graphs = blob_graphs(arguments.pte, debug_map, registry)
-        Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
+    manifest = _read(arguments.manifest, from_json)
+    graphs = blob_graphs(arguments.pte, debug_map, registry)
+    Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
     return 0
 
 

@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.frontend import archive
     from delegatec.program import weights_of, write_flat_tensors
 
-    model = archive.load(arguments.program, trusted=arguments.trusted)
-    with replacing(arguments.ptd) as file:
+    model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True)
+    with replacing(arguments.ptd) as file, model.checked():
         write_flat_tensors(
             weights_of(model.methods), file, alignment=arguments.segment_alignment, sources=[model.file]
         )

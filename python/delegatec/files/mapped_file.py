@@ -23,10 +23,12 @@ class MappedFile:
 
     Attributes:
         view: the bytes of the file.
+        checksums: (offset, size) -> CRC-32 of ranges that were read, if recorded by the reader.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self.checksums: dict[tuple[int, int], int] = {}
         self._address = _address(self.view)
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)

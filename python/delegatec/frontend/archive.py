@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,11 +75,23 @@ class LoadedModel:
             file: writing to one kills the process. Example inputs are in `ExportedProgram.example_inputs`.
         file: the archive, which the weights are mapped from.
         constant_methods: method name -> the value that it returns.
+        check: checks postponed checksums; see `load`.
     """
 
     methods: dict[str, ExportedProgram]
     file: MappedFile
     constant_methods: dict[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """A scope that checks postponed checksums at its end: damage explains the errors inside it."""
+        try:
+            yield
+        except Exception:
+            self.check()
+            raise
+        self.check()
 
 
 def save(
@@ -138,7 +151,7 @@ def _materialized(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
 
 
-def load(path: str, *, trusted: bool = False) -> LoadedModel:
+def load(path: str, *, trusted: bool = False, postpone: bool = False) -> LoadedModel:
     """Reads an archive, mapping its weights.
 
     Nothing in the file is evaluated, imported or unpickled.
@@ -146,14 +159,16 @@ def load(path: str, *, trusted: bool = False) -> LoadedModel:
     Args:
         path: a `.pt2`, written by `save` or `torch.export.save`.
         trusted: read programs with torch's own reader, which runs code in the file; its weights are copied.
+        postpone: leave the checksums of large weights to `LoadedModel.check`: weights that are copied to
+            another file in between are read once. It raises DC120, too.
 
     Raises:
         OSError: the file cannot be opened.
         DelegatecError: DC120, it is not an archive, is damaged, is from another version of torch, or needs
             code to run; DC121, it calls operators that are not registered in this process.
     """
-    try:
-        archive = MappedZip(path)
+    with _diagnosed(path, trusted):
+        archive = MappedZip(path, postpone)
         for name, expected in (
             (layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE),
             ("byteorder", "little"),
@@ -163,7 +178,20 @@ def load(path: str, *, trusted: bool = False) -> LoadedModel:
         constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
-        return LoadedModel(methods, archive.file, constants)
+
+    def check() -> None:
+        with _diagnosed(path, trusted):
+            archive.check()
+
+    return LoadedModel(methods, archive.file, constants, check)
+
+
+@contextmanager
+def _diagnosed(path: str, trusted: bool) -> Iterator[None]:
+    """Reports errors of the reader of an archive."""
+    try:
+        yield
+        return
     except MalformedError as error:
         message, help = str(error), "export the model again with this version of the compiler"
         if message.startswith(_ANOTHER_KIND):

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
 
 from torch.fx import Node
 from torch.utils._pytree import treespec_loads
@@ -26,7 +24,7 @@ from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
-from delegatec.report.file_parts import file_info, with_hashes
+from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, layout_name, spec_text
 from delegatec.report.manifest import (
@@ -34,6 +32,7 @@ from delegatec.report.manifest import (
     Argument,
     ConstantMethod,
     DelegateInfo,
+    FileInfo,
     Location,
     Manifest,
     MemoryInfo,
@@ -45,31 +44,8 @@ from delegatec.report.manifest import (
 )
 from delegatec.report.paths import input_paths, output_paths
 
-# In a description, "part N" instead of the hash of a delegate that is all of that part of the file.
-_PART: Final = "part "
 
-
-def build_manifest(*, pte: Path | str, **described: Any) -> Manifest:
-    """Returns the manifest of a program that was just built; takes the arguments of `describe`."""
-    return complete(describe(pte=pte, **described), pte)
-
-
-def complete(description: Manifest, pte: Path | str) -> Manifest:
-    """Returns the manifest of a described program: adds the hashes of its file and of the parts."""
-    file = with_hashes(description.file, pte)
-
-    def hashed(delegate: DelegateInfo) -> DelegateInfo:
-        if not delegate.sha256.startswith(_PART):
-            return delegate
-        return replace(delegate, sha256=file.parts[int(delegate.sha256.removeprefix(_PART))].sha256)
-
-    methods = tuple(
-        replace(method, delegates=tuple(map(hashed, method.delegates))) for method in description.methods
-    )
-    return replace(description, methods=methods, file=file)
-
-
-def describe(
+def build_manifest(
     *,
     compiler: str,
     label: str,
@@ -80,8 +56,9 @@ def describe(
     reports: Mapping[str, DelegationReport],
     emitted: EmittedProgram,
     pte: Path | str,
+    checksums: Mapping[tuple[int, int], int] | None = None,
 ) -> Manifest:
-    """Describes a program that was just built: returns its manifest without hashes.
+    """Returns the manifest of a program that was just built.
 
     Args:
         compiler: name and version of the compiler.
@@ -93,20 +70,20 @@ def describe(
         reports: method -> how its nodes were lowered; optional without backends.
         emitted: the emitted program.
         pte: the written file.
+        checksums: (offset, size) -> CRC-32 of ranges of the file, which are not read then.
 
     Raises:
         DelegatecError: DC35x, the file cannot be read.
     """
     program = read_program(pte)
+    file = file_info(program, pte, checksums or {})
     methods = []
     for plan in emitted.methods:
         if plan.name not in programs:
             continue
         report = reports.get(plan.name, DelegationReport())
         backends = tuple(method_backends[plan.name])
-        methods.append(
-            _method(program, program.method(plan.name), backends, plan, programs[plan.name], report)
-        )
+        methods.append(_method(file, program.method(plan.name), backends, plan, programs[plan.name], report))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
@@ -116,7 +93,7 @@ def describe(
         methods=tuple(methods),
         constant_methods=tuple(_constant_methods(program, programs)),
         weights=tuple(_weights(program, emitted)),
-        file=file_info(program),
+        file=file,
     )
 
 
@@ -129,7 +106,7 @@ def _constant_methods(program: Program, programs: Mapping[str, EdgeProgram]) -> 
 
 
 def _method(
-    program: Program,
+    file: FileInfo,
     method: Method,
     backends: tuple[str, ...],
     emitted: EmittedMethod,
@@ -138,7 +115,7 @@ def _method(
 ) -> MethodInfo:
     instructions = method.chains[0].instructions
     inputs, outputs = [node.name for node in edge.user_inputs()], _output_names(edge, report)
-    delegates = tuple(_delegates(program, method, emitted, report))
+    delegates = tuple(_delegates(file, method, emitted, report))
     graph = operator_graph(edge, {delegate.name: i for i, delegate in enumerate(delegates)})
     left = sum(node.delegate is None for node in graph)
     return MethodInfo(
@@ -198,7 +175,7 @@ def _counts(calls: Mapping[str, int]) -> tuple[OperatorCount, ...]:
 
 
 def _delegates(
-    program: Program, method: Method, emitted: EmittedMethod, report: DelegationReport
+    file: FileInfo, method: Method, emitted: EmittedMethod, report: DelegationReport
 ) -> Iterable[DelegateInfo]:
     in_file = {made.name: read for made, read in zip(emitted.delegates, method.delegates, strict=True)}
     for summary in report.delegates:
@@ -208,7 +185,7 @@ def _delegates(
             name=module.name,
             backend=read.id,
             bytes=len(read.blob),
-            sha256=_hash(read, program),
+            crc32=_checksum(read, file),
             nodes=sum(summary.operators.values()),
             operators=_counts(summary.operators),
             compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
@@ -221,7 +198,7 @@ def _delegates(
             name=name,
             backend=read.id,
             bytes=len(read.blob),
-            sha256=_hash(read, program),
+            crc32=_checksum(read, file),
             nodes=0,
             operators=(),
             compile_specs={spec.key: spec_text(spec) for spec in read.compile_specs},
@@ -231,11 +208,13 @@ def _delegates(
         )
 
 
-def _hash(delegate: Delegate, program: Program) -> str:
-    """Returns the hash of a blob; a reference to its part of the file if it fills one."""
-    if delegate.segment is not None and len(program.segments[delegate.segment].data) == len(delegate.blob):
-        return f"{_PART}{delegate.segment + 1}"  # after the program itself
-    return hashlib.sha256(delegate.blob).hexdigest()
+def _checksum(delegate: Delegate, file: FileInfo) -> str:
+    """Returns the checksum of a blob: that of its part of the file if it fills one."""
+    if delegate.segment is not None:
+        part = file.parts[delegate.segment + 1]  # after the program itself
+        if part.bytes == len(delegate.blob):
+            return part.crc32
+    return crc32_text(zlib.crc32(delegate.blob))
 
 
 def _delegated_weights(summary: DelegateSummary) -> tuple[Weight, ...]:

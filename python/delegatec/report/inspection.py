@@ -8,11 +8,24 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
-from delegatec.report.file_parts import file_info, with_hashes
-from delegatec.report.manifest import FilePart, OperatorCount
+from delegatec.report.file_parts import file_ranges
+from delegatec.report.manifest import OperatorCount
+
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class PartContents:
+    """A byte range of the file, as `FilePart` of a manifest, with its hash."""
+
+    kind: str
+    offset: int
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ class ProgramContents:
 
     bytes: int
     sha256: str
-    parts: tuple[FilePart, ...]
+    parts: tuple[PartContents, ...]
     named_data: dict[str, int]
     methods: tuple[MethodContents, ...]
 
@@ -91,14 +104,25 @@ def inspect_program(pte: Path | str) -> ProgramContents:
         DelegatecError: DC35x, it cannot be read.
     """
     program = read_program(pte)
-    info = with_hashes(file_info(program), pte)
+    with open(pte, "rb") as file:
+        parts = tuple(PartContents(*part, _hash(file, *part[1:])) for part in file_ranges(program))
+        whole = _hash(file, 0, program.file_bytes)
     return ProgramContents(
-        bytes=info.bytes,
-        sha256=info.sha256,
-        parts=info.parts,
+        bytes=program.file_bytes,
+        sha256=whole,
+        parts=parts,
         named_data=program.named_data,
         methods=tuple(map(_method, program.methods)),
     )
+
+
+def _hash(file: BinaryIO, offset: int, size: int) -> str:
+    digest = hashlib.sha256()
+    file.seek(offset)
+    while size > 0 and (chunk := file.read(min(size, _CHUNK))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.hexdigest()
 
 
 def spec_text(spec: CompileSpec) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manifest: a JSON description of a program for tools, with these classes as its schema.
 
-It is deterministic: no times, no absolute paths. All sizes are in bytes.
+It is deterministic: no times, no absolute paths. All sizes are in bytes. Checksums are CRC-32, in 8
+hexadecimal digits; `delegatec inspect --format=json` has SHA-256 hashes of the same ranges.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 # Incremented when a field changes its meaning or is removed, not when fields are added.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class DelegateInfo:
         name: name in the program, such as "lowered_0".
         backend: id of its backend in the runtime.
         bytes: size of its blob.
-        sha256: hash of its blob.
+        crc32: checksum of its blob.
         nodes: number of operators of the edge program that it replaces.
         operators: these operators, counted.
         compile_specs: key -> value; as text if printable ASCII, else in hexadecimal after "0x".
@@ -100,7 +101,7 @@ class DelegateInfo:
     name: str
     backend: str
     bytes: int
-    sha256: str
+    crc32: str
     nodes: int
     operators: tuple[OperatorCount, ...]
     compile_specs: dict[str, str]
@@ -239,7 +240,7 @@ class FilePart:
     kind: str
     offset: int
     bytes: int
-    sha256: str
+    crc32: str
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ class FileInfo:
     """The file. Gaps between its parts are padding."""
 
     bytes: int
-    sha256: str
+    crc32: str
     parts: tuple[FilePart, ...]
 
 
@@ -264,7 +265,7 @@ class Manifest:
         methods: the methods that compute something, in file order.
         constant_methods: the other methods.
         weights: weights read by the runtime's kernels, in file order; those of delegates are listed there.
-        file: size and hashes.
+        file: size and checksums.
     """
 
     schema_version: int

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import json
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -89,18 +89,18 @@ def test_json_holds_everything_and_is_the_same_every_time(
     assert str(tmp_path) not in text
 
 
-def test_hashes_are_those_of_the_bytes(manifest: Manifest, folder: Path) -> None:
+def test_checksums_are_those_of_the_bytes(manifest: Manifest, folder: Path) -> None:
     content = (folder / "program.pte").read_bytes()
     assert manifest.file.bytes == len(content)
-    assert manifest.file.sha256 == hashlib.sha256(content).hexdigest()
+    assert manifest.file.crc32 == f"{zlib.crc32(content):08x}"
     for part in manifest.file.parts:
-        assert hashlib.sha256(content[part.offset : part.offset + part.bytes]).hexdigest() == part.sha256
+        assert f"{zlib.crc32(content[part.offset : part.offset + part.bytes]):08x}" == part.crc32
 
 
-def test_delegates_have_the_hashes_of_their_blobs(manifest: Manifest, folder: Path) -> None:
+def test_delegates_have_the_checksums_of_their_blobs(manifest: Manifest, folder: Path) -> None:
     (method,) = read_program(folder / "program.pte").methods
-    blobs = [hashlib.sha256(delegate.blob).hexdigest() for delegate in method.delegates]
-    assert [delegate.sha256 for delegate in manifest.methods[0].delegates] == blobs
+    blobs = [f"{zlib.crc32(delegate.blob):08x}" for delegate in method.delegates]
+    assert [delegate.crc32 for delegate in manifest.methods[0].delegates] == blobs
 
 
 def test_a_manifest_is_read_from_its_json(manifest: Manifest) -> None:

@@ -39,7 +39,7 @@ def _tensor(archive: MappedZip, key: str, value: Any, folder: str) -> torch.Tens
     dtype, sizes, strides, _ = description_of(meta)
     offset = union(meta["storage_offset"], "storage_offset")
     start = integer(offset[1], "storage_offset", 0)
-    view = archive.view(folder + text(payload.get("path_name"), "path_name"))
+    view = archive.view(folder + text(payload.get("path_name"), "path_name"), weights=True)
     sizes, strides = static_sizes(sizes, "size of a weight"), static_sizes(strides, "stride of a weight")
     count = extent(sizes, strides)
     if view.nbytes % dtype.itemsize or (count and (start + count) * dtype.itemsize > view.nbytes):

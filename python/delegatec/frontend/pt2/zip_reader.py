@@ -22,16 +22,22 @@ _IN_EXTRA: Final = 0xFFFFFFFF
 _OTHERS: Final = {"constants.pkl": "a TorchScript file", "data.pkl": "a checkpoint, written by torch.save"}
 # Stays in the cache of the CPU between reading and the checksum.
 _CHUNK: Final = 1 << 18
+# Size of weights that are worth postponing their checksums.
+_LARGE: Final = 1 << 16
 
 
 class MappedZip:
     """A read-only mapping of a zip file of stored members.
 
+    Args:
+        path: the file.
+        postpone: whether checksums of large weights are left to `check`.
+
     Attributes:
         file: the mapped file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, postpone: bool = False) -> None:
         """Maps `path`.
 
         Raises:
@@ -47,14 +53,20 @@ class MappedZip:
         self._starts = {name: self._start(name) for name in self._members}
         self._check_overlaps()
         self._checked: set[str] = set()
+        self._postpone = postpone
+        self._postponed: list[str] = []
         self._buffer = memoryview(bytearray(_CHUNK))
 
     def names(self) -> list[str]:
         """Returns the members' paths below the root directory, in the order of the archive."""
         return list(self._members)
 
-    def view(self, name: str) -> memoryview:
+    def view(self, name: str, weights: bool = False) -> memoryview:
         """Returns the bytes of a member, mapped.
+
+        Args:
+            name: its path below the root directory.
+            weights: whether wrong bytes can only affect numbers, so that the checksum may be postponed.
 
         Raises:
             MalformedError: there is no such member, or its checksum is wrong.
@@ -64,14 +76,32 @@ class MappedZip:
             fail(f"{name} is missing")
         start = self._starts[name]
         view = self._view[start : start + info.file_size]
+        if weights and self._postpone and info.file_size >= _LARGE:
+            self._postponed.append(name)
+        else:
+            self._check(name)
+        return view
+
+    def check(self) -> None:
+        """Checks postponed checksums; ranges of the file that were copied are not read again.
+
+        Raises:
+            MalformedError: a checksum is wrong.
+        """
+        for name in self._postponed:
+            self._check(name)
+
+    def _check(self, name: str) -> None:
+        info = self._members[name]
         if name not in self._checked:
-            if self._checksum(start, info.file_size) != info.CRC:
+            if self._checksum(self._starts[name], info.file_size) != info.CRC:
                 fail(f"{name} is damaged: wrong checksum")
             self._checked.add(name)
-        return view
 
     def _checksum(self, start: int, size: int) -> int:
         """Returns the checksum of a range of the file, read into a buffer: cheaper than mapping its pages."""
+        if (start, size) in self.file.checksums:
+            return self.file.checksums[start, size]
         checksum = 0
         for offset in range(start, start + size, _CHUNK):
             chunk = self._buffer[: min(_CHUNK, start + size - offset)]

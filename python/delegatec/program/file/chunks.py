@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import zlib
 from collections.abc import Sequence
 from typing import BinaryIO, Final
 
@@ -24,13 +25,18 @@ class ChunkWriter:
     Args:
         file: a binary file, open for writing, at its beginning.
         size: expected size of the file in bytes.
-        sources: files that bytes may be mapped from; these bytes are read from the file instead.
+        sources: files that bytes may be mapped from; these bytes are read from the file instead, and their
+            checksums are recorded there.
+
+    Attributes:
+        checksums: (offset, size) -> CRC-32 of ranges that were copied from sources.
     """
 
     def __init__(self, file: BinaryIO, size: int, sources: Sequence[MappedFile] = ()) -> None:
         self._file = file
         self._sources = sources
         self._position = 0
+        self.checksums: dict[tuple[int, int], int] = {}
         self._buffer = memoryview(bytearray(CHUNK)) if sources else memoryview(b"")
         if size >= CHUNK:
             _reserve(file, size)
@@ -48,15 +54,18 @@ class ChunkWriter:
             return
         source, start = self._find(data)
         view = memoryview(data)
-        offset = 0
+        offset = checksum = 0
         while offset < len(view):
             end = min(len(view), offset + CHUNK - (first + offset) % CHUNK)
             chunk = view[offset:end]
             if source is not None:
                 chunk = self._buffer[: end - offset]
                 source.read_into(chunk, start + offset)
+                checksum = zlib.crc32(chunk, checksum)
             self._file.write(chunk)
             offset = end
+        if source is not None:
+            self.checksums[first, len(view)] = source.checksums[start, len(view)] = checksum
 
     def _find(self, data: bytes | memoryview) -> tuple[MappedFile | None, int]:
         for source in self._sources:

@@ -85,7 +85,7 @@ def write_file(
     segments: Segments,
     header: Callable[[int, int], bytes],
     sources: Sequence[MappedFile] = (),
-) -> None:
+) -> dict[tuple[int, int], int]:
     """Writes a FlatBuffer with an embedded header, then segments, in chunks.
 
     Args:
@@ -95,6 +95,9 @@ def write_file(
         header: returns the header for the segment base and the size of all segments. Its length shifts the
             FlatBuffer, and so must be a multiple of its alignment.
         sources: files that bytes of the segments may be mapped from.
+
+    Returns:
+        (offset, size) -> CRC-32 of the ranges of the file that were copied from sources.
     """
     shift = len(header(0, 0))
     root = struct.unpack_from("<I", flatbuffer)[0] + shift
@@ -112,3 +115,4 @@ def write_file(
             for piece in chunks(data):
                 out.write(piece)
             position = target + len(data)
+    return out.checksums

@@ -21,13 +21,18 @@ _HEADER: Final = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC: Final = b"eh00"
 
 
-def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[MappedFile] = ()) -> None:
+def write_program(
+    program: EmittedProgram, file: BinaryIO, sources: Sequence[MappedFile] = ()
+) -> dict[tuple[int, int], int]:
     """Writes a program file, streaming the bytes of constants and delegates.
 
     Args:
         program: the program.
         file: a binary file, open for writing, at its beginning.
         sources: files that constants may be mapped from, such as the `.pt2`, for faster copying.
+
+    Returns:
+        (offset, size) -> CRC-32 of the ranges of the file that were copied from sources, for a manifest.
 
     Raises:
         DelegatecError: DC415 for arguments of wrong types.
@@ -40,7 +45,7 @@ def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[Map
     flatbuffer = serialize(program, layout)
     if not any(size for _, size in layout.segments.spans):
         file.write(flatbuffer)
-        return
+        return {}
     # the header shifts the rest of the buffer, whose alignment must be kept
     shift = align(_HEADER.size, inline_alignment(program))
 
@@ -48,4 +53,4 @@ def write_program(program: EmittedProgram, file: BinaryIO, sources: Sequence[Map
         fields = (_HEADER_MAGIC, _HEADER.size, len(flatbuffer) + shift, base, size)
         return _HEADER.pack(*fields).ljust(shift, b"\0")
 
-    write_file(file, flatbuffer, layout.segments, header, sources)
+    return write_file(file, flatbuffer, layout.segments, header, sources)
