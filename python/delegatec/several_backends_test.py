@@ -22,7 +22,7 @@ from delegatec.lowering import Lowered, lower
 
 aten = torch.ops.aten
 SILU, INSTANCE_NORM = aten.silu.default, aten.instance_norm.default
-BATCH_NORM = aten.native_batch_norm.default
+GROUP_NORM = aten.native_group_norm.default
 X = torch.linspace(-2, 2, 24).reshape(1, 3, 8)
 
 
@@ -115,11 +115,11 @@ def test_a_part_that_a_later_backend_preserves_reaches_it() -> None:
     backends = (
         Preserving("hoarder", [INSTANCE_NORM]),
         Preserving("sines", []),
-        Preserving("taker", [BATCH_NORM], [BATCH_NORM]),
+        Preserving("taker", [GROUP_NORM], [GROUP_NORM]),
     )
     result = lowered(instance_norm, ["hoarder", "sines", "taker"], *backends)
     assert delegates(result) == ["takerBackend"]
-    assert BATCH_NORM not in called(result.programs["forward"])
+    assert GROUP_NORM not in called(result.programs["forward"])
 
 
 def test_bodies_of_control_flow() -> None:

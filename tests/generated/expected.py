@@ -58,7 +58,7 @@ _SUMS_NAMES: Final = (
     " _upsample_bicubic2d_aa _pdist_forward"
 )
 _EXACT: Final = frozenset(_EXACT_NAMES.split())
-# These kernels subtract the square of the mean from the mean of squares.
+# The error of the mean is divided by the deviation.
 _MOMENTS: Final = frozenset({"native_layer_norm", "native_group_norm", "native_batch_norm"})
 _PLAIN_SUMS: Final = frozenset(_PLAIN_SUMS_NAMES.split())
 _SUMS: Final = frozenset(_SUMS_NAMES.split())
@@ -110,8 +110,8 @@ class _RandomRounding(TorchDispatchMode):
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
         if name in _MOMENTS and result[1].numel():
-            lost = (result[1].double() * result[2].double()).square().nan_to_num(0, 0, 0).max()
-            least = max(least, min(4 * _EPSILON32 * float(lost), 1.0))
+            lost = (result[1].double() * result[2].double()).abs().nan_to_num(0, 0, 0).max()
+            least = max(least, min(4 * torch.finfo(result[1].dtype).eps * float(lost), 1.0))
         if name in _EXACT or name.rstrip("_") in _EXACT or func.is_view:
             return result
         if is_write:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
+aten = torch.ops.aten
+
 
 def in_place(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     a = x + 1
@@ -129,6 +131,22 @@ def blend(x: Tensor) -> tuple[Tensor, ...]:
             torch.heaviside(x, x),
         ),
         *(torch.div(x * 9, 2.5, rounding_mode="floor"), torch.div(x * 9, x.abs(), rounding_mode="trunc")),
+    )
+
+
+def normalize(x: Tensor) -> tuple[Tensor, ...]:
+    weight = x[0, :, 0] / 10
+    return (
+        *(
+            F.layer_norm(x, (40,)),
+            F.layer_norm(x, (4, 40), x[0] / 10, x[1] / 10),
+            F.group_norm(x, 2, weight, weight),
+        ),
+        *(F.instance_norm(x, weight=weight), F.batch_norm(x, None, None, training=True)),
+        *(x.var(1), x.std(), *torch.var_mean(x, 2), F.rms_norm(x, (40,))),
+        *torch.native_layer_norm(x, (40,), None, None, 1e-5),
+        *torch.native_group_norm(x, None, None, 3, 4, 40, 2, 1e-5),
+        *aten._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5),
     )
 
 

@@ -89,6 +89,7 @@ STATIC = {
     "group_norm": of_module(lambda: nn.GroupNorm(3, 3), IMAGE),
     "layer_norm": of_module(lambda: nn.LayerNorm((3, 4), elementwise_affine=False), X),
     "rms_norm": of_module(lambda: nn.RMSNorm(4), X),
+    "norms_far_from_zero": of_function(functions.normalize, noise(3, 4, 40) + 10),
     "weight_norm": of_module(lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), X),
     "softmaxes": of_function(
         lambda x: (x.softmax(1), x.log_softmax(-1), F.softmin(x, 1), F.softmax(x, 1, dtype=torch.float64)), X

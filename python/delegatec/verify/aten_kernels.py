@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.reader.types import SCALAR_KINDS
+from delegatec.verify.norm_kernels import NORMS, compute_norm
 from delegatec.verify.slots import TensorSlot, byte_range
 
 
@@ -82,7 +83,10 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
             named[argument.name] = value
         else:
             positional.append(value)
-    result = operator(*positional, **named)
+    norm = _norm(operator, positional)
+    if norm is not None:
+        named.update(zip((a.name for a in schema.arguments if a.is_out), norm, strict=True))
+    result = operator(*positional, **named) if norm is None else None
     if outputs:
         written = [tensor for a in schema.arguments if a.is_out for tensor in _tensors(named[a.name])]
         inputs = list(_tensors(positional))
@@ -91,6 +95,13 @@ def call_aten(operator: OpOverload, machine: Machine, args: Sequence[int]) -> No
             check_overlap(inputs, slot.read())
     elif isinstance(result, (bool, int, float)):
         machine.set_scalar(args[len(schema.arguments)], result)
+
+
+def _norm(operator: OpOverload, positional: Sequence[Any]) -> Sequence[torch.Tensor] | None:
+    if operator not in NORMS:
+        return None
+    names = [argument.name for argument in operator._schema.arguments]
+    return compute_norm(dict(zip(names, positional, strict=False)))
 
 
 def check_overlap(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> None:

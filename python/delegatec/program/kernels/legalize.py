@@ -54,6 +54,9 @@ class _Kernels:
     def _rewrite(self, builder: Builder, node: Node) -> Any:
         before = node.prev
         results = _rewritten(builder, node)
+        if results is None:
+            # the same call in a wider dtype may need a rewrite
+            return _computed_wider(builder, node)
         made = before.next
         while made is not node:
             if made.target is node.target:
@@ -81,8 +84,7 @@ def _rewritten(b: Builder, node: Node) -> Any:
         val = node.meta["val"]
         return b.call(aten.full.default, list(val.shape), 0, dtype=val.dtype, val=val)
     rewrite = REWRITES.get(target)
-    results: Any = rewrite(b, node) if rewrite is not None else None
-    return results if results is not None else _computed_wider(b, node)
+    return rewrite(b, node) if rewrite is not None else None
 
 
 def _is_empty(node: Node) -> bool:

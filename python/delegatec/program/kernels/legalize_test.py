@@ -28,6 +28,10 @@ def _legal(function: Any, *inputs: Any) -> EdgeProgram:
     return program
 
 
+def _of_batch(x: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    return torch.nn.functional.batch_norm(x, None, None, weight, training=True)
+
+
 CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "sum_of_int64": (lambda x: x.sum(1), torch.tensor([[16777217, 1, 1]]), "_to_copy"),
     "cat_of_two_dtypes": (lambda x: torch.cat([x, x.to(torch.int32)]), X, "_to_copy"),
@@ -75,8 +79,22 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, str | None]] = {
     "group_norm_of_float64": (
         lambda x: torch.nn.functional.group_norm(x, 2),
         X.double().view(1, 4, 3),
+        "rsqrt",
+    ),
+    "layer_norm_of_float64": (
+        lambda x: torch.native_layer_norm(x, [2, 2], x[0], None, 1e-5),
+        X.double().view(3, 2, 2),
+        "rsqrt",
+    ),
+    "layer_norm": (lambda x: torch.native_layer_norm(x, [2, 2], None, x[0], 1e-5), X.view(3, 2, 2), "sub"),
+    "layer_norm_of_centered_columns": (
+        lambda x: torch.layer_norm(x - x.mean(0, True), [4]),
+        X,
         "native_layer_norm",
     ),
+    "group_norm": (lambda x: torch.group_norm(x, 2, x[0, :, 0]), X.view(1, 4, 3), "sub"),
+    "batch_norm": (lambda x: _of_batch(x, x[0, :, 0]), X.view(2, 3, 2), "expand"),
+    "batch_norm_of_rows": (_of_batch, X, "sub"),
 }
 
 
@@ -119,7 +137,17 @@ def test_sums_of_float16_are_computed_in_float32(dtype: torch.dtype) -> None:
 
 def test_float32_and_exact_operators_do_not_change() -> None:
     def function(x: torch.Tensor) -> Any:
-        return torch.nn.functional.layer_norm(x, [4]), x + 1, torch.cat([x, x]), x.sum(1), x @ x.T
+        return x.softmax(1), x + 1, torch.cat([x, x]), x.sum(1), x @ x.T
+
+    program = edge(function, X)
+    before = called(program)
+    legalize(program)
+    assert called(program) == before
+
+
+def test_norms_of_long_rows_and_of_centered_rows_do_not_change() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.layer_norm(x.repeat(1, 64), [256]), torch.layer_norm(x - x.mean(1, True), [4])
 
     program = edge(function, X)
     before = called(program)

@@ -47,6 +47,7 @@ COMPUTED_IN: Final[dict[OpOverload, dict[torch.dtype, torch.dtype]]] = dict.from
         aten.linear.default,
         aten.logit.default,
         aten.mm.default,
+        aten.native_group_norm.default,
         aten.native_layer_norm.default,
         aten.scatter_add.default,
         aten.var.correction,
@@ -109,21 +110,14 @@ FLOAT64_IN_FLOAT32: Final = frozenset(
     {
         aten._adaptive_avg_pool2d.default,
         aten._upsample_bilinear2d_aa.default,
-        aten.native_group_norm.default,
-        aten.native_layer_norm.default,
         aten.upsample_bilinear2d.vec,
     }
 )
 
-_FAR_MEANS: Final = "loses digits if the mean exceeds the deviation some hundred times"
-
 # Known differences from eager mode that are not worked around.
 DEVIATIONS: Final[dict[OpOverload, str]] = {
     **dict.fromkeys(FLOAT64_IN_FLOAT32, "float64 is computed in float32"),
-    aten._native_batch_norm_legit.no_stats: _FAR_MEANS,
     aten.fmod.Scalar: "integers beyond 2^53 are rounded",
     aten.gelu.default: "infinity for infinity; eager mode returns NaN in float32 and bfloat16",
-    aten.native_group_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
-    aten.native_layer_norm.default: f"{_FAR_MEANS}; float64 is computed in float32",
     aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is summed in float32",
 }

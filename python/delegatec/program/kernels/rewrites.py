@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.powers import power_by_number
-from delegatec.program.kernels import products, special_values
+from delegatec.program.kernels import norms, products, special_values
 
 aten = torch.ops.aten
 
@@ -147,12 +147,6 @@ def _remainder(b: Builder, node: Node) -> Any:
     return b.call(aten.where.self, mask, turned, rest, val=node.meta["val"])
 
 
-def _decomposed_float64(b: Builder, node: Node) -> Any:
-    """The kernel computes the moments of float64 in float32."""
-    assert isinstance(node.target, OpOverload)
-    return RULES[node.target](b, node) if dtype_of(node.args[0]) is torch.float64 else None  # type: ignore[arg-type]
-
-
 def _resized_bytes(b: Builder, node: Node) -> Node | None:
     """The kernel truncates bytes; eager mode rounds."""
     x, *rest = node.args
@@ -276,6 +270,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 
 REWRITES: RuleTable = merge(
+    norms.RULES,
     products.RULES,
     special_values.RULES,
     dict.fromkeys(
@@ -289,9 +284,6 @@ REWRITES: RuleTable = merge(
         _operand_itself,
     ),
     dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
-    dict.fromkeys(
-        (aten._native_batch_norm_legit.no_stats, aten.native_group_norm.default), _decomposed_float64
-    ),
     dict.fromkeys((aten._upsample_bilinear2d_aa.default, aten.upsample_bilinear2d.vec), _resized_bytes),
     {
         aten.add.Scalar: _promoted_first,

@@ -75,6 +75,22 @@ def _group_norm(b: Builder, node: Node) -> list[Node] | None:
     return [y, *(b.call(aten.view.default, each, [batch, groups]) for each in (mean, rstd))]
 
 
+def _instance_norm(b: Builder, node: Node) -> Node | None:
+    """Computes a group norm with one group per channel."""
+    a = bind(node)
+    x = a["input"]
+    if not a["use_input_stats"] or a["running_mean"] is not None:
+        return None
+    batch, channels, *sizes = shape_of(x)
+    statistics = b.empty([batch, channels], dtype_of(x))
+    results = b.call(
+        aten.native_group_norm.default,
+        *(x, a["weight"], a["bias"], batch, channels, math.prod(sizes), channels, a["eps"]),
+        val=(node.meta["val"], statistics, statistics),
+    )
+    return b.call(operator.getitem, results, 0, val=node.meta["val"])
+
+
 def _batch_statistics(b: Builder, node: Node) -> list[Node] | None:
     """Computes a batch norm with the mean and variance of the batch."""
     a = bind(node)
@@ -175,6 +191,7 @@ def _vector_norm(b: Builder, node: Node) -> Node | None:
 RULES: RuleTable = {
     aten._native_batch_norm_legit.no_stats: _batch_statistics,
     aten.batch_norm.default: _batch_norm,
+    aten.instance_norm.default: _instance_norm,
     aten.layer_norm.default: _layer_norm,
     aten.linalg_vector_norm.default: _vector_norm,
     aten.log_softmax.int: _softmax,

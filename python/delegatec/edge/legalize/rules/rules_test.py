@@ -140,6 +140,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         for affine in ((_noise(4, seed=1), _noise(4, seed=2)), (None, None))
     ]
     + [(IMAGE, None, None, None, None, True, 0.1, 1e-5, False)],
+    aten.instance_norm.default: [
+        (x, *affine, None, None, True, 0.1, 1e-5, False)
+        for x, affine in ((IMAGE, (_noise(4, seed=1), _noise(4, seed=2))), (X + 9, (None, None)))
+    ],
     aten.layer_norm.default: [(X, [4], _noise(4), _noise(4)), (X, [3, 4]), (X, [4], _noise(4), None, 1e-2)],
     aten._native_batch_norm_legit.no_stats: [
         (IMAGE, _noise(4, seed=1), _noise(4, seed=2), True, 0.1, 1e-5),
