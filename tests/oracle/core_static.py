@@ -76,6 +76,7 @@ STATIC = {
     "conv_transpose2d": of_module(lambda: nn.ConvTranspose2d(3, 3, 3, 2, 1, 1, groups=3), IMAGE),
     "max_pool": of_module(lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True), IMAGE),
     "max_pool3d": of_module(lambda: nn.MaxPool3d(2), noise(1, 2, 4, 4, 4)),
+    "max_pool_of_nan": of_module(lambda: nn.MaxPool2d(3, 2, 1), (IMAGE > 1).float() / (IMAGE < 1)),
     "max_pool1d": of_module(lambda: nn.MaxPool1d(2), SEQUENCE),
     "avg_pool": of_module(lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), IMAGE),
     "adaptive_pools": of_function(

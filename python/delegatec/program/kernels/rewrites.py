@@ -19,7 +19,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rule, RuleTable, merge
 from delegatec.edge.legalize.rules import RULES
 from delegatec.edge.legalize.rules.powers import power_by_number
-from delegatec.program.kernels import norms, products, special_values
+from delegatec.program.kernels import norms, pools, products, special_values
 
 aten = torch.ops.aten
 
@@ -271,6 +271,7 @@ def _roll(b: Builder, node: Node) -> Node | None:
 
 REWRITES: RuleTable = merge(
     norms.RULES,
+    pools.RULES,
     products.RULES,
     special_values.RULES,
     dict.fromkeys(

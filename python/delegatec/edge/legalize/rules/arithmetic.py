@@ -73,7 +73,7 @@ def _angle(x: Tensor) -> Any:
     if x.is_complex():
         return NotImplemented
     x = _as_float(x)
-    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+    return torch.where(torch.isnan(x), x, (x < 0).to(x.dtype) * math.pi)
 
 
 def _round_decimals(x: Tensor, *, decimals: int) -> Any:

@@ -133,6 +133,15 @@ def _arange(b: Builder, node: Node) -> Node:
     return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype_of(node), val=node.meta["val"])
 
 
+def _linspace(b: Builder, node: Node) -> Node | None:
+    """Converts bools, which torch's decomposition subtracts."""
+    start, end, *rest = node.args
+    if not isinstance(start, bool) and not isinstance(end, bool):
+        return None
+    ends = [int(each) if isinstance(each, bool) else each for each in (start, end)]
+    return b.call(aten.linspace.default, *ends, *rest, val=node.meta["val"], **node.kwargs)
+
+
 RULES: RuleTable = {
     aten.__and__.Tensor: _renamed(aten.bitwise_and.Tensor),
     aten.__or__.Tensor: _renamed(aten.bitwise_or.Tensor),
@@ -152,6 +161,7 @@ RULES: RuleTable = {
     aten.addcmul.default: _integer_addcmul,
     aten.arange.default: _arange,
     aten.arange.start: _arange,
+    aten.linspace.default: _linspace,
     aten.clamp_min.default: _clamp,
     aten.clamp_max.default: _clamp,
     aten.hardsigmoid.default: _hard_gate,

@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from delegatec.edge.interpret import interpret
 from delegatec.edge.legalize.rules import FUNCTIONS, quantized
 from delegatec.edge.out_variants import out_variant
-from delegatec.edge.testing import assert_computes, call_program, called
+from delegatec.edge.testing import assert_computes, call_program, called, edge
 
 aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
@@ -313,3 +313,15 @@ def test_calls_that_a_function_declines_are_kept(case: tuple[Any, ...]) -> None:
     operator, *call = case
     program, _, _ = call_program(operator, call)
     assert operator in called(program)
+
+
+def test_lgamma_keeps_its_digits_near_its_roots() -> None:
+    x = torch.linspace(0.5, 4, 701)
+    program = edge(torch.lgamma, x)
+    assert aten.lgamma.default not in called(program)
+    assert_computes(program, torch.lgamma(x.double()).float(), x, atol=0, rtol=1e-6)
+
+
+def test_angles_have_the_digits_of_float64() -> None:
+    x = torch.tensor([-1.0, 2.0, math.nan], dtype=torch.float64)
+    assert_computes(edge(torch.angle, x), torch.angle(x), x, atol=0, rtol=0)

@@ -31,10 +31,28 @@ _ENOUGH_FOR_FLOAT32: Final = 13
 # Coefficients of the asymptotic series, from Bernoulli numbers: B(2k) / (2k (2k - 1)) and B(2k) / 2k.
 _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
-# From here on the series is as accurate as float64 is.
+# From here on the series is as accurate as float64 is; as float32 is, from 3 on.
 _ASYMPTOTIC: Final = 10
-# The product of that many factors, each below twice that number, fits in float16.
-_FACTORS: Final = 4
+# Coefficients of log(gamma(x)) / ((x - 1) (x - 2)) in x - 2 over [1, 3], from Chebyshev series.
+_BETWEEN_ROOTS: Final = {
+    torch.float32: (
+        *(0.4227843357, -0.1003172731, 0.03296494688, -0.01238497512, 0.004999480513),
+        *(-0.002102061579, 0.0009105063088, -0.0004255713697, 0.0001957994742, -5.241944203e-5),
+        *(2.024937682e-5, -3.873420964e-5, 1.930875049e-5),
+    ),
+    torch.float64: (
+        *(0.42278433509846714, -0.1003173016743539, 0.032965000621155737),
+        *(-0.012384192193374356, 0.0049986411647038771, -0.0021081308338291314),
+        *(0.00091537692206067879, -0.00040570739993875171, 0.00018255264197705732),
+        *(-8.3095099946784895e-5, 3.8168862813724325e-5, -1.76618554743359e-5),
+        *(8.2223475245535897e-6, -3.8465142426634735e-6, 1.8074596187759183e-6),
+        *(-8.5548169571227288e-7, 4.0556328878243746e-7, -1.8613158181472911e-7),
+        *(8.7459726655535557e-8, -5.2038665332275675e-8, 2.6247261052647616e-8),
+        *(-7.8607446870830561e-10, -7.6031618173372642e-10, -8.9520228367097018e-9),
+        *(4.9278786858072305e-9, 2.4694237633377505e-9, -1.38994451662441e-9),
+        *(-8.1900377835511558e-10, 4.2453673576593123e-10),
+    ),
+}
 
 
 def _of_floats(function: Callable[[Tensor], Tensor]) -> Function:
@@ -120,20 +138,34 @@ def _series(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 def _lgamma(x: Tensor) -> Tensor:
     reflected = x < 0.5
     y = torch.where(reflected, 1 - x, x)
-    # shifted to the range of the series by gamma(y) = gamma(y + 1) / y
-    small = y < _ASYMPTOTIC
-    steps = torch.zeros_like(y)
-    for first in range(0, _ASYMPTOTIC, _FACTORS):
-        factors = [y + k for k in range(first, min(first + _FACTORS, _ASYMPTOTIC))]
-        steps = steps + torch.log(reduce(torch.mul, factors))
-    moved = torch.where(small, y + _ASYMPTOTIC, y)
-    result = (moved - 0.5) * torch.log(moved) - moved + math.log(2 * math.pi) / 2
-    result = result + _series(moved, _STIRLING) / moved
-    result = torch.where(small, result - steps, result)
+    # in [1, 3], where the roots are; gamma(y) = gamma(y + 1) / y
+    below = y < 1
+    z = torch.where(below, y - 1, torch.clamp(y, max=3) - 2)
+    near = torch.zeros_like(z)
+    for coefficient in reversed(_BETWEEN_ROOTS[x.dtype]):
+        near = near * z + coefficient
+    near = near * z * (z + 1)
+    near = torch.where(below, near - torch.log(y), near)
+    result = torch.where(y < 3, near, _stirling(y))
     sine = torch.sin(math.pi * (x - torch.round(x))).abs()
     result = torch.where(reflected, math.log(math.pi) - torch.log(sine) - result, result)
     pole = (x <= 0) & (torch.floor(x) == x)
     return torch.where(pole | torch.isinf(x), math.inf, result)
+
+
+def _stirling(x: Tensor) -> Tensor:
+    """Computes the logarithm of gamma(x) for x >= 3."""
+    if x.dtype is torch.float32:
+        moved, steps = x, None
+    else:
+        # shifted to the range where the series is accurate
+        small = x < _ASYMPTOTIC
+        moved = torch.where(small, x + _ASYMPTOTIC, x)
+        product = reduce(torch.mul, [x + k for k in range(_ASYMPTOTIC)])
+        steps = torch.where(small, torch.log(product), 0)
+    result = (moved - 0.5) * torch.log(moved) - moved + math.log(2 * math.pi) / 2
+    result = result + _series(moved, _STIRLING) / moved
+    return result if steps is None else result - steps
 
 
 def _digamma(x: Tensor) -> Tensor:
