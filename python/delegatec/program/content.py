@@ -12,9 +12,9 @@ import numpy as np
 from delegatec.delegation import ComputedBytes, Part
 from delegatec.delegation.protocol.parts import read
 
-# Number and size of the samples taken of every sequence. Only sequences with equal samples are compared.
-_SAMPLES: Final = 16
-_SAMPLE_BYTES: Final = 32
+# Size of the samples of every sequence: at its start, in the middle, and at its end. Only those with equal
+# samples are compared. Each sample of a mapped file makes its surroundings resident.
+_SAMPLE_BYTES: Final = 192
 # Number of different sequences with equal samples that are compared one by one; more are found by checksum.
 _COMPARED: Final = 4
 # Number of bytes to compare at a time, which bounds memory.
@@ -70,8 +70,8 @@ class ContentIndex:
 def _fingerprint(part: Part) -> Hashable:
     size = len(part)
     # each read of a computed part computes more than it returns
-    step = max(1, size if isinstance(part, ComputedBytes) else size // _SAMPLES)
-    return size, b"".join(read(part, start, start + _SAMPLE_BYTES) for start in range(0, size, step))
+    starts = (0,) if isinstance(part, ComputedBytes) else (0, size // 2, max(0, size - _SAMPLE_BYTES))
+    return size, b"".join(read(part, start, start + _SAMPLE_BYTES) for start in starts if start < size)
 
 
 def _checksum(parts: Parts) -> int:

@@ -17,6 +17,8 @@ from delegatec.files import MappedFile
 # more it searches for contiguous free memory, and if memory is fragmented spends more time on moving pages
 # than on copying (measured: up to 3 s per GiB, and 0.3 s in chunks of 64 KiB).
 CHUNK: Final = 64 * 1024
+# Size of the blocks to read from sources: fewer calls, and still in the cache.
+_BLOCK: Final = 4 * CHUNK
 
 
 class ChunkWriter:
@@ -37,7 +39,7 @@ class ChunkWriter:
         self._sources = sources
         self._position = 0
         self.checksums: dict[tuple[int, int], int] = {}
-        self._buffer = memoryview(bytearray(CHUNK)) if sources else memoryview(b"")
+        self._buffer = memoryview(bytearray(_BLOCK)) if sources else memoryview(b"")
         if size >= CHUNK:
             _reserve(file, size)
 
@@ -47,25 +49,24 @@ class ChunkWriter:
         Raises:
             OSError: they cannot be written, or cannot be read from their source.
         """
-        first = self._position
-        self._position += len(data)
-        if len(data) < CHUNK:
-            self._file.write(data)
+        source, start = self._find(data) if len(data) >= CHUNK else (None, 0)
+        if source is None:
+            self._write(memoryview(data))
             return
-        source, start = self._find(data)
-        view = memoryview(data)
-        offset = checksum = 0
-        while offset < len(view):
-            end = min(len(view), offset + CHUNK - (first + offset) % CHUNK)
-            chunk = view[offset:end]
-            if source is not None:
-                chunk = self._buffer[: end - offset]
-                source.read_into(chunk, start + offset)
-                checksum = zlib.crc32(chunk, checksum)
+        first, end, checksum = self._position, self._position + len(data), 0
+        while self._position < end:
+            size = min(end - self._position, _BLOCK - self._position % _BLOCK)
+            source.read_into(self._buffer[:size], start + self._position - first)
+            checksum = zlib.crc32(self._buffer[:size], checksum)
+            self._write(self._buffer[:size])
+        self.checksums[first, len(data)] = source.checksums[start, len(data)] = checksum
+
+    def _write(self, data: memoryview) -> None:
+        while data:
+            chunk = data[: CHUNK - self._position % CHUNK] if len(data) >= CHUNK else data
             self._file.write(chunk)
-            offset = end
-        if source is not None:
-            self.checksums[first, len(view)] = source.checksums[start, len(view)] = checksum
+            self._position += len(chunk)
+            data = data[len(chunk) :]
 
     def _find(self, data: bytes | memoryview) -> tuple[MappedFile | None, int]:
         for source in self._sources:

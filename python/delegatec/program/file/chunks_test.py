@@ -69,8 +69,10 @@ def test_only_long_mapped_ranges_are_read_from_the_file(
     writer.write(source.view[3 : 2 * CHUNK])
     writer.write(source.view[64 : 64 + CHUNK - 1])
     writer.write(bytes(source.view[: 2 * CHUNK]))
-    # chunks end at multiples of CHUNK in the file that is written
-    assert asked == [(3, CHUNK - 4), (CHUNK - 1, CHUNK), (2 * CHUNK - 1, 1)]
+    writer.write(source.view)
+    # blocks end at multiples of four chunks in the file that is written
+    end = 4 * CHUNK - (CHUNK - 1) - 2 * CHUNK - 1 - 2 * CHUNK + 4 * CHUNK
+    assert asked == [(3, 2 * CHUNK - 3), (0, end), (end, len(CONTENT) - end)]
 
 
 def test_a_file_gets_its_blocks_at_once(tmp_path: Path) -> None:
