@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from scale_cases import CASES
-from stopwatch import Stopwatch, added_memory
+from stopwatch import Stopwatch, added_memory, collect_as_the_worker
 
 from delegatec import lowering
 from delegatec.backends import builtin_backends
@@ -51,6 +51,7 @@ _SMALL: Final = 0.02
 def table(names: Iterable[str], backends: Sequence[str], sizes: Sequence[int]) -> str:
     """Returns seconds for the largest size, and after them the exponent from the smallest one."""
     warm_up()
+    collect_as_the_worker()
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in names:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from stopwatch import collect_as_the_worker
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
@@ -86,6 +87,7 @@ def table() -> str:
             lower: list[Any] = []
             for backend in ("portable", "mps"):
                 lowering.lower(archive.load(path).methods, backend)  # imports
+                collect_as_the_worker()
                 FakeTensorMode.cache_clear()
                 read, model = _milliseconds(lambda: archive.load(path))
                 lower.append(_milliseconds(lambda m=model, b=backend: lowering.lower(m.methods, b))[0])

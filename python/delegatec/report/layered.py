@@ -20,7 +20,7 @@ _DUMMIES: Final = 20
 _SOME_DUMMIES: Final = 5000
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Cell:
     """A box to place: an operation, a frame with a nested drawing, or a dummy on an edge.
 
@@ -70,7 +70,7 @@ class Drawing:
     paths: tuple[str, ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Link:
     """An edge, or its segment between adjacent layers; offsets are relative to the cells."""
 
@@ -80,7 +80,7 @@ class _Link:
     enters: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Spot:
     """A cell in its layer."""
 
