@@ -128,9 +128,38 @@ def estimated(mode: FakeTensorMode, target: Any, args: Sequence[Any], kwargs: Ma
     if not _are_static((*args, *kwargs.values())):
         return None
     try:
-        return _of_kernel(mode, target, args, kwargs)
+        if target in _RESIZED:
+            return _resized(mode, _RESIZED[target], *args)
+        of = _of_elements if torch.Tag.pointwise in target.tags else _of_kernel
+        return of(mode, target, args, kwargs)
     except Exception:  # noqa: BLE001 - of any kernel
         return None
+
+
+# Operators that resize all dimensions but the first two -> their number. Torch decomposes them to infer it.
+_RESIZED: Final = {
+    aten.upsample_bicubic2d.vec: 2,
+    aten.upsample_bilinear2d.vec: 2,
+    aten.upsample_linear1d.vec: 1,
+    aten.upsample_nearest1d.vec: 1,
+    aten.upsample_nearest2d.vec: 2,
+    aten.upsample_nearest3d.vec: 3,
+    aten.upsample_trilinear3d.vec: 3,
+}
+
+
+def _resized(
+    mode: FakeTensorMode, count: int, x: FakeTensor, sizes: Sequence[int] | None, *others: Any
+) -> torch.Tensor | None:
+    """Returns the result of a resizing operator; None for invalid arguments."""
+    scales = others[-1]
+    spatial = x.shape[2:]
+    if sizes is None:
+        sizes = [int(size * scale) for size, scale in zip(spatial, scales, strict=True)]
+    if not len(sizes) == len(spatial) == count or min(*x.shape, *sizes) < 1 or not x.dtype.is_floating_point:
+        return None
+    with in_kernel_invocation_manager(mode):
+        return torch.empty((*x.shape[:2], *sizes), dtype=x.dtype, device=_META)
 
 
 def _of_kernel(

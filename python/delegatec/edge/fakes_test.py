@@ -101,6 +101,34 @@ def test_estimates_have_the_forms_of_results(target: Any) -> None:
         assert estimated(mode, aten.add_.Tensor, args, {}) is None
 
 
+RESIZED: dict[Any, tuple[tuple[int, ...], tuple[Any, ...]]] = {
+    aten.upsample_linear1d.vec: ((1, 2, 5), (None, False, [2.5])),
+    aten.upsample_nearest1d.vec: ((1, 2, 5), ([3], None)),
+    aten.upsample_bicubic2d.vec: ((1, 2, 5, 7), ([3, 9], True, None)),
+    aten.upsample_bilinear2d.vec: ((3, 2, 5, 7), (None, False, [1.3, 0.5])),
+    aten.upsample_nearest2d.vec: ((1, 2, 5, 7), (None, [2.0, 0.7])),
+    aten.upsample_nearest3d.vec: ((1, 2, 5, 7, 3), (None, [2.0, 0.4, 1.99])),
+    aten.upsample_trilinear3d.vec: ((1, 2, 5, 7, 3), ([1, 2, 3], False, None)),
+}
+
+
+@pytest.mark.parametrize("target", RESIZED, ids=str)
+def test_estimates_of_resized_tensors(target: Any) -> None:
+    shape, rest = RESIZED[target]
+    with FakeTensorMode() as mode:
+        found, expected = (
+            estimated(mode, target, (torch.empty(shape), *rest), {}),
+            target(torch.empty(shape), *rest),
+        )
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        for wrong in (
+            torch.empty(shape[1:]),
+            torch.empty((0, *shape[1:])),
+            torch.empty(shape, dtype=torch.bool),
+        ):
+            assert estimated(mode, target, (wrong, *rest), {}) is None
+
+
 ELEMENTWISE: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "one row": (aten.add.Tensor, (torch.empty(5, 4), torch.empty(4))),
     "either broadcasts": (aten.add.Tensor, (torch.empty(5, 1), torch.empty(1, 4))),
