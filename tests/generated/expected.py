@@ -106,14 +106,18 @@ class _RandomRounding(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         is_write = func._schema.is_mutable
-        least = _EPSILON32 if func in FLOAT64_IN_FLOAT32 else self._least
-        self.is_coarse |= func in FLOAT64_IN_FLOAT32
+        # the pool over three dimensions is one over two of them and then over the third
+        is_coarse = func in FLOAT64_IN_FLOAT32 or name == "_adaptive_avg_pool3d"
+        least = _EPSILON32 if is_coarse else self._least
+        self.is_coarse |= is_coarse
         if name in _QUOTIENTS:
             args = _floats(args)
         if (name in _SUMS or name in _PLAIN_SUMS) and not is_write:
             change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
+        if name in ("pow", "pow_") and isinstance(args[1], Tensor):
+            result = self._far_powers(result, *args)
         if "matrix_exp" in name:
             least = max(least, _MATRIX_EXP)
         if name in _MOMENTS and result[1].numel():
@@ -126,6 +130,16 @@ class _RandomRounding(TorchDispatchMode):
                 result.copy_(self.rounded(result, least))
             return result
         return pytree.tree_map(partial(self.rounded, least=least), result)
+
+    def _far_powers(self, power: Tensor, base: Any, exponent: Tensor) -> Tensor:
+        """Replaces powers of integers that float64, in which the kernel computes, does not hold."""
+        if power.is_floating_point() or power.dtype is torch.bool:
+            return power
+        wide = base.double() if isinstance(base, Tensor) else float(base)
+        largest = min(torch.iinfo(power.dtype).max, 2**53)
+        is_far = ~(torch.pow(wide, exponent.double()).abs() <= largest)
+        other = torch.randint(-100, 100, power.shape, generator=self._random).to(power.dtype)
+        return power.copy_(torch.where(is_far, other, power))
 
     def rounded(self, value: Any, least: float, keeps_exact: bool = True) -> Any:
         """Returns a tensor with a random relative error, of `least` or its dtype; exact numbers may stay."""

@@ -117,6 +117,16 @@ def test_state_is_planned_starts_from_the_file_and_is_written_last() -> None:
     assert len(method.debug_handles) == len(method.instructions)
 
 
+def test_empty_state_has_no_initial_value() -> None:
+    def model(self: Any) -> Any:
+        self.total.add_(1)
+        return self.total + 1
+
+    program = _emit(Function(model, total=torch.empty(0)))
+    assert program.mutable_data == []
+    assert _arguments(program.methods[0], -1)[0].constant_index == 0
+
+
 def test_dynamic_sizes_are_bounds_and_computed_by_primitives() -> None:
     method = _method(lambda x: x.view(-1) * 2, X, dynamic_shapes=({0: Dim("rows", min=2, max=9)},))
     assert _operators(method) == [

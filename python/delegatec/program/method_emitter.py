@@ -194,7 +194,9 @@ class MethodEmitter:
             if arena == STATE:
                 offset = self._state.offset(name, placement.storage.size)
             key = self._external.key(buffer, sizes)
-            index = 0 if key is not None else self._state.initial.add(buffer, name)
+            # the runtime fails to load no bytes into an empty arena
+            is_stored = key is None and buffer.numel()
+            index = self._state.initial.add(buffer, name) if is_stored else 0
             return TensorValue(
                 scalar_type, sizes, index, offset, False, True, key or name, key is not None, arena
             )

@@ -114,10 +114,14 @@ FLOAT64_IN_FLOAT32: Final = frozenset(
     }
 )
 
+_FAR_POWERS: Final = "powers of integers are rounded beyond 2^53, and do not wrap around"
+
 # Known differences from eager mode that are not worked around.
 DEVIATIONS: Final[dict[OpOverload, str]] = {
     **dict.fromkeys(FLOAT64_IN_FLOAT32, "float64 is computed in float32"),
     aten.fmod.Scalar: "integers beyond 2^53 are rounded",
     aten.gelu.default: "infinity for infinity; eager mode returns NaN in float32 and bfloat16",
+    aten.pow.Scalar: _FAR_POWERS,
+    aten.pow.Tensor_Tensor: _FAR_POWERS,
     aten.sum.dim_IntList: "integers beyond 2^53 are rounded; float64 of dynamic sizes is summed in float32",
 }

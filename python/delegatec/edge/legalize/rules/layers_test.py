@@ -166,6 +166,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
         (_quarters(12, 12), [6, 8], [2, 2], [1, 1], [0, 0], [2, 2]),
     ],
     aten.constant_pad_nd.default: [
+        (torch.tensor([True, False]), [1, 2], 0.001),
         (IMAGE, [1, 2, 3, 4, 5, 6, 1, 1], 1.5),
         (IMAGE, [0, 0, 0, 0, 0, 0, 1, 2]),
         (IMAGE, [-1, 2, 0, -3]),

@@ -44,7 +44,7 @@ def _constant(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x, value = value_of(builder, bound["self"]), bound["value"] or 0
     if x.dtype == torch.bool:
-        return x.to(torch.int32).pad(bound["pad"], int(value)).to(torch.bool).node
+        return x.to(torch.int32).pad(bound["pad"], int(bool(value))).to(torch.bool).node
     pairs = list(zip(bound["pad"][::2], bound["pad"][1::2], strict=True))  # the last dimension first
     for position, pair in enumerate(pairs):
         x = cropped(x, x.rank - 1 - position, *pair)

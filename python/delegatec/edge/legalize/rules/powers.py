@@ -62,7 +62,7 @@ def _signed(x: Value, exponent: Value) -> Value:
     size = x.abs() ** exponent
     is_odd = (exponent - (exponent * 0.5).floor() * 2.0).eq(1.0)
     is_undefined = exponent.ne(exponent.floor()) & _is_finite_negative(x)
-    return is_undefined.where(math.nan, (x.lt(0.0) & is_odd).where(-size, size))
+    return is_undefined.where(math.nan, (x.is_negative() & is_odd).where(-size, size))
 
 
 def _is_finite_negative(x: Value) -> Value:

@@ -121,7 +121,12 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.maximum.default: [PAIRS, (WHOLE, BY), BOOLS, (WHOLE[:3], EDGES[2:5])],
     aten.minimum.default: [PAIRS, (WHOLE, BY), BOOLS],
-    aten.pow.Scalar: [(2.0, SMALL), (3.0, SMALL), (-3.0, torch.tensor([1.0, 2.0, 0.5]))],
+    aten.pow.Scalar: [
+        (2.0, SMALL),
+        (-0.0, torch.tensor([-1.0, -2.0, 3.0, 0.5])),
+        (3.0, SMALL),
+        (-3.0, torch.tensor([1.0, 2.0, 0.5])),
+    ],
     aten.pow.Tensor_Scalar: [
         *((SMALL, by) for by in (0, 1, 2, 3, 7, 31, 40, 41, 1.5)),
         *((POSITIVE, by) for by in (-1, -2, 0.5, -0.5, 0.3, -1.7)),
@@ -132,6 +137,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     ],
     aten.pow.Tensor_Tensor: [
         (POSITIVE, SMALL),
+        (torch.tensor([-0.0, -0.0, 0.0]), torch.tensor([-1.0, -2.0, -3.0])),
         (torch.tensor([-8.0, -2.0, -2.0, -1.5, 0.0, 2.0]), torch.tensor([0.3, 3.0, -2.0, 4.0, 0.0, -1.0])),
     ],
     aten.relu.default: [(BY,)],
