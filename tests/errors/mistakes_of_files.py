@@ -161,7 +161,7 @@ PROGRAMS: Final[tuple[Mistake, ...]] = (
         "calls operators without a kernel",
         "DC201",
         "linalg_qr",
-        "torch.mode(x).values",
+        "torch.frexp(x).mantissa",
         lines=12,
     ),
     program("complex_values", "decomposes complex matrices", "DC202", "linalg_svdvals", "complex"),

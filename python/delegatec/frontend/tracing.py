@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx.proxy import TracerBase
 
 from delegatec.diagnostics.quiet import quiet_logs
+from delegatec.frontend.composite_functions import composite_functions_replaced
 from delegatec.frontend.model import Method
 from delegatec.frontend.vision_operators import vision_operators_replaced
 from delegatec.frontend.workspace import Workspace
@@ -37,6 +38,7 @@ def trace(module: torch.nn.Module, method: Method, strict: bool, workspace: Work
         torch.no_grad(),
         _as_forward(module, method.function),
         _user_frames(workspace),
+        composite_functions_replaced(),
         vision_operators_replaced(),
         _quiet(),
     ):

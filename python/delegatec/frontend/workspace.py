@@ -21,7 +21,10 @@ _MACHINERY: Final = ("site-packages/torch/", "dist-packages/torch/")
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _COMPILER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # A delegate inside the user's model: frames of the compiler below the user's.
-_DELEGATES: Final = os.path.join(_COMPILER, "delegation", "delegates", "")
+_TRANSPARENT: Final = (
+    os.path.join(_COMPILER, "delegation", "delegates", ""),
+    os.path.join(_COMPILER, "frontend", "composite_functions.py"),
+)
 _GENERATED: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _STACK_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -87,7 +90,7 @@ class Workspace:
         """Returns the frames on a stack below the compiler's own, without internal ones."""
         frames: list[traceback.FrameSummary] = []
         for frame in reversed(list(stack)):
-            if frame.filename.startswith(_DELEGATES):
+            if frame.filename.startswith(_TRANSPARENT):
                 continue
             if frame.filename.startswith(_COMPILER):
                 break

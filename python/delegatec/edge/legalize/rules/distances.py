@@ -43,6 +43,9 @@ def _cdist(builder: Builder, node: Node) -> Node:
     if batch == other_batch:
         batch = other_batch = [math.prod(batch)]
     difference = first.view(*batch, rows, 1, width) - second.view(*other_batch, 1, others, width)
+    if bound["p"] == math.inf:
+        # eager mode drops NaN
+        difference = difference.isnan().where(0.0, difference)
     return _norm(difference, bound["p"]).view(*shape_of(node)).to(dtype).node
 
 
@@ -62,7 +65,7 @@ _CONSTRAINTS: Final = (
 REWRITES: Final = tuple(
     Rewrite(target, rule, (*_CONSTRAINTS, rank_of(first, range(2, 17), "it has rows.")), note=note)
     for target, rule, first, note in (
-        (aten._cdist_forward.default, _cdist, "x1", "in float32; NaN for NaN, which eager drops for p = inf"),
+        (aten._cdist_forward.default, _cdist, "x1", "in float32"),
         (aten._pdist_forward.default, _pdist, "self", "in float32"),
     )
 )

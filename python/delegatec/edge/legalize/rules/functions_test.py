@@ -190,6 +190,10 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.kthvalue.default: [(X, 2), (ODD[:1], 6, 1, True), (NUMBERS[:, :1], 1, 1)],
     aten.median.default: [(X,), (ODD,), (NUMBERS,), (torch.tensor(3.0),), (X[:0],)],
     aten.median.dim: [(X, 1), (ODD[:1], 1, True), (X, 0)],
+    aten.mode.default: [
+        *((x, dim, True) for x in (ODD[1:], NUMBERS) for dim in (0, 1)),
+        *((x,) for x in (NUMBERS % 3, NUMBERS > 1, X, torch.tensor(3.0))),
+    ],
     aten.nanmedian.default: [(X,), (ODD,), (NUMBERS,), (torch.full((3,), NAN),)],
     aten.nanmedian.dim: [(X, 1), (ODD[:, :4], 1, True)],
     aten.nonzero_static.default: [

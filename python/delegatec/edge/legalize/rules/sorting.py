@@ -64,6 +64,22 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
     return _pick(values, k - 1, dim, keepdim), _pick(index, k - 1, dim, keepdim)
 
 
+def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Returns the smallest of the most frequent values, and the position of its last element."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    dim = dim % x.dim()
+    size = x.shape[dim]
+    values, index = _sort(x, dim)
+    differs = values.narrow(dim, 1, size - 1) != values.narrow(dim, 0, size - 1)
+    group = torch.cumsum(padded(differs.to(torch.int64), dim, 1, 0), dim)
+    counts = torch.zeros_like(group).scatter_add(dim, group, torch.ones_like(group))
+    last = (group <= counts.argmax(dim, keepdim=True)).sum(dim, keepdim=True) - 1
+    found = (torch.gather(each, dim, last) for each in (values, index))
+    value, position = (each if keepdim else each.squeeze(dim) for each in found)
+    return value, position
+
+
 def _pick(x: Tensor, at: int, dim: int, keepdim: bool) -> Tensor:
     if x.dim() == 0:
         return x
@@ -186,6 +202,7 @@ FUNCTIONS: FunctionTable = {
     aten.kthvalue.default: _kthvalue,
     aten.median.default: _median,
     aten.median.dim: _median_dim,
+    aten.mode.default: _mode,
     aten.nanmedian.default: _nanmedian,
     aten.nanmedian.dim: _nanmedian_dim,
     aten.nonzero_static.default: _nonzero_static,
