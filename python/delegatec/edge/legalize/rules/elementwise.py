@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -133,6 +134,14 @@ def _arange(b: Builder, node: Node) -> Node:
     return b.call(aten.arange.start_step, start, a["end"], step, dtype=dtype_of(node), val=node.meta["val"])
 
 
+def _threshold(b: Builder, node: Node) -> Node | None:
+    """Truncates the threshold of integers, as eager mode does."""
+    x, threshold, value = bind(node).values()
+    if dtype_of(x).is_floating_point or isinstance(threshold, int) or not math.isfinite(threshold):
+        return None
+    return b.call(aten.threshold.default, x, int(threshold), value, val=node.meta["val"])
+
+
 def _linspace(b: Builder, node: Node) -> Node | None:
     """Converts bools, which torch's decomposition subtracts."""
     start, end, *rest = node.args
@@ -162,6 +171,7 @@ RULES: RuleTable = {
     aten.arange.default: _arange,
     aten.arange.start: _arange,
     aten.linspace.default: _linspace,
+    aten.threshold.default: _threshold,
     aten.clamp_min.default: _clamp,
     aten.clamp_max.default: _clamp,
     aten.hardsigmoid.default: _hard_gate,

@@ -89,6 +89,7 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.div.Tensor: [(X, 2), (NUMBERS, 4)],
     aten.div.Tensor_mode: [(X, 0.3, {"rounding_mode": m}) for m in ("floor", "trunc", None)],
     aten.arange.default: [(5,), (5, {"dtype": torch.float32}), (2.5,)],
+    aten.threshold.default: [(torch.arange(-3, 3), -1.5, 2.9)],
     aten.linspace.default: [(-1, True, 3), (False, True, 4)],
     aten.arange.start: [(2, 7), (-1.5, 2.0), (0, 3, {"dtype": torch.int32})],
     aten.clamp_min.default: [(X, 0.25), (NUMBERS, 2), (NUMBERS, 1.5)],
