@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
 from delegatec.backends.common.table import OperatorTable
@@ -42,6 +43,8 @@ class TableTarget(Generic[SettingsT]):
         self.table = table
         self.rewrites = rewrites
         self._settings = settings
+        # dtypes and shapes of operands and results that no constraint of all rows excludes
+        self._allowed: set[Hashable] = set()
         self._computes: dict[Any, bool] = {
             **{target: any(each.computes for each in several) for target, several in rewrites.items()},
             **{target: row.computes for target, row in table.rows.items()},
@@ -49,11 +52,24 @@ class TableTarget(Generic[SettingsT]):
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
+        if node.target in self.table.rows:
+            excluded = self.exclusion(node)
+            if excluded is not None:
+                return excluded
         return self.table.refusal(node, self._settings, facts)
 
     def exclusion(self, node: Node) -> Refusal | None:
         """Returns why no rewrite can legalize a call: its operands or results are unsupported."""
-        return self.table.exclusion(node, self._settings)
+        values = (*[each.meta.get("val") for each in node.all_input_nodes], node.meta.get("val"))
+        if not all(type(each) is FakeTensor and not each._has_symbolic_sizes_strides for each in values):
+            return self.table.exclusion(node, self._settings)
+        key = tuple([(each.dtype, each.shape) for each in values])
+        if key in self._allowed:
+            return None
+        excluded = self.table.exclusion(node, self._settings)
+        if excluded is None:
+            self._allowed.add(key)
+        return excluded
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""

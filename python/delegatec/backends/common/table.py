@@ -40,7 +40,7 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
 
     Args:
         families: title -> rows, in the order of the documentation.
-        universal: constraints of all rows.
+        universal: constraints of all rows; they depend on dtypes and shapes of operands and results alone.
 
     Attributes:
         families: as given.
@@ -65,18 +65,14 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
             self.rows[row.target] = row
 
     def refusal(self, node: Node, settings: SettingsT, facts: Facts) -> Refusal | None:
-        """Returns the first violated constraint; None if the node can be lowered unchanged."""
+        """Returns the first violated constraint of its row; None if the node can be lowered unchanged."""
         if isinstance(node.target, HigherOrderOperator):
             message = f"{operator_name(node)} runs on the CPU; its bodies are partitioned separately"
             return Refusal("operator", message)
         row = self.rows.get(node.target)
         if row is None:
             return Refusal("operator", f"the delegate does not support {operator_name(node)}")
-        return (
-            self.exclusion(node, settings)
-            or first_broken(row.constraints, node, settings)
-            or first_broken(row.known, node, facts)
-        )
+        return first_broken(row.constraints, node, settings) or first_broken(row.known, node, facts)
 
     def exclusion(self, node: Node, settings: SettingsT) -> Refusal | None:
         """Returns the first violated constraint of all rows, which no rewrite can satisfy."""
