@@ -60,7 +60,7 @@ class TableTarget(Generic[SettingsT]):
 
     def exclusion(self, node: Node) -> Refusal | None:
         """Returns why no rewrite can legalize a call: its operands or results are unsupported."""
-        values = (*[each.meta.get("val") for each in node.all_input_nodes], node.meta.get("val"))
+        values: list[Any] = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
         if not all(type(each) is FakeTensor and not each._has_symbolic_sizes_strides for each in values):
             return self.table.exclusion(node, self._settings)
         key = tuple([(each.dtype, each.shape) for each in values])

@@ -16,6 +16,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.fx import Graph, GraphModule, Node
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
@@ -90,7 +91,7 @@ def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgePro
 
 def _owner(graph: Graph) -> GraphModule:
     """Returns a module with this graph, without generated Python code: programs are interpreted."""
-    module = GraphModule({}, Graph())
+    module = _LazyGraphModule({}, Graph())
     module._graph = graph
     graph.owning_module = module
     return module
