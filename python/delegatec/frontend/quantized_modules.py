@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of torch's older quantization, which torch.export cannot trace, and of unfinished quantization."""
+"""Modules of older quantization and other libraries, and of unfinished quantization: what to do instead."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ _OBSERVES: Final = frozenset({"ObserverBase", "FakeQuantizeBase", "AffineQuantiz
 _OLDER: Final = (
     "a layer or tensor of torch's older quantization, or of bitsandbytes, which torch.export cannot trace"
 )
+_QUANTO: Final = (
+    "a layer of optimum-quanto that calls operators of that library: its weights have 8 bits or are not "
+    "frozen, or it quantizes activations"
+)
 _HELP: Final = (
     "quantize the original model with torchao: quantize_, or torch.export, prepare_pt2e and convert_pt2e"
 )
@@ -33,6 +37,9 @@ def quantized_problems(model: Model) -> Iterator[Diagnostic]:
     older += [name for name, tensor in tensors if tensor.is_quantized]
     if older:
         yield _problem(model, older, _OLDER, _HELP)
+    quanto = [name for name, module in named.items() if _is_of_quanto(module)]
+    if quanto:
+        yield _problem(model, quanto, _QUANTO, _HELP)
     observers = [name for name, module in named.items() if _observes(module)]
     if observers:
         yield _problem(
@@ -58,6 +65,16 @@ def _is_older(module: torch.nn.Module) -> bool:
     # a reference module may call operators of PT2E
     is_decomposed = getattr(module, "is_decomposed", False)
     return type(module).__module__.startswith(_PACKAGES) and not is_decomposed
+
+
+def _is_of_quanto(module: torch.nn.Module) -> bool:
+    """Whether a layer calls operators of optimum-quanto; other layers of it dequantize their weights."""
+    if not type(module).__module__.startswith("optimum.quanto."):
+        return False
+    weight = getattr(module, "weight", None)
+    is_product = isinstance(module, torch.nn.Linear) and type(weight).__module__.endswith(".qbytes")
+    is_frozen = getattr(module, "frozen", True)
+    return is_product or not is_frozen or getattr(module, "activation_qtype", None) is not None
 
 
 def _observes(module: torch.nn.Module) -> bool:

@@ -60,6 +60,33 @@ def test_older_quantization(name: str) -> None:
     assert "torchao" in problem.help
 
 
+def _of_quanto(**settings: object) -> nn.Module:
+    """A layer with the names of optimum-quanto 0.2.7."""
+    kind = type("QLinear", (nn.Linear,), {"__module__": "optimum.quanto.nn.qlinear"})
+    layer: nn.Module = kind(8, 4)
+    vars(layer).update(frozen=True, activation_qtype=None)
+    vars(layer).update(settings)
+    return layer
+
+
+class _Bytes(torch.nn.Parameter):
+    """A weight of eight bits."""
+
+
+_Bytes.__module__ = "optimum.quanto.tensor.weights.qbytes"
+
+
+def test_layers_of_optimum_quanto() -> None:
+    of_bytes = _of_quanto()
+    of_bytes.weight = _Bytes(torch.rand(4, 8))
+    for layer in (of_bytes, _of_quanto(frozen=False), _of_quanto(activation_qtype="qint8")):
+        with pytest.raises(DelegatecError) as raised:
+            export(Model(nn.Sequential(layer), (X,)))
+        (problem,) = raised.value.diagnostics
+        assert problem.code == "DC119" and "optimum-quanto" in problem.message and "torchao" in problem.help
+    assert list(export(Model(nn.Sequential(_of_quanto()), (X,)))) == ["forward"]
+
+
 def test_a_model_that_is_not_converted() -> None:
     with pytest.raises(DelegatecError) as raised:
         export(Model(_prepared(), (X,)))
