@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 
 from delegatec.edge import KERNEL_COMPOSITES
 from delegatec.edge.program import EdgeProgram
@@ -22,8 +23,8 @@ SPECIAL = torch.tensor([0.0, 1, -1, 3, float("nan"), float("inf"), 2, 0, 0, -0.0
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 
-def _legal(function: Any, *inputs: Any) -> EdgeProgram:
-    program = edge(function, *inputs, passes=(), preserve=KERNEL_COMPOSITES)
+def _legal(function: Any, *inputs: Any, **options: Any) -> EdgeProgram:
+    program = edge(function, *inputs, passes=(), preserve=KERNEL_COMPOSITES, **options)
     legalize(program)
     return program
 
@@ -207,3 +208,11 @@ def test_too_many_dimensions_are_rejected() -> None:
     (problem, *_) = check_kernels(edge(lambda x: x.view([1] * 17) + 1, torch.ones(1)))
     assert problem.code == "DC215" and "17 dimensions" in problem.message and "16" in problem.expected
     assert problem.node == "view" and problem.location is not None
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1, 2)])
+def test_instance_norms_of_dynamic_sizes_are_rewritten(dims: tuple[int, ...]) -> None:
+    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    dynamic = {dim: Dim(f"size{dim}", min=2, max=9) for dim in dims}
+    program = _legal(torch.nn.functional.instance_norm, x, dynamic_shapes=(dynamic,))
+    assert_computes(program, torch.nn.functional.instance_norm(x), x, atol=1e-5)

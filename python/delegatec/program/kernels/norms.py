@@ -45,7 +45,9 @@ def _group_norm(b: Builder, node: Node) -> Any:
     batch, *sizes = shape_of(a["input"])
     if dtype_of(node.args[0]) is torch.float64:  # type: ignore[arg-type]
         return DECOMPOSITIONS[aten.native_group_norm.default](b, node)
-    return _of_centered(b, node, [batch, a["group"], math.prod(sizes) // a["group"]])
+    # a node if it depends on a dynamic size
+    groups = a["group"].meta["val"] if isinstance(a["group"], Node) else a["group"]
+    return _of_centered(b, node, [batch, groups, math.prod(sizes) // groups])
 
 
 def _batch_norm(b: Builder, node: Node) -> Any:
