@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of the runtime demands of the memory of its operands and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch.fx import Node
+
+from delegatec.backends.vulkan.memory.representation import ANY, Limits, Representations, fits
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tensors of a call that have one representation.
+
+    Attributes:
+        allowed: the representations that the runtime supports.
+        operands: operands of the call.
+        results: indices of its results.
+        same_storage_as: index of the call's group that must have the same storage, but may have another
+            layout; none if it is its own.
+    """
+
+    allowed: Representations
+    operands: tuple[Node, ...] = ()
+    results: tuple[int, ...] = ()
+    same_storage_as: int | None = None
+
+
+Demands = Callable[[Node], Sequence[Group]]
+"""Returns the groups of a call. An operand in no group is a constant that the operator packs itself."""
+
+
+def tensor_operands(node: Node) -> tuple[Node, ...]:
+    """Returns the operands of a call, without duplicates."""
+    return tuple(dict.fromkeys(node.all_input_nodes))
+
+
+def result_values(node: Node) -> list[Any]:
+    """Returns the values of all results of a call."""
+    value = node.meta["val"]
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def tied(allowed: Representations = ANY) -> Demands:
+    """Returns the demands of a call whose operands and results all have one representation."""
+
+    def demands(node: Node) -> Sequence[Group]:
+        return (Group(allowed, tensor_operands(node), tuple(range(len(result_values(node))))),)
+
+    return demands
+
+
+def first_operand(allowed: Representations) -> Demands:
+    """Returns the demands of a call whose first operand and results have one representation.
+
+    Other operands are constants that the operator packs itself.
+    """
+
+    def demands(node: Node) -> Sequence[Group]:
+        return (Group(allowed, tensor_operands(node)[:1], tuple(range(len(result_values(node))))),)
+
+    return demands
+
+
+def within(groups: Sequence[Group], node: Node, limits: Limits) -> Iterator[Group]:
+    """Yields groups with the representations that have room for all their tensors.
+
+    Args:
+        groups: of a call.
+        node: the call.
+        limits: of textures.
+    """
+    results = result_values(node)
+    for group in groups:
+        shapes = [tuple(operand.meta["val"].shape) for operand in group.operands]
+        shapes += [tuple(results[index].shape) for index in group.results]
+        fitting = {each for each in group.allowed if all(fits(shape, each, limits) for shape in shapes)}
+        yield replace(group, allowed=frozenset(fitting))
