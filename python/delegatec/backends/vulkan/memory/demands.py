@@ -30,7 +30,10 @@ class Group:
     same_storage_as: int | None = None
 
 
-Demands = Callable[[Node], Sequence[Group]]
+IsConstant = Callable[[Node], bool]
+"""Whether a node is a constant of the program."""
+
+Demands = Callable[[Node, IsConstant], Sequence[Group]]
 """Returns the groups of a call. An operand in no group is a constant that the operator packs itself."""
 
 
@@ -48,7 +51,7 @@ def result_values(node: Node) -> list[Any]:
 def tied(allowed: Representations = ANY) -> Demands:
     """Returns the demands of a call whose operands and results all have one representation."""
 
-    def demands(node: Node) -> Sequence[Group]:
+    def demands(node: Node, _: IsConstant) -> Sequence[Group]:
         return (Group(allowed, tensor_operands(node), tuple(range(len(result_values(node))))),)
 
     return demands
@@ -60,8 +63,18 @@ def first_operand(allowed: Representations) -> Demands:
     Other operands are constants that the operator packs itself.
     """
 
-    def demands(node: Node) -> Sequence[Group]:
+    def demands(node: Node, _: IsConstant) -> Sequence[Group]:
         return (Group(allowed, tensor_operands(node)[:1], tuple(range(len(result_values(node))))),)
+
+    return demands
+
+
+def all_but_constants(allowed: Representations) -> Demands:
+    """Returns the demands of a call whose operands, except for constants, and results have one representation."""
+
+    def demands(node: Node, is_constant: IsConstant) -> Sequence[Group]:
+        operands = tuple(each for each in tensor_operands(node) if not is_constant(each))
+        return (Group(allowed, operands, tuple(range(len(result_values(node))))),)
 
     return demands
 

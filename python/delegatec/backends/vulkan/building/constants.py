@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of a graph: named data of the program, by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import torch
+from delegatec_schemas import vulkan_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.common.constants import (
+    beyond_float16,
+    is_beyond_float16,
+    name_of,
+    nonzero_in_float16,
+    to_float16,
+)
+from delegatec.backends.vulkan.blob import NAMED
+from delegatec.backends.vulkan.compile_spec import Overflow, Settings
+from delegatec.delegation import Part
+from delegatec.delegation.protocol.backend import NamedData
+from delegatec.delegation.protocol.parts import chunks, tensor_part
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+
+class Constants:
+    """The constants of a graph, each stored once.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+
+    Attributes:
+        data: key -> bytes.
+        names: index of a constant -> name of the placeholder whose value it is.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        self.data: dict[str, NamedData] = {}
+        self.names: dict[int, str] = {}
+        self._view = view
+        self._saturates = settings.overflow is Overflow.SATURATE
+        self._indices: dict[str, int] = {}
+        self._problems: list[Diagnostic] = []
+
+    def add(self, node: Node, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[int, schema.BytesT]:
+        """Adds the value of a constant.
+
+        Args:
+            node: its placeholder.
+            tensor: its value.
+            dtype: in which it is stored.
+
+        Returns:
+            Its index, the next one if it is new, and its description.
+        """
+        data, lost = self._converted(tensor, dtype)
+        if lost:
+            name = name_of(self._view.program, node)
+            self._problems.append(beyond_float16(f"{name} has {lost}", next(iter(node.users), None)))
+        index, entry = self._add(data)
+        self.names.setdefault(index, node.name)
+        return index, entry
+
+    def add_number(
+        self, number: bool | int | float, dtype: torch.dtype, node: Node | None
+    ) -> tuple[int, schema.BytesT]:
+        """Adds a tensor of rank 0; see `add`."""
+        if dtype == torch.float16:
+            if is_beyond_float16(number) and not self._saturates and abs(number) != torch.finfo().max:
+                self._problems.append(beyond_float16(f"the number {number} is beyond float16", node))
+            number = nonzero_in_float16(max(-65504.0, min(65504.0, number)) if math.isfinite(number) else number)
+        return self._add(tensor_part(torch.tensor(number, dtype=dtype)))
+
+    def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:
+        if tensor.dtype == torch.float32 and dtype == torch.float16:
+            return to_float16(tensor, self._saturates)
+        return tensor_part(tensor.to(dtype)), ""
+
+    def _add(self, data: Part) -> tuple[int, schema.BytesT]:
+        digest = hashlib.sha256()
+        for chunk in chunks(data):
+            digest.update(chunk)
+        key = digest.hexdigest()
+        self.data.setdefault(key, NamedData(data))
+        index = self._indices.setdefault(key, len(self._indices))
+        return index, schema.BytesT(NAMED, len(data), key)
+
+    def check(self) -> None:
+        """Raises DC406 for each constant that is beyond float16."""
+        if self._problems:
+            raise DelegatecError(self._problems)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder of a blob's graph: maps nodes of a program to values and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from delegatec_schemas import vulkan_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.vulkan.building.constants import Constants
+from delegatec.backends.vulkan.compile_spec import Settings
+from delegatec.backends.vulkan.dtypes import TO_FORMAT, stored
+from delegatec.backends.vulkan.memory.assign import REPRESENTATION
+from delegatec.backends.vulkan.memory.representation import Representation
+from delegatec.delegation.protocol.view import PartitionView
+
+Number = bool | int | float
+
+
+class GraphBuilder:
+    """The graph of one partition under construction.
+
+    Args:
+        view: the partition; its nodes have a representation.
+        settings: the user's settings.
+
+    Attributes:
+        current: the node being lowered, if any.
+        settings: as given.
+        graph: the graph so far.
+        constants: its constants.
+        origins: for each call, the node that it comes from.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        self.current: Node | None = None
+        self.settings = settings
+        self.graph = schema.GraphT(
+            version="0", chain=[], values=[], inputIds=[], outputIds=[], constants=[], shaders=[]
+        )
+        self.constants = Constants(view, settings)
+        self.origins: list[Node | None] = []
+        self._view = view
+        self._ids: dict[Node, int] = {}
+        self._shared: dict[Hashable, int] = {}
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def of(self, node: Node) -> int:
+        """Returns the id of a node's value: a tensor, or a constant that is not packed yet."""
+        if node not in self._ids:
+            tensor = self._view.constants[node]
+            self._ids[node] = self._constant(node, tensor)
+        return self._ids[node]
+
+    def is_constant(self, node: Node) -> bool:
+        """Whether a node is a constant."""
+        return node in self._view.constants
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate."""
+        id = self.tensor(node.meta["val"], node.meta[REPRESENTATION])
+        self.graph.inputIds.append(id)
+        self._ids[node] = id
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate."""
+        self.graph.outputIds.append(self._ids[node])
+
+    def result(self, node: Node) -> int:
+        """Adds the value that a node computes: a tensor, or a list of them."""
+        value, representation = node.meta["val"], node.meta[REPRESENTATION]
+        if isinstance(value, torch.Tensor):
+            self._ids[node] = self.tensor(value, representation)
+            return self._ids[node]
+        ids = [self.tensor(each, one) for each, one in zip(value, representation, strict=True)]
+        for user in node.users:
+            self._ids[user] = ids[user.args[1]]  # type: ignore[index]
+        return self.list_of(ids)
+
+    def tensor(self, value: torch.Tensor, representation: Representation) -> int:
+        """Adds a tensor.
+
+        Args:
+            value: a tensor of its shape and its dtype in the model.
+            representation: its memory on the device.
+        """
+        storage, layout = representation.value
+        dtype = TO_FORMAT[stored(value.dtype)]
+        table = schema.TensorT(dtype, list(value.shape), -1, -1, storage, layout, dtype)
+        return self._add(schema.Content.Tensor, table)
+
+    def alias(self, node: Node, id: int) -> None:
+        """Maps a node to an existing value."""
+        self._ids[node] = id
+
+    def table(self, id: int) -> Any:
+        """Returns the content of a value."""
+        return self.graph.values[id].content
+
+    def _constant(self, node: Node, tensor: torch.Tensor) -> int:
+        dtype = stored(node.meta["val"].dtype)
+        index, data = self.constants.add(node, tensor, dtype)
+        return self._tensor_reference(index, data, dtype, tuple(tensor.shape))
+
+    def _tensor_reference(
+        self, index: int, data: schema.BytesT, dtype: torch.dtype, shape: Sequence[int]
+    ) -> int:
+        if index == len(self.graph.constants):
+            self.graph.constants.append(data)
+        kind = TO_FORMAT[dtype]
+        table = schema.TensorT(kind, list(shape), index, -1, stagingDataType=kind)
+        table.storageType, table.memoryLayout = schema.StorageType.DEFAULT, schema.MemoryLayout.DEFAULT
+        return self._add(schema.Content.Tensor, table)
+
+    def number(self, number: Number, dtype: torch.dtype) -> int:
+        """Returns a constant tensor of one element, for operators that take no numbers; deduplicated."""
+        key = ("number", dtype, repr(number))
+        if key not in self._shared:
+            index, data = self.constants.add_number(number, stored(dtype), self.current)
+            self._shared[key] = self._tensor_reference(index, data, stored(dtype), [])
+        return self._shared[key]
+
+    def null(self) -> int:
+        """Returns an absent argument."""
+        return self._share("null", schema.Content.Null, schema.NullT())
+
+    def scalar(self, value: Number | str) -> int:
+        """Returns a number or a string, deduplicated by its type and value."""
+        key = (type(value), repr(value))
+        if isinstance(value, bool):
+            return self._share(key, schema.Content.Bool, schema.BoolT(value))
+        if isinstance(value, int):
+            return self._share(key, schema.Content.Int, schema.IntT(value))
+        if isinstance(value, float):
+            return self._share(key, schema.Content.Double, schema.DoubleT(value))
+        return self._share(key, schema.Content.String, schema.StringT(value))
+
+    def integers(self, values: Sequence[int]) -> int:
+        """Returns a list of integers, deduplicated."""
+        return self._share(("integers", *values), schema.Content.IntList, schema.IntListT(list(values)))
+
+    def doubles(self, values: Sequence[float]) -> int:
+        """Returns a list of floating-point numbers, deduplicated."""
+        key = ("doubles", *map(repr, values))
+        return self._share(key, schema.Content.DoubleList, schema.DoubleListT(list(values)))
+
+    def list_of(self, ids: Sequence[int]) -> int:
+        """Returns a list of values."""
+        return self._share(("list", *ids), schema.Content.ValueList, schema.ValueListT(list(ids)))
+
+    def _share(self, key: Hashable, kind: int, content: Any) -> int:
+        if key not in self._shared:
+            self._shared[key] = self._add(kind, content)
+        return self._shared[key]
+
+    def _add(self, kind: int, content: Any) -> int:
+        self.graph.values.append(schema.ValueT(kind, content))
+        return len(self.graph.values) - 1
+
+    # ---- calls -------------------------------------------------------------------------------------------
+
+    def call(self, name: str, *args: int) -> None:
+        """Appends a call of an operator of the runtime; the last argument is its result."""
+        self.graph.chain.append(schema.OperatorCallT(len(self.origins), name, list(args)))
+        self.origins.append(self.current)
+
+    def argument(self, value: Any) -> int:
+        """Returns an argument of a call: an operand, or a constant of a type that the format has."""
+        if isinstance(value, Node):
+            return self.of(value)
+        if value is None or isinstance(value, (torch.dtype, torch.layout, torch.device, torch.memory_format)):
+            return self.null()
+        if isinstance(value, (list, tuple)):
+            if any(isinstance(each, Node) for each in value):
+                return self.list_of([self.of(each) for each in value])
+            if any(isinstance(each, float) for each in value):
+                return self.doubles(value)
+            return self.integers(value)
+        return self.scalar(value)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing of memory by tensors whose lives do not overlap.
+
+Tensors of one memory id share an allocation as large as the largest of them. A tensor lives from the call
+that computes it to the last call that reads it; inputs from the start, outputs to the end. Packed constants
+have memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from delegatec_schemas import vulkan_graph as schema
+
+from delegatec.backends.vulkan.dtypes import FROM_FORMAT
+from delegatec.backends.vulkan.memory.representation import Representation, stored_elements
+
+PREPACK = "et_vk.prepack.default"
+"""The operator that copies a constant to a tensor, before the first run."""
+
+
+@dataclass
+class _Life:
+    id: int
+    size: int
+    first: int
+    last: int
+
+
+def share_memory(graph: schema.GraphT) -> None:
+    """Sets the memory ids of all tensors that calls compute, and of inputs.
+
+    Larger tensors come first; each takes the allocation of a larger one that is free during its life, and
+    among several the one that is least larger.
+    """
+    lives = sorted(_lives(graph), key=lambda life: (-life.size, life.first, life.id))
+    allocations: list[list[_Life]] = []
+    for life in lives:
+        free = [
+            index
+            for index, users in enumerate(allocations)
+            if all(life.last < user.first or user.last < life.first for user in users)
+        ]
+        if free:
+            index = free[-1]
+        else:
+            index = len(allocations)
+            allocations.append([])
+        allocations[index].append(life)
+        graph.values[life.id].content.memoryId = index
+
+
+def allocated_bytes(graph: schema.GraphT) -> int:
+    """Returns the bytes of all shared allocations of a graph."""
+    sizes: dict[int, int] = {}
+    for value in graph.values:
+        if value.contentType == schema.Content.Tensor and value.content.memoryId >= 0:
+            tensor = value.content
+            sizes[tensor.memoryId] = max(sizes.get(tensor.memoryId, 0), stored_bytes(tensor))
+    return sum(sizes.values())
+
+
+def stored_bytes(tensor: schema.TensorT) -> int:
+    """Returns the size of a tensor on the device, with the padding of texels."""
+    representation = Representation((tensor.storageType, tensor.memoryLayout))
+    return stored_elements(tensor.dims, representation) * FROM_FORMAT[tensor.dataType].itemsize
+
+
+def _lives(graph: schema.GraphT) -> Iterator[_Life]:
+    end = len(graph.chain)
+    first: dict[int, int] = dict.fromkeys(graph.inputIds, -1)
+    last: dict[int, int] = {}
+    packed = set()
+    for index, call in enumerate(graph.chain):
+        ids = [each for id in call.args for each in _tensors(graph, id)]
+        if call.name == PREPACK:
+            packed.update(ids)
+        for id in ids:
+            first.setdefault(id, index)
+            last[id] = index
+    for id in graph.outputIds:
+        last[id] = end
+    for id, start in first.items():
+        tensor = graph.values[id].content
+        if tensor.constantId < 0 and id not in packed:
+            yield _Life(id, stored_bytes(tensor), start, last.get(id, start))
+
+
+def _tensors(graph: schema.GraphT, id: int) -> list[int]:
+    value = graph.values[id]
+    if value.contentType == schema.Content.ValueList:
+        return [each for item in value.content.items for each in _tensors(graph, item)]
+    return [id] if value.contentType == schema.Content.Tensor else []

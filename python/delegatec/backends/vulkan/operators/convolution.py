@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions: of one image, channels packed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.backends.vulkan.memory.demands import first_operand
+from delegatec.backends.vulkan.memory.representation import CHANNELS
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.legalize.constraints import rank_of, same_dtypes
+
+_TEXEL: Final = 4
+_DEPTHWISE: Final = frozenset({(3, 3), (5, 5)})
+
+
+def _batch(node: Node, _: object) -> str | None:
+    shape = shape_of(bind(node)["input"])
+    return f"a batch of {shape[0]}" if len(shape) == 4 and shape[0] > 1 else None
+
+
+def _transposed(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    if not bound["transposed"]:
+        return None
+    if len(shape_of(bound["input"])) != 4:
+        return "transposed in one dimension"
+    if set(bound["dilation"]) != {1}:
+        return f"transposed with dilation {list(bound['dilation'])}"
+    return f"transposed with {bound['groups']} groups" if bound["groups"] > 1 else None
+
+
+def _groups(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    outputs, inputs = shape_of(bound["weight"])[:2]
+    groups = bound["groups"]
+    if groups == 1 or bound["transposed"] or len(shape_of(bound["input"])) == 3:
+        return None
+    if outputs == groups and inputs == 1:
+        size = tuple(shape_of(bound["weight"])[2:])
+        return None if size in _DEPTHWISE else f"a depthwise kernel of {size[0]} x {size[1]}"
+    if set(shape_of(bound["weight"])[2:]) == {1}:
+        return f"a kernel of 1 x 1 with {groups} groups"
+    if inputs % _TEXEL == 0 and outputs // groups % _TEXEL == 0:
+        return None
+    return f"{groups} groups of {inputs} to {outputs // groups} channels"
+
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    operator_row(
+        "convolution",
+        first_operand(CHANNELS),
+        FLOATS,
+        same_dtypes("the runtime does not promote."),
+        rank_of("input", (3, 4), "the runtime convolves images and sequences."),
+        Constraint("batch", "One image: the shaders ignore the others.", _batch),
+        Constraint("argument", "Transposed convolutions are of images, without dilation and groups.", _transposed),
+        Constraint(
+            "argument",
+            "Groups are channels with kernels of 3 x 3 or 5 x 5, or have multiples of four channels: they share "
+            "texels otherwise, and other depthwise and grouped 1 x 1 shaders are wrong or do not exist.",
+            _groups,
+        ),
+        known=(constants("weight", "bias"),),
+    ),
+)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills, conversions and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.dtypes import ALL, FLOATS, stored
+from delegatec.backends.vulkan.memory.assign import REPRESENTATION
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
+from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
+from delegatec.backends.vulkan.memory.sharing import PREPACK
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.edge.arguments import bind, dtype_of, shape_of, short_name
+
+# What the shaders convert, besides floats.
+_CONVERSIONS: Final = frozenset(
+    {
+        (torch.int32, torch.float32),
+        (torch.int32, torch.float16),
+        (torch.bool, torch.float32),
+        (torch.bool, torch.float16),
+        (torch.bool, torch.int32),
+        (torch.float32, torch.int32),
+        (torch.float16, torch.int32),
+    }
+)
+_LARGEST: Final = 2**24
+
+
+def _types(node: Node) -> tuple[torch.dtype, torch.dtype]:
+    return stored(dtype_of(bind(node)["self"])), stored(dtype_of(node))
+
+
+def _convert_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    source, result = _types(node)
+    between_floats = {source, result} <= FLOATS
+    return (Group(ANY if source == result or between_floats else BUFFER, (bind(node)["self"],), (0,)),)
+
+
+def _unknown_conversion(node: Node, _: object) -> str | None:
+    source, result = _types(node)
+    if source == result or {source, result} <= FLOATS or (source, result) in _CONVERSIONS:
+        return None
+    return f"from {short_name(source)} to {short_name(result)}"
+
+
+def _convert(b: GraphBuilder, node: Node) -> None:
+    """Casts of an input are what the runtime does when it copies the input."""
+    source = bind(node)["self"]
+    first, second = _types(node)
+    if first == second:
+        b.call("aten.clone.default", b.of(source), b.null(), b.result(node))
+    elif node.meta[REPRESENTATION].is_texture:
+        b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
+    else:
+        # to_copy has no buffers
+        b.call("dim_order_ops._to_dim_order_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
+
+
+def _clone(b: GraphBuilder, node: Node) -> None:
+    """Copies a tensor to another representation, and constants to the device before the first run."""
+    source = bind(node)["self"]
+    if b.is_constant(source):
+        b.call(PREPACK, b.of(source), b.result(node))
+    else:
+        b.call("aten.clone.default", b.of(source), b.null(), b.result(node))
+
+
+def _full(b: GraphBuilder, node: Node) -> None:
+    value = bind(node)["fill_value"]
+    b.call("aten.full.default", b.integers(shape_of(node)), b.scalar(float(value)), b.result(node))
+
+
+def _large_fill(node: Node, _: object) -> str | None:
+    value = bind(node)["fill_value"]
+    if dtype_of(node) in FLOATS or abs(value) <= _LARGEST:
+        return None
+    return f"the integer {value}"
+
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    operator_row(
+        "_to_copy",
+        _convert_memory,
+        ALL,
+        Constraint("dtype", "The runtime has a shader for the conversion.", _unknown_conversion),
+        lower=_convert,
+        computes=False,
+    ),
+    operator_row("clone", lambda node, _: (Group(ANY, (), (0,)),), ALL, lower=_clone, computes=False),
+    operator_row(
+        "full",
+        tied(),
+        ALL,
+        Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
+        lower=_full,
+        computes=False,
+    ),
+)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of single elements.
+
+GLSL leaves the results of min, max, clamp and comparisons for NaN to the driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common.row import variants
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.dtypes import BOOLS, FLOATS, NUMBERS
+from delegatec.backends.vulkan.memory.demands import tied
+from delegatec.backends.vulkan.operators.row import (
+    Constraint,
+    Lower,
+    OperatorRow,
+    operator_row,
+    same_call,
+)
+from delegatec.edge.arguments import bind, dtype_of, promoted
+from delegatec.edge.legalize.constraints import argument, result_dtypes, same_dtypes
+
+_EXACT: Final = 2**24
+
+_SAME: Final = same_dtypes("the runtime does not promote.")
+
+
+def _binary(name: str) -> Lower:
+    """Returns the lowering of an operator on two tensors, of which a number becomes a constant."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        first, second, *rest = bind(node).values()
+        other = b.of(second) if isinstance(second, Node) else b.number(second, dtype_of(first))
+        b.call(name, b.of(first), other, *map(b.argument, rest), b.result(node))
+
+    return lower
+
+
+def _reversed_sub(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    first, second = b.number(bound["other"], dtype_of(node)), b.of(bound["self"])
+    b.call("aten.sub.Tensor", first, second, b.scalar(1), b.result(node))
+
+
+def _floor(b: GraphBuilder, node: Node) -> None:
+    one = b.number(1.0, dtype_of(node))
+    b.call("aten.div.Tensor_mode", b.of(bind(node)["self"]), one, b.scalar("floor"), b.result(node))
+
+
+def _no_promotion(node: Node, _: object) -> str | None:
+    first, second, *_ = bind(node).values()
+    operands = [each for each in (first, second) if isinstance(each, Node)]
+    if promoted([first, second]) == dtype_of(operands[0]):
+        return None
+    return f"{dtype_of(operands[0])} and the number {second}"
+
+
+_NUMBER: Final = Constraint("dtype", "A number does not change the dtype of the result.", _no_promotion)
+_HAS_DIMENSION: Final = Constraint(
+    "rank",
+    "The result has a dimension: the runtime cannot build others.",
+    lambda node, _: None if node.meta["val"].dim() else "rank 0",
+)
+_ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
+
+
+def _bounds(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    low, high = (bound.get(key, bound.get(f"{key}_val")) for key in ("min", "max"))
+    ids = [b.null() if each is None else b.scalar(float(each)) for each in (low, high)]
+    b.call("aten.clamp.default", b.of(bound["self"]), *ids, b.result(node))
+
+
+def _large_bounds(node: Node, _: object) -> str | None:
+    if dtype_of(node).is_floating_point:
+        return None
+    bound = bind(node)
+    values = (bound.get("min", bound.get("min_val")), bound.get("max", bound.get("max_val")))
+    large = [each for each in values if each is not None and (abs(each) > _EXACT or each != math.trunc(each))]
+    return f"a bound of integers is {large[0]}" if large else None
+
+
+_SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
+_FLOAT_RESULT: Final = result_dtypes(FLOATS, "the runtime computes it in floats only.", "convert to float32")
+
+def _signed_base(node: Node, _: object) -> str | None:
+    base = bind(node)["self"]
+    return None if base.target is torch.ops.aten.abs.default else "the base may be negative"
+
+
+_MAGNITUDE: Final = Constraint(
+    "argument", "The base is an absolute value: GLSL's pow is undefined for negative ones.", _signed_base
+)
+
+_UNARY: Final = (
+    *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan"),
+    *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu", "relu"),
+)
+_ARITHMETIC: Final = {
+    "add": "aten.add.Tensor",
+    "sub": "aten.sub.Tensor",
+    "mul": "aten.mul.Tensor",
+    "div": "aten.div.Tensor",
+}
+# Without eq: of floats it holds up to a distance of 1e-5, and the runtime does not find it for integers.
+_COMPARISONS: Final = ("lt", "le", "gt", "ge")
+
+
+def _rows() -> Iterator[OperatorRow]:
+    for name in _UNARY:
+        yield operator_row(name, tied(), FLOATS, _FLOAT_RESULT)
+    yield operator_row(
+        "gelu",
+        tied(),
+        FLOATS,
+        argument("approximate", lambda value: value == "tanh", "The runtime has the tanh approximation."),
+    )
+    for name in ("clamp", "hardtanh"):
+        yield operator_row(name, tied(), NUMBERS, _SMALL_BOUNDS, lower=_bounds)
+    for name, call in _ARITHMETIC.items():
+        dtypes = FLOATS if name == "div" else NUMBERS
+        extra = (_ALPHA,) if name in ("add", "sub") else ()
+        for overload_name in variants({name: ""}, "Tensor", "Scalar"):
+            yield operator_row(overload_name, tied(), dtypes, _SAME, _NUMBER, _HAS_DIMENSION, *extra, lower=_binary(call))
+    yield operator_row(
+        "rsub.Scalar",
+        tied(),
+        NUMBERS,
+        _NUMBER,
+        _HAS_DIMENSION,
+        argument("alpha", lambda value: value == 1, "alpha is 1."),
+        lower=_reversed_sub,
+    )
+    yield operator_row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
+    yield operator_row("floor", tied(), FLOATS, _FLOAT_RESULT, lower=_floor, note="a quotient by one")
+    yield operator_row("round", tied(), FLOATS, _FLOAT_RESULT, note="the driver chooses how ties are rounded")
+    for name in _COMPARISONS:
+        for overload_name in variants({name: ""}, "Tensor", "Scalar"):
+            call = f"aten.{name}.Tensor"
+            yield operator_row(overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call))
+    for name in ("pow.Tensor_Scalar", "pow.Tensor_Tensor"):
+        yield operator_row(name, tied(), FLOATS, _SAME, _NUMBER, _HAS_DIMENSION, _MAGNITUDE, lower=_binary("aten.pow.Tensor_Tensor"))
+    for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or", "bitwise_not"):
+        yield operator_row(name, tied(), BOOLS)
+    yield operator_row("logical_not", tied(), BOOLS, lower=same_call("aten.bitwise_not.default"))
+    yield operator_row(
+        "where.self",
+        tied(),
+        FLOATS | BOOLS,
+        result_dtypes(FLOATS, "the runtime selects floats only."),
+        Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
+    )
+
+
+def _mixed_alternatives(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    dtypes = {dtype_of(bound[name]) for name in ("self", "other")}
+    return "alternatives of several dtypes" if len(dtypes) > 1 else None
+
+
+ROWS: Final = tuple(_rows())

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalization and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant
+from delegatec.backends.vulkan.memory.representation import (
+    BUFFER,
+    CHANNELS,
+    TEXTURES,
+    WIDTH,
+    Representation,
+    extents,
+)
+from delegatec.backends.vulkan.memory.workgroups import reduces_safely
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
+from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_at_most, rank_of
+
+_PARAMETERS: Final = constants("weight", "bias")
+
+
+def _softmax_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    bound = bind(node)
+    shape = shape_of(bound["self"])
+    dim = positive(bound["dim"], len(shape))
+    textures = {each for each in TEXTURES if len(shape) <= 4 and reduces_safely(shape, [dim], each)}
+    return (Group(BUFFER | textures, (bound["self"],), (0,)),)
+
+
+def _reduced_depth(node: Node, _: object) -> str | None:
+    shape = shape_of(node)
+    if len(shape) < 4:
+        return None
+    dim = positive(bind(node)["dim"], 4)
+    return f"over dimension {dim}" if dim == 0 or (dim == 1 and shape[0] > 1) else None
+
+
+def _softmax(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    dim = b.scalar(positive(bound["dim"], len(shape_of(node))))
+    b.call(str(node.target), b.of(bound["self"]), dim, b.scalar(False), b.result(node))
+
+
+def _is_wrong_layer_norm(shape: Sequence[int]) -> bool:
+    """Whether the shader's workgroup mixes rows: it is cut to 64 invocations along the wrong axis."""
+    x, y, z = extents(shape, Representation.WIDTH)
+    low, middle, high = sorted((x, y, z))
+    return y == high > middle == 3 and low > 1
+
+
+def _layer_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    source = bind(node)["input"]
+    shape = shape_of(source)
+    allowed = BUFFER
+    if len(shape) <= 4 and not _is_wrong_layer_norm(shape):
+        allowed |= WIDTH
+    return (Group(allowed, (source,), (0, 1, 2)),)
+
+
+def _affine(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    return next((f"{name} is absent" for name in ("weight", "bias") if bound[name] is None), None)
+
+
+_AFFINE: Final = Constraint("argument", "weight and bias are given.", _affine)
+
+
+def _group_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    return Group(CHANNELS, (bind(node)["input"],), (0,)), Group(BUFFER, (), (1, 2))
+
+
+def _one_image(node: Node, _: object) -> str | None:
+    shape = shape_of(bind(node)["input"])
+    return None if len(shape) == 4 else f"input has rank {len(shape)}"
+
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    *(
+        operator_row(
+            name,
+            _softmax_memory,
+            FLOATS,
+            HAS_AXIS,
+            rank_at_most(4, "the shaders have four dimensions."),
+            Constraint(
+                "argument", "Not over the batch, nor over the channels of one: they share an axis.", _reduced_depth
+            ),
+            lower=_softmax,
+        )
+        for name in ("_softmax", "_log_softmax")
+    ),
+    operator_row(
+        "native_layer_norm",
+        _layer_norm_memory,
+        FLOATS,
+        argument("normalized_shape", lambda value: len(value) == 1, "The last dimension is normalized."),
+        _AFFINE,
+        known=(_PARAMETERS,),
+    ),
+    operator_row(
+        "native_group_norm",
+        _group_norm_memory,
+        FLOATS,
+        Constraint("rank", "The runtime normalizes images.", _one_image),
+        _AFFINE,
+        known=(_PARAMETERS,),
+    ),
+    operator_row(
+        "_native_batch_norm_legit_no_training",
+        lambda node, _: (Group(CHANNELS, (bind(node)["input"],), (0, 1, 2)),),
+        FLOATS,
+        rank_of("input", (4,), "the runtime normalizes images."),
+        _AFFINE,
+        known=(constants("weight", "bias", "running_mean", "running_var"),),
+    ),
+)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling and resizing of images, channels packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
+from delegatec.backends.vulkan.memory.representation import BUFFER, CHANNELS
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.legalize.constraints import argument, rank_of
+
+_IMAGES: Final = rank_of("self", (3, 4), "the runtime pools images.")
+_BATCHES: Final = rank_of("input", (4,), "the runtime resizes images.")
+
+
+def _pair(value: object, default: Sequence[int]) -> list[int]:
+    given = [value] if isinstance(value, int) else list(value or default)  # type: ignore[call-overload]
+    return given * 2 if len(given) == 1 else given
+
+
+def _max_pool(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    size = _pair(bound["kernel_size"], ())
+    places = [
+        size,
+        _pair(bound["stride"], size),
+        _pair(bound["padding"], ()),
+        _pair(bound["dilation"], ()),
+    ]
+    args = [b.of(bound["self"]), *map(b.integers, places), b.scalar(bool(bound["ceil_mode"]))]
+    b.call("aten.max_pool2d_with_indices.default", *args, b.result(node))
+
+
+def _avg_pool(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    size = _pair(bound["kernel_size"], ())
+    places = [size, _pair(bound["stride"], size), _pair(bound["padding"], ())]
+    divisor = bound["divisor_override"]
+    args = [
+        b.of(bound["self"]),
+        *map(b.integers, places),
+        b.scalar(bool(bound["ceil_mode"])),
+        b.scalar(bool(bound["count_include_pad"])),
+        b.null() if divisor is None else b.scalar(divisor),
+    ]
+    b.call("aten.avg_pool2d.default", *args, b.result(node))
+
+
+def _resize(b: GraphBuilder, node: Node) -> None:
+    """The runtime computes the scales from the sizes."""
+    bound = bind(node)
+    sizes = b.integers(shape_of(node)[2:])
+    corners = [b.scalar(bool(bound["align_corners"]))] if "align_corners" in bound else []
+    b.call(str(node.target), b.of(bound["input"]), sizes, *corners, b.null(), b.result(node))
+
+
+def _not_a_multiple(node: Node, _: object) -> str | None:
+    old, new = shape_of(bind(node)["input"])[2:], shape_of(node)[2:]
+    if all(after % before == 0 for before, after in zip(old, new, strict=True)):
+        return None
+    return f"from {old[0]} x {old[1]} to {new[0]} x {new[1]}"
+
+
+def _other_scales(node: Node, _: object) -> str | None:
+    """The coordinates follow given scales rather than the sizes if the two differ."""
+    bound = bind(node)
+    scales = bound.get("scale_factors")
+    if scales is None or bound.get("align_corners"):
+        return None
+    sizes = zip(shape_of(bound["input"])[2:], shape_of(node)[2:], scales, strict=True)
+    return "scales that are not the ratio of the sizes" if any(a * s != b for a, b, s in sizes) else None
+
+
+def _sampled(node: Node, _: IsConstant) -> Sequence[Group]:
+    bound = bind(node)
+    return Group(CHANNELS, (bound["input"],), (0,)), Group(BUFFER, (bound["grid"],))
+
+
+def _sampling(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    wanted = {"interpolation_mode": 0, "padding_mode": 1, "align_corners": True}
+    return next((f"{name} is {bound[name]}" for name, value in wanted.items() if bound[name] != value), None)
+
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    operator_row("max_pool2d_with_indices", tied(CHANNELS), FLOATS, _IMAGES, lower=_max_pool),
+    operator_row("avg_pool2d", tied(CHANNELS), FLOATS, _IMAGES, lower=_avg_pool),
+    operator_row(
+        "upsample_nearest2d.vec",
+        tied(CHANNELS),
+        FLOATS,
+        _BATCHES,
+        Constraint("argument", "Sizes grow by integers: others are rounded differently.", _not_a_multiple),
+        lower=_resize,
+        preserved=True,
+    ),
+    operator_row(
+        "upsample_bilinear2d.vec",
+        tied(CHANNELS),
+        FLOATS,
+        _BATCHES,
+        Constraint("argument", "Scales are the ratio of the sizes.", _other_scales),
+        lower=_resize,
+        preserved=True,
+    ),
+    operator_row(
+        "grid_sampler_2d",
+        _sampled,
+        FLOATS,
+        Constraint("argument", "Bilinear, with border padding and aligned corners.", _sampling),
+    ),
+    operator_row(
+        "pixel_shuffle",
+        tied(),
+        FLOATS,
+        argument("upscale_factor", lambda value: value > 0, "It is positive."),
+        computes=False,
+    ),
+)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common import row
+from delegatec.backends.common.row import overload
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.compile_spec import Settings
+from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied, within
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind
+from delegatec.edge.legalize import constraint
+from delegatec.edge.legalize.constraints import operand_dtypes
+
+Constraint: TypeAlias = constraint.Constraint[Settings]
+Lower = Callable[[GraphBuilder, Node], None]
+
+
+@dataclass(frozen=True)
+class OperatorRow(row.OperatorRow[GraphBuilder, Settings]):
+    """A row, with what the runtime's operator demands of memory.
+
+    Attributes:
+        demands: returns the groups of a call.
+    """
+
+    demands: Demands = tied()
+
+
+def operator_row(
+    name: str,
+    demands: Demands,
+    dtypes: Collection[torch.dtype],
+    *constraints: Constraint,
+    lower: Lower | None = None,
+    computes: bool = True,
+    note: str = "",
+    preserved: bool = False,
+    known: tuple[constraint.Constraint[Facts], ...] = (),
+) -> OperatorRow:
+    """Returns a row.
+
+    Args:
+        name: of the overload in ATen.
+        demands: on memory.
+        dtypes: of the operands.
+        *constraints: of this row, besides.
+        lower: its lowering, by default the operator of the same name with the arguments of its schema.
+        computes: whether it does more than move data.
+        note: a remark for the operator table of the docs.
+        preserved: whether it must not be decomposed before partitioning.
+        known: what must be known about its operands.
+    """
+    target = overload(name)
+    fixed = (operand_dtypes(dtypes, "the runtime has no shaders for others."), *constraints)
+    return OperatorRow(
+        target,
+        lower or same_call(str(target)),
+        (*fixed, _storable(demands)),
+        computes,
+        note,
+        preserved,
+        known,
+        demands=demands,
+    )
+
+
+def constants(*names: str) -> constraint.Constraint[Facts]:
+    """Requires that arguments are constants, or absent."""
+
+    def broken(node: Node, facts: Facts) -> str | None:
+        bound = bind(node)
+        bad = [name for name in names if bound[name] is not None and facts.constant(bound[name]) is None]
+        return f"{bad[0]} is not a constant" if bad else None
+
+    listed = " and ".join(names)
+    return constraint.Constraint("constant", f"The runtime packs {listed} before the first run.", broken)
+
+
+def same_call(name: str, *arguments: str) -> Lower:
+    """Returns the lowering to a call of the runtime's operator of a name.
+
+    Args:
+        name: in the runtime's registry.
+        *arguments: their names in the schema of the ATen operator; by default all, in its order.
+    """
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        bound = bind(node)
+        ids = [b.argument(bound[each]) for each in arguments or bound]
+        b.call(name, *ids, b.result(node))
+
+    return lower
+
+
+def storable(
+    node: Node, demands: Demands, settings: Settings, is_constant: IsConstant
+) -> Sequence[Group]:
+    """Returns the groups of a call with the representations that have room for its tensors."""
+    return list(within(demands(node, is_constant), node, settings.limits))
+
+
+def _storable(demands: Demands) -> Constraint:
+    def broken(node: Node, settings: Settings) -> str | None:
+        if all(group.allowed for group in storable(node, demands, settings, lambda _: False)):
+            return None
+        shapes = [list(source.meta["val"].shape) for source in node.all_input_nodes]
+        return f"operands of shapes {', '.join(map(str, shapes))}"
+
+    return constraint.Constraint(
+        "storage",
+        "The operator supports a buffer or a texture that holds its operands and results: textures have at "
+        "most four dimensions, and extents within the limits.",
+        broken,
+    )

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of all operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from torch.fx import Node
+
+from delegatec.backends.common.table import OperatorTable
+from delegatec.backends.vulkan.compile_spec import Settings
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant
+from delegatec.backends.vulkan.operators import (
+    convolution,
+    creation,
+    elementwise,
+    lookups,
+    moves,
+    normalization,
+    pooling,
+    products,
+    reduction,
+)
+from delegatec.backends.vulkan.operators.row import OperatorRow, storable
+from delegatec.backends.vulkan.operators.rules import UNIVERSAL
+
+_FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
+    "Functions of elements": elementwise.ROWS,
+    "Matrix products": products.ROWS,
+    "Convolution": convolution.ROWS,
+    "Pooling and resizing": pooling.ROWS,
+    "Normalization": normalization.ROWS,
+    "Reduction": reduction.ROWS,
+    "Shape": moves.ROWS,
+    "Look-up": lookups.ROWS,
+    "Creation and conversion": creation.ROWS,
+}
+
+TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)
+
+
+def demands_with(settings: Settings, is_constant: IsConstant) -> Callable[[Node], Sequence[Group]]:
+    """Returns what calls demand of memory, as a function of the call.
+
+    Args:
+        settings: the user's settings.
+        is_constant: whether a node is a constant of the program.
+    """
+
+    def demands(node: Node) -> Sequence[Group]:
+        target: Any = node.target
+        row = TABLE.rows[target]
+        assert isinstance(row, OperatorRow)
+        return storable(node, row.demands, settings, is_constant)
+
+    return demands

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiler from a partition to a blob."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from delegatec.backends.vulkan.blob import write_blob
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.compile_spec import Settings
+from delegatec.backends.vulkan.memory.sharing import share_memory
+from delegatec.backends.vulkan.operators.table import TABLE
+from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.mapping import DelegateMappingBuilder
+from delegatec.delegation.protocol.view import PartitionView
+
+
+def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
+    """Compiles a partition, whose nodes have representations.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+
+    Raises:
+        DelegatecError: DC406 for each constant that is beyond float16.
+    """
+    builder = GraphBuilder(view, settings)
+    for node in view.inputs:
+        builder.input(node)
+    TABLE.lower(builder, view.nodes)
+    for node in view.outputs:
+        builder.output(node)
+    builder.constants.check()
+    share_memory(builder.graph)
+    return PreprocessResult(
+        write_blob(builder.graph),
+        _debug_map(builder.origins),
+        builder.constants.data,
+        builder.constants.names,
+    )
+
+
+def _debug_map(origins: list[Node | None]) -> dict[int | str, tuple[int, ...]]:
+    mapping = DelegateMappingBuilder()
+    handles = {}
+    for id, node in enumerate(origins):
+        if node is not None and "debug_handle" in node.meta:
+            mapping.insert_delegate_mapping_entry(nodes=node, identifier=id)
+    handles.update(mapping.get_delegate_mapping())
+    return handles
