@@ -107,9 +107,7 @@ _FIELDS: Final[Mapping[str, tuple[str, type[Enum]]]] = {
 def specs_for(options: Mapping[str, str]) -> list[CompileSpec]:
     """Returns the compile specs for resolved options; defaults are not stored."""
     return [
-        CompileSpec(key, options[key].encode())
-        for key in _FIELDS
-        if options[key] != OPTIONS[key].default
+        CompileSpec(key, options[key].encode()) for key in _FIELDS if options[key] != OPTIONS[key].default
     ]
 
 

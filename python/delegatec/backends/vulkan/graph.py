@@ -96,9 +96,7 @@ def _node(index: int, call: schema.OperatorCallT, graph: schema.GraphT) -> BlobN
 
 def _family(name: str) -> Family:
     short = name.split(".")[1] if "." in name else name
-    return next(
-        (family for family, prefixes in _FAMILIES if short.startswith(prefixes)), Family.ARITHMETIC
-    )
+    return next((family for family, prefixes in _FAMILIES if short.startswith(prefixes)), Family.ARITHMETIC)
 
 
 def _tensors(graph: schema.GraphT, id: int) -> Iterator[int]:

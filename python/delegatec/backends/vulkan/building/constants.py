@@ -72,7 +72,9 @@ class Constants:
         if dtype == torch.float16:
             if is_beyond_float16(number) and not self._saturates and abs(number) != torch.finfo().max:
                 self._problems.append(beyond_float16(f"the number {number} is beyond float16", node))
-            number = nonzero_in_float16(max(-65504.0, min(65504.0, number)) if math.isfinite(number) else number)
+            number = nonzero_in_float16(
+                max(-65504.0, min(65504.0, number)) if math.isfinite(number) else number
+            )
         return self._add(tensor_part(torch.tensor(number, dtype=dtype)))
 
     def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:

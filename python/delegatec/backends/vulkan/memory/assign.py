@@ -58,9 +58,7 @@ def assign(
 
 
 class _Assignment:
-    def __init__(
-        self, program: EdgeProgram, preference: Sequence[Representation], limits: Limits
-    ) -> None:
+    def __init__(self, program: EdgeProgram, preference: Sequence[Representation], limits: Limits) -> None:
         self._program = program
         self._limits = limits
         self._problem = Problem([], preference)
@@ -136,4 +134,4 @@ class _Assignment:
 
 def _bytes(node: Node) -> int:
     value = node.meta["val"]
-    return math.prod(value.shape) * value.dtype.itemsize
+    return math.prod(value.shape) * int(value.dtype.itemsize)

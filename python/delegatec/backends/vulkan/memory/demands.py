@@ -70,7 +70,7 @@ def first_operand(allowed: Representations) -> Demands:
 
 
 def all_but_constants(allowed: Representations) -> Demands:
-    """Returns the demands of a call whose operands, except for constants, and results have one representation."""
+    """Returns the demands of a call whose operands but constants, and results, have one representation."""
 
     def demands(node: Node, is_constant: IsConstant) -> Sequence[Group]:
         operands = tuple(each for each in tensor_operands(node) if not is_constant(each))

@@ -81,9 +81,7 @@ def fits(shape: Sequence[int], representation: Representation, limits: Limits) -
         return len(shape) <= MOST_BUFFER_DIMENSIONS
     if len(shape) > MOST_TEXTURE_DIMENSIONS:
         return False
-    return all(
-        extent <= limit for extent, limit in zip(extents(shape, representation), limits, strict=True)
-    )
+    return all(extent <= limit for extent, limit in zip(extents(shape, representation), limits, strict=True))
 
 
 def stored_elements(shape: Sequence[int], representation: Representation) -> int:

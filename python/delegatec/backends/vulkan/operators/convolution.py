@@ -58,11 +58,13 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         same_dtypes("the runtime does not promote."),
         rank_of("input", (3, 4), "the runtime convolves images and sequences."),
         Constraint("batch", "One image: the shaders ignore the others.", _batch),
-        Constraint("argument", "Transposed convolutions are of images, without dilation and groups.", _transposed),
+        Constraint(
+            "argument", "Transposed convolutions are of images, without dilation and groups.", _transposed
+        ),
         Constraint(
             "argument",
-            "Groups are channels with kernels of 3 x 3 or 5 x 5, or have multiples of four channels: they share "
-            "texels otherwise, and other depthwise and grouped 1 x 1 shaders are wrong or do not exist.",
+            "Groups are channels with kernels of 3 x 3 or 5 x 5, or have multiples of four channels: other "
+            "groups share texels, and other depthwise and grouped 1 x 1 shaders are wrong or do not exist.",
             _groups,
         ),
         known=(constants("weight", "bias"),),

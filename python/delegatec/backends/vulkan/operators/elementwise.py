@@ -90,6 +90,7 @@ def _large_bounds(node: Node, _: object) -> str | None:
 _SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
 _FLOAT_RESULT: Final = result_dtypes(FLOATS, "the runtime computes it in floats only.", "convert to float32")
 
+
 def _signed_base(node: Node, _: object) -> str | None:
     base = bind(node)["self"]
     return None if base.target is torch.ops.aten.abs.default else "the base may be negative"
@@ -128,7 +129,9 @@ def _rows() -> Iterator[OperatorRow]:
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
-            yield operator_row(overload_name, tied(), dtypes, _SAME, _NUMBER, _HAS_DIMENSION, *extra, lower=_binary(call))
+            yield operator_row(
+                overload_name, tied(), dtypes, _SAME, _NUMBER, _HAS_DIMENSION, *extra, lower=_binary(call)
+            )
     yield operator_row(
         "rsub.Scalar",
         tied(),
@@ -144,9 +147,20 @@ def _rows() -> Iterator[OperatorRow]:
     for name in _COMPARISONS:
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
             call = f"aten.{name}.Tensor"
-            yield operator_row(overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call))
+            yield operator_row(
+                overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call)
+            )
     for name in ("pow.Tensor_Scalar", "pow.Tensor_Tensor"):
-        yield operator_row(name, tied(), FLOATS, _SAME, _NUMBER, _HAS_DIMENSION, _MAGNITUDE, lower=_binary("aten.pow.Tensor_Tensor"))
+        yield operator_row(
+            name,
+            tied(),
+            FLOATS,
+            _SAME,
+            _NUMBER,
+            _HAS_DIMENSION,
+            _MAGNITUDE,
+            lower=_binary("aten.pow.Tensor_Tensor"),
+        )
     for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or", "bitwise_not"):
         yield operator_row(name, tied(), BOOLS)
     yield operator_row("logical_not", tied(), BOOLS, lower=same_call("aten.bitwise_not.default"))

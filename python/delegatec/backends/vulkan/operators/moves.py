@@ -85,7 +85,9 @@ def _cropped(node: Node, _: object) -> str | None:
 def _pad(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     value = b.scalar(float(bound["value"] or 0))
-    b.call("aten.constant_pad_nd.default", b.of(bound["self"]), b.integers(bound["pad"]), value, b.result(node))
+    b.call(
+        "aten.constant_pad_nd.default", b.of(bound["self"]), b.integers(bound["pad"]), value, b.result(node)
+    )
 
 
 def _movement(

@@ -91,7 +91,9 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             HAS_AXIS,
             rank_at_most(4, "the shaders have four dimensions."),
             Constraint(
-                "argument", "Not over the batch, nor over the channels of one: they share an axis.", _reduced_depth
+                "argument",
+                "Not over the batch, nor over the channels of one: they share an axis.",
+                _reduced_depth,
             ),
             lower=_softmax,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -21,6 +21,7 @@ from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
+_TIED: Final = tied()
 Lower = Callable[[GraphBuilder, Node], None]
 
 
@@ -32,7 +33,7 @@ class OperatorRow(row.OperatorRow[GraphBuilder, Settings]):
         demands: returns the groups of a call.
     """
 
-    demands: Demands = tied()
+    demands: Demands = _TIED
 
 
 def operator_row(
@@ -60,7 +61,10 @@ def operator_row(
         known: what must be known about its operands.
     """
     target = overload(name)
-    fixed = (operand_dtypes(dtypes, "the runtime has no shaders for others."), *constraints)
+    fixed: tuple[Constraint, ...] = (
+        operand_dtypes(dtypes, "the runtime has no shaders for others."),
+        *constraints,
+    )
     return OperatorRow(
         target,
         lower or same_call(str(target)),
@@ -101,9 +105,7 @@ def same_call(name: str, *arguments: str) -> Lower:
     return lower
 
 
-def storable(
-    node: Node, demands: Demands, settings: Settings, is_constant: IsConstant
-) -> Sequence[Group]:
+def storable(node: Node, demands: Demands, settings: Settings, is_constant: IsConstant) -> Sequence[Group]:
     """Returns the groups of a call with the representations that have room for its tensors."""
     return list(within(demands(node, is_constant), node, settings.limits))
 

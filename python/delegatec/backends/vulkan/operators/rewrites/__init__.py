@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that the runtime lacks, or computes wrongly, by calls that it has.
+
+Rules that any target can use are in `edge/legalize/rules`; those here know the runtime, and come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from delegatec.backends.vulkan.operators.rewrites import elements, layers, normalization, reductions
+from delegatec.edge.legalize.rule import Rewrites, rewrites
+from delegatec.edge.legalize.rules import REWRITES as SHARED
+
+REWRITES: Final[Rewrites] = rewrites(
+    elements.REWRITES,
+    reductions.REWRITES,
+    normalization.REWRITES,
+    layers.REWRITES,
+    itertools.chain.from_iterable(SHARED.values()),
+)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of elements that the runtime lacks, or computes wrongly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common.row import overload
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.pointwise import pointwise
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+# Abramowitz and Stegun, 7.1.26: erf(x) = 1 - t (a1 + t (a2 + ...)) exp(-x^2) with t = 1 / (1 + p x), for
+# x >= 0, to 1.5e-7.
+_ERF_P: Final = 0.3275911
+_ERF: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+
+def _compared(compare: Callable[..., Value]) -> Rule:
+    """Returns a rule for a comparison in the dtype that the operands are promoted to."""
+
+    def rule(builder: Builder, node: Node) -> Node:
+        first, *others = list(bind(node).values())[:2]
+        x = value_of(builder, first)
+        operands = [value_of(builder, each, x.dtype) if isinstance(each, Node) else each for each in others]
+        return compare(x, *operands).node
+
+    return rule
+
+
+def _equal(x: Value, y: Any) -> Value:
+    """Compares twice: the runtime's equality of floats holds up to a distance of 1e-5."""
+    return ~(x ^ y) if x.dtype == torch.bool else x.le(y) & x.ge(y)
+
+
+def _different(x: Value, y: Any) -> Value:
+    return ~_equal(x, y)
+
+
+def _maximum(x: Value, y: Value) -> Value:
+    return -_negative(x).minimum(_negative(y)) if x.dtype.is_floating_point else 0 - (0 - x).minimum(0 - y)
+
+
+def _negative(x: Value) -> Value:
+    return -x
+
+
+def _reciprocal(x: Value) -> Value:
+    return Value(x.builder, x.builder.constant(torch.ones(1, dtype=x.dtype))) / x
+
+
+def _erf(x: Value) -> Value:
+    size = x.abs()
+    t = _reciprocal(size * _ERF_P + 1.0)
+    series = t * _ERF[-1] + _ERF[-2]
+    for factor in reversed(_ERF[:-2]):
+        series = series * t + factor
+    magnitude = 1.0 - series * t * (-(x * x)).exp()
+    return x.lt(0.0).where(-magnitude, magnitude)
+
+
+def _gelu(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    if bound["approximate"] != "none":
+        return None
+    x = value_of(builder, bound["self"])
+    return (x * 0.5 * (_erf(x * math.sqrt(0.5)) + 1.0)).node
+
+
+def _truncated(x: Value) -> Value:
+    return x.lt(0.0).where(-(-x).floor(), x.floor())
+
+
+def _sign(x: Value) -> Value:
+    return x.gt(0.0).to(x.dtype) - x.lt(0.0).to(x.dtype)
+
+
+def _select_bools(builder: Builder, node: Node) -> Node | None:
+    if dtype_of(node) != torch.bool:
+        return None
+    condition, one, other = (value_of(builder, each) for each in bind(node).values())
+    return ((condition & one) | (~condition & other)).node
+
+
+def _of_rank_one(builder: Builder, node: Node) -> Node | None:
+    """Computes on one element instead of none."""
+    if shape_of(node):
+        return None
+    bound = bind(node)
+    operands = {
+        name: value_of(builder, each).view(1).node for name, each in bound.items() if isinstance(each, Node)
+    }
+    result = builder.call(node.target, *{**bound, **operands}.values())  # type: ignore[arg-type]
+    return Value(builder, result).view().node
+
+
+def _to_bool(builder: Builder, node: Node) -> Node | None:
+    if dtype_of(node) != torch.bool:
+        return None
+    return _different(value_of(builder, bind(node)["self"]), 0).node
+
+
+_FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floats."),)
+_FLOAT_RESULT: Final = (result_dtypes(FLOATS, "it is computed in floats."),)
+
+_BINARY: Final = tuple(
+    overload(f"{name}.{kind}")
+    for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "pow")
+    for kind in (("Tensor", "Scalar") if name != "pow" else ("Tensor_Tensor", "Tensor_Scalar"))
+)
+
+REWRITES: Final = (
+    *(Rewrite(target, _of_rank_one) for target in (*_BINARY, aten.rsub.Scalar, aten.minimum.default)),
+    *(Rewrite(target, _compared(_equal)) for target in (aten.eq.Tensor, aten.eq.Scalar)),
+    *(Rewrite(target, _compared(_different)) for target in (aten.ne.Tensor, aten.ne.Scalar)),
+    Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="the negated minimum"),
+    Rewrite(aten.reciprocal.default, pointwise(_reciprocal), _FLOAT_RESULT),
+    Rewrite(aten.erf.default, pointwise(_erf), _FLOAT_RESULT, note="to 1.5e-7"),
+    Rewrite(aten.gelu.default, _gelu, _FLOATS, note="with erf to 1.5e-7"),
+    Rewrite(aten.exp2.default, pointwise(lambda x: (x * math.log(2)).exp()), _FLOAT_RESULT),
+    Rewrite(aten.ceil.default, pointwise(lambda x: -(-x).floor()), _FLOAT_RESULT),
+    Rewrite(aten.trunc.default, pointwise(_truncated), _FLOAT_RESULT),
+    Rewrite(aten.sign.default, pointwise(_sign), _FLOAT_RESULT),
+    Rewrite(aten.isnan.default, _compared(lambda x: ~x.le(x)), _FLOATS),
+    Rewrite(aten.isinf.default, _compared(lambda x: x.abs().ge(math.inf)), _FLOATS),
+    Rewrite(aten.where.self, _select_bools, note="by `and` and `or` for bools"),
+    Rewrite(aten._to_copy.default, _to_bool),
+)

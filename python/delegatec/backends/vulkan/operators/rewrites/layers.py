@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products, convolutions and look-ups in the forms that the runtime has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+_MOST_IMAGES: Final = 32
+_MOST_MERGED: Final = 1 << 24
+
+
+def _linear(builder: Builder, node: Node) -> Node | None:
+    """Joins the dimensions before the last."""
+    bound = bind(node)
+    x = value_of(builder, bound["input"])
+    if x.rank <= 3:
+        return None
+    rows = x.view(x.numel // x.shape[-1], x.shape[-1])
+    product = builder.call(aten.linear.default, rows.node, bound["weight"], bound["bias"])
+    return Value(builder, product).view(*shape_of(node)).node
+
+
+def _variable_linear(builder: Builder, node: Node) -> Node | None:
+    """Multiplies by a weight that is not a constant."""
+    bound = bind(node)
+    x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
+    if weight.rank != 2:
+        return None
+    rows = x.view(x.numel // x.shape[-1], x.shape[-1])
+    product = Value(builder, builder.call(aten.mm.default, rows.node, weight.permute(1, 0).node))
+    if bound["bias"] is not None:
+        product = product + value_of(builder, bound["bias"])
+    return product.view(*shape_of(node)).node
+
+
+def _addmm(builder: Builder, node: Node) -> Node:
+    bound = bind(node)
+    product = Value(builder, builder.call(aten.mm.default, bound["mat1"], bound["mat2"]))
+    if bound["alpha"] != 1:
+        product = product * bound["alpha"]
+    if bound["beta"] == 0:
+        return product.node
+    bias = value_of(builder, bound["self"])
+    return (product + (bias if bound["beta"] == 1 else bias * bound["beta"])).node
+
+
+def _convolution(builder: Builder, node: Node) -> Node | None:
+    """Convolves the images of a batch one by one."""
+    bound = bind(node)
+    x = value_of(builder, bound["input"])
+    if x.rank != 4 or not 1 < x.shape[0] <= _MOST_IMAGES:
+        return None
+    rest = [bound[name] for name in bound if name != "input"]
+    images = [
+        builder.call(aten.convolution.default, each.node, *rest) for each in x.split([1] * x.shape[0], 0)
+    ]
+    return builder.call(aten.cat.default, images, 0, val=node.meta["val"])
+
+
+def _merged_groups(builder: Builder, node: Node) -> Node | None:
+    """Merges groups until they have multiples of four channels; the weights between them are zero."""
+    bound = bind(node)
+    weight = builder.facts.constant(bound["weight"])
+    groups = bound["groups"]
+    if weight is None or groups == 1 or bound["transposed"]:
+        return None
+    inputs, outputs = weight.shape[1], weight.shape[0] // groups
+    counts = [count for count in range(2, groups + 1) if groups % count == 0]
+    is_pointwise = set(weight.shape[2:]) == {1}
+    merged = next((n for n in counts if n * inputs % 4 == n * outputs % 4 == 0 and not is_pointwise), groups)
+    if merged * weight.numel() > _MOST_MERGED:
+        return None
+    blocks = weight.detach().view(groups // merged, merged, outputs, inputs, *weight.shape[2:])
+    wide = weight.new_zeros(groups // merged, merged, outputs, merged, inputs, *weight.shape[2:])
+    for place in range(merged):
+        wide[:, place, :, place] = blocks[:, place]
+    wide = wide.view(weight.shape[0], merged * inputs, *weight.shape[2:])
+    arguments = {**bound, "weight": builder.derived(bound["weight"], wide), "groups": groups // merged}
+    return builder.call(aten.convolution.default, *arguments.values(), val=node.meta["val"])
+
+
+def _index_select(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    x, index = value_of(builder, bound["self"]), value_of(builder, bound["index"])
+    if not x.shape:
+        return None
+    dim = positive(bound["dim"], x.rank)
+    ones = [1] * x.rank
+    ones[dim] = index.numel
+    spread = index.view(*ones).expand(*shape_of(node))
+    return builder.call(aten.gather.default, x.node, dim, spread.node, val=node.meta["val"])
+
+
+REWRITES: Final = (
+    Rewrite(aten.linear.default, _linear, preserved=True),
+    Rewrite(aten.linear.default, _variable_linear, note="mm"),
+    Rewrite(aten.addmm.default, _addmm, note="mm"),
+    Rewrite(aten.convolution.default, _convolution, note="image by image"),
+    Rewrite(aten.convolution.default, _merged_groups, note="with zeros between channels of a group"),
+    Rewrite(aten.index_select.default, _index_select, computes=False),
+)

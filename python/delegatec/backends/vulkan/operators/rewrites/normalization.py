@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalization and softmax in the forms that the runtime has."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+
+def _layer_norm(builder: Builder, node: Node) -> Any:
+    """Joins the normalized dimensions; absent weights are ones, absent biases zeros."""
+    bound = bind(node)
+    x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
+    if len(bound["normalized_shape"]) == 1 and None not in (bound["weight"], bound["bias"]):
+        return None
+    results = builder.call(
+        aten.native_layer_norm.default,
+        x.view(x.numel // count, count).node,
+        [count],
+        _parameter(builder, bound["weight"], count, 1.0, x.dtype),
+        _parameter(builder, bound["bias"], count, 0.0, x.dtype),
+        bound["eps"],
+    )
+    return _results(builder, node, results)
+
+
+def _group_norm(builder: Builder, node: Node) -> Any:
+    """Views as images; absent weights are ones, absent biases zeros."""
+    bound = bind(node)
+    x = value_of(builder, bound["input"])
+    channels = x.shape[1]
+    if x.rank == 4 and None not in (bound["weight"], bound["bias"]):
+        return None
+    image = x if x.rank == 4 else x.view(*x.shape[:2], 1, x.numel // (x.shape[0] * channels))
+    results = builder.call(
+        aten.native_group_norm.default,
+        image.node,
+        _parameter(builder, bound["weight"], channels, 1.0, x.dtype),
+        _parameter(builder, bound["bias"], channels, 0.0, x.dtype),
+        *(bound[name] for name in ("N", "C", "HxW", "group", "eps")),
+    )
+    return _results(builder, node, results)
+
+
+def _parameter(builder: Builder, given: Node | None, count: int, default: float, dtype: torch.dtype) -> Node:
+    if given is None:
+        return builder.constant(torch.full((count,), default, dtype=dtype))
+    constant = builder.program.constants.get(given.name)
+    if len(shape_of(given)) == 1 or constant is None:
+        return given if len(shape_of(given)) == 1 else value_of(builder, given).view(count).node
+    return builder.derived(given, constant.detach().reshape(-1))
+
+
+def _results(builder: Builder, node: Node, results: Node) -> list[Node | None]:
+    """Returns the results that are read, in the shapes of the original call."""
+    read = {user.args[1] for user in node.users}
+    return [
+        Value(builder, builder.call(operator.getitem, results, index)).view(*value.shape).node
+        if index in read
+        else None
+        for index, value in enumerate(node.meta["val"])
+    ]
+
+
+def _softmax(builder: Builder, node: Node) -> Node | None:
+    """Moves batch or channels, which are stacked along one axis, to the end."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    if x.rank != 4 or (dim := positive(bound["dim"], 4)) > 1:
+        return None
+    order = [each for each in range(4) if each != dim] + [dim]
+    moved = builder.call(node.target, x.permute(*order).node, 3, bound["half_to_float"])  # type: ignore[arg-type]
+    return Value(builder, moved).permute(*(order.index(each) for each in range(4))).node
+
+
+def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
+    """Scales and shifts each channel."""
+    bound = bind(node)
+    x = value_of(builder, bound["input"])
+    given = {
+        name: bound[name] and builder.facts.constant(bound[name])
+        for name in ("weight", "bias", "running_mean", "running_var")
+    }
+    mean, variance = given["running_mean"], given["running_var"]
+    if mean is None or variance is None or any(bound[n] is not None and given[n] is None for n in given):
+        return None
+    scale = (variance.double() + bound["eps"]).rsqrt()
+    if given["weight"] is not None:
+        scale = scale * given["weight"]
+    shift = -mean * scale
+    if given["bias"] is not None:
+        shift = shift + given["bias"]
+    shape = [-1] + [1] * (x.rank - 2)
+    factors = [builder.constant(each.to(mean.dtype).reshape(shape)) for each in (scale, shift)]
+    factor, offset = (value_of(builder, each, x.dtype) for each in factors)
+    return [(x * factor + offset).node, None, None]
+
+
+REWRITES: Final = (
+    Rewrite(aten.native_layer_norm.default, _layer_norm),
+    Rewrite(aten.native_group_norm.default, _group_norm),
+    *(Rewrite(target, _softmax) for target in (aten._softmax.default, aten._log_softmax.default)),
+    Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note="a product and a sum"),
+)

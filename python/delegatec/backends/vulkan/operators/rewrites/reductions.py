@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of the dimensions, and in the form, that the runtime has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import operand_dtypes
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.reductions import reduced_dims
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+
+def _kept(builder: Builder, node: Node) -> Node | None:
+    """Keeps reduced dimensions, then drops them."""
+    bound = bind(node)
+    if bound["keepdim"]:
+        return None
+    dims = reduced_dims(node)
+    reduced = builder.call(node.target, bound["self"], dims, True)  # type: ignore[arg-type]
+    return Value(builder, reduced).view(*shape_of(node)).node
+
+
+def _rows(builder: Builder, node: Node) -> Node | None:
+    """Joins the reduced dimensions to rows, and reduces these."""
+    x, dims = value_of(builder, bind(node)["self"], dtype_of(node)), reduced_dims(node)
+    if not x.shape:
+        return x.node
+    kept = [dim for dim in range(x.rank) if dim not in dims]
+    count = math.prod(x.shape[dim] for dim in dims)
+    rows = x.permute(*kept, *dims).view(x.numel // count, count)
+    target: Any = _REDUCTIONS[node.target]
+    return Value(builder, builder.call(target, rows.node, [1], True)).view(*shape_of(node)).node
+
+
+_REDUCTIONS: Final[dict[Any, Any]] = {
+    aten.mean.dim: aten.mean.dim,
+    aten.mean.default: aten.mean.dim,
+    aten.sum.dim_IntList: aten.sum.dim_IntList,
+    aten.amax.default: aten.amax.default,
+    aten.max.default: aten.amax.default,
+    aten.amin.default: aten.amin.default,
+    aten.min.default: aten.amin.default,
+}
+
+
+def _position(builder: Builder, node: Node) -> Node | None:
+    """Moves the searched dimension to the end."""
+    bound = bind(node)
+    x, dim = value_of(builder, bound["self"]), bound["dim"]
+    if dim is None or not x.shape:
+        moved = x.view(x.numel)
+    else:
+        dim = positive(dim, x.rank)
+        moved = x.permute(*(each for each in range(x.rank) if each != dim), dim)
+    found = builder.call(node.target, moved.node, -1, True)  # type: ignore[arg-type]
+    return Value(builder, found).view(*shape_of(node)).node
+
+
+def _max_of_dim(builder: Builder, node: Node) -> list[Node | None]:
+    bound = bind(node)
+    extremum, position = _EXTREMA[node.target]
+    return [
+        builder.call(target, bound["self"], dim, bound["keepdim"])
+        for target, dim in ((extremum, [bound["dim"]]), (position, bound["dim"]))
+    ]
+
+
+_EXTREMA: Final[dict[Any, Any]] = {
+    aten.max.dim: (aten.amax.default, aten.argmax.default),
+    aten.min.dim: (aten.amin.default, aten.argmin.default),
+}
+_FLOATS: Final = (operand_dtypes(FLOATS, "the runtime reduces floats."),)
+
+REWRITES: Final = (
+    *(Rewrite(target, _kept, _FLOATS) for target in (aten.mean.dim, aten.sum.dim_IntList)),
+    *(Rewrite(target, _kept, _FLOATS) for target in (aten.amax.default, aten.amin.default)),
+    *(Rewrite(target, _rows, _FLOATS, note="of rows in a buffer") for target in _REDUCTIONS),
+    *(Rewrite(target, _position, _FLOATS) for target in (aten.argmax.default, aten.argmin.default)),
+    *(Rewrite(target, _max_of_dim, _FLOATS) for target in _EXTREMA),
+)
