@@ -144,7 +144,9 @@ class Legality(Generic[SettingsT]):
 
     def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> Refusal | None:
         alone = extract_view(PartitionView(program, [node, *results]), {})
+        (call,) = (each for each in alone.graph.nodes if each.target is node.target)
         for prepare in self._prepare:
             prepare(alone)
-        (call,) = (each for each in alone.graph.nodes if each.target is node.target)
+        if is_erased(call):
+            (call,) = (each for each in alone.graph.nodes if each.target is node.target)
         return Legalizer(Builder(alone, Facts(alone.constants)), self._target).legalize(call)

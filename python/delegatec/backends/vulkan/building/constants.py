@@ -11,6 +11,8 @@ from delegatec_schemas import vulkan_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.common.constants import (
+    FLOAT16_MAX,
+    FLOAT32_MAX,
     beyond_float16,
     is_beyond_float16,
     name_of,
@@ -69,13 +71,17 @@ class Constants:
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> tuple[int, schema.BytesT]:
         """Adds a tensor of rank 0; see `add`."""
-        if dtype == torch.float16:
-            if is_beyond_float16(number) and not self._saturates and abs(number) != torch.finfo().max:
-                self._problems.append(beyond_float16(f"the number {number} is beyond float16", node))
-            number = nonzero_in_float16(
-                max(-65504.0, min(65504.0, number)) if math.isfinite(number) else number
-            )
-        return self._add(tensor_part(torch.tensor(number, dtype=dtype)))
+        return self._add(tensor_part(torch.tensor(self.representable(number, dtype, node), dtype=dtype)))
+
+    def representable(
+        self, number: bool | int | float, dtype: torch.dtype, node: Node | None
+    ) -> bool | int | float:
+        """Returns a number, in the range of float16 if that is the dtype; reports it if it is beyond."""
+        if dtype != torch.float16 or not math.isfinite(number):
+            return number
+        if is_beyond_float16(number) and not self._saturates and abs(number) != FLOAT32_MAX:
+            self._problems.append(beyond_float16(f"the number {number} is beyond float16", node))
+        return nonzero_in_float16(max(-FLOAT16_MAX, min(FLOAT16_MAX, number)))
 
     def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:
         if tensor.dtype == torch.float32 and dtype == torch.float16:

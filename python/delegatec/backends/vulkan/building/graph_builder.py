@@ -16,8 +16,18 @@ from delegatec.backends.vulkan.dtypes import TO_FORMAT, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.representation import Representation
 from delegatec.delegation.protocol.view import PartitionView
+from delegatec.edge.arguments import dtype_of
 
 Number = bool | int | float
+
+
+def is_narrowed_input(node: Node) -> bool:
+    """Whether a node is the cast to float16 that alone uses a float32 placeholder."""
+    if node.target is not torch.ops.aten._to_copy.default:
+        return False
+    (source,) = node.all_input_nodes
+    dtypes = (dtype_of(source), dtype_of(node))
+    return source.op == "placeholder" and len(source.users) == 1 and dtypes == (torch.float32, torch.float16)
 
 
 class GraphBuilder:
@@ -61,10 +71,29 @@ class GraphBuilder:
         return node in self._view.constants
 
     def input(self, node: Node) -> None:
-        """Adds an input of the delegate."""
+        """Adds an input of the delegate; one that is only used in float16 is copied to that dtype."""
         id = self.tensor(node.meta["val"], node.meta[REPRESENTATION])
+        users = list(node.users)
+        if len(users) == 1 and is_narrowed_input(users[0]):
+            cast = users[0]
+            id = self.tensor(cast.meta["val"], cast.meta[REPRESENTATION])
+            self.table(id).stagingDataType = TO_FORMAT[torch.float32]
         self.graph.inputIds.append(id)
         self._ids[node] = id
+
+    def widens_in_copy(self, source: Node, cast: Node) -> bool:
+        """Makes a cast from float16 to float32 part of the copy of an output, if it is one and nothing else.
+
+        Returns:
+            Whether it is.
+        """
+        if source.op == "placeholder" or (dtype_of(source), dtype_of(cast)) != (torch.float16, torch.float32):
+            return False
+        is_output = all(user.op == "output" for user in cast.users)
+        if not is_output or source in self._view.outputs or self._ids[source] in self.graph.inputIds:
+            return False
+        self.table(self._ids[source]).stagingDataType = TO_FORMAT[torch.float32]
+        return True
 
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate."""
@@ -123,6 +152,10 @@ class GraphBuilder:
             index, data = self.constants.add_number(number, stored(dtype), self.current)
             self._shared[key] = self._tensor_reference(index, data, stored(dtype), [])
         return self._shared[key]
+
+    def fill(self, number: Number, dtype: torch.dtype) -> int:
+        """Returns a number that fills a tensor; reports it if it is beyond the dtype."""
+        return self.scalar(float(self.constants.representable(number, stored(dtype), self.current)))
 
     def null(self) -> int:
         """Returns an absent argument."""

@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder, is_narrowed_input
 from delegatec.backends.vulkan.dtypes import ALL, FLOATS, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
@@ -37,8 +37,10 @@ def _types(node: Node) -> tuple[torch.dtype, torch.dtype]:
     return stored(dtype_of(bind(node)["self"])), stored(dtype_of(node))
 
 
-def _convert_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+def _convert_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
     source, result = _types(node)
+    if is_narrowed_input(node) and not is_constant(bind(node)["self"]):
+        return (Group(ANY, (), (0,)),)
     between_floats = {source, result} <= FLOATS
     return (Group(ANY if source == result or between_floats else BUFFER, (bind(node)["self"],), (0,)),)
 
@@ -51,10 +53,13 @@ def _unknown_conversion(node: Node, _: object) -> str | None:
 
 
 def _convert(b: GraphBuilder, node: Node) -> None:
-    """Casts of an input are what the runtime does when it copies the input."""
+    """Casts of inputs and outputs are part of the copies from and to the caller's memory."""
     source = bind(node)["self"]
     first, second = _types(node)
-    if first == second:
+    is_copied = is_narrowed_input(node) and not b.is_constant(source)
+    if is_copied or b.widens_in_copy(source, node):
+        b.alias(node, b.of(source))
+    elif first == second:
         b.call("aten.clone.default", b.of(source), b.null(), b.result(node))
     elif node.meta[REPRESENTATION].is_texture:
         b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
@@ -74,7 +79,7 @@ def _clone(b: GraphBuilder, node: Node) -> None:
 
 def _full(b: GraphBuilder, node: Node) -> None:
     value = bind(node)["fill_value"]
-    b.call("aten.full.default", b.integers(shape_of(node)), b.scalar(float(value)), b.result(node))
+    b.call("aten.full.default", b.integers(shape_of(node)), b.fill(value, dtype_of(node)), b.result(node))
 
 
 def _large_fill(node: Node, _: object) -> str | None:

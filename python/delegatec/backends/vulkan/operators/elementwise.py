@@ -74,7 +74,7 @@ _ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is 
 def _bounds(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     low, high = (bound.get(key, bound.get(f"{key}_val")) for key in ("min", "max"))
-    ids = [b.null() if each is None else b.scalar(float(each)) for each in (low, high)]
+    ids = [b.null() if each is None else b.fill(each, dtype_of(node)) for each in (low, high)]
     b.call("aten.clamp.default", b.of(bound["self"]), *ids, b.result(node))
 
 

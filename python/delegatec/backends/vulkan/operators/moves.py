@@ -13,7 +13,7 @@ from delegatec.backends.vulkan.dtypes import ALL, NUMBERS
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row, same_call
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import rank_at_most
 
 
@@ -84,7 +84,7 @@ def _cropped(node: Node, _: object) -> str | None:
 
 def _pad(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    value = b.scalar(float(bound["value"] or 0))
+    value = b.fill(bound["value"] or 0, dtype_of(node))
     b.call(
         "aten.constant_pad_nd.default", b.of(bound["self"]), b.integers(bound["pad"]), value, b.result(node)
     )
