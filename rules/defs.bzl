@@ -50,9 +50,37 @@ BACKENDS = {
         },
         title = "Apple's Metal Performance Shaders, fp32 and fp16, 8-bit and 4-bit weights",
     ),
+    "vulkan": backend(
+        options = {
+            "fp16_overflow": option(
+                default = "error",
+                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
+                      "the lowest and highest float32 are always clamped",
+                values = ["error", "saturate"],
+            ),
+            "precision": option(
+                default = "fp32",
+                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+                values = ["fp32", "fp16"],
+            ),
+            "storage": option(
+                default = "texture",
+                doc = "texture stores tensors in 3-d textures where that costs no copy, buffer in buffers",
+                values = ["texture", "buffer"],
+            ),
+            "textures": option(
+                default = "mobile",
+                doc = "mobile limits textures to 16384 x 16384 x 2048 texels, desktop to 2048 in each dimension; " +
+                      "larger tensors are buffers",
+                values = ["mobile", "desktop"],
+            ),
+        },
+        title = "Vulkan, on GPUs of any vendor, fp32 and fp16",
+    ),
 }
 
 _mps_program = backend_program("mps", BACKENDS["mps"])
+_vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
 
 def mps_program(name, program, **kwargs):
     """Lowers an exported program for Apple's Metal Performance Shaders.
@@ -64,9 +92,20 @@ def mps_program(name, program, **kwargs):
     """
     inspected(_mps_program, name = name, program = program, **kwargs)
 
+def vulkan_program(name, program, **kwargs):
+    """Lowers an exported program for Vulkan, with layouts of memory chosen for the fewest copies between them.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    inspected(_vulkan_program, name = name, program = program, **kwargs)
+
 _PROGRAMS = {
     "mps": mps_program,
     "portable": portable_program,
+    "vulkan": vulkan_program,
 }
 
 def delegate_programs(name, program, backends, **kwargs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Final
 
 import torch
 from delegatec_schemas import vulkan_graph as schema
@@ -26,6 +27,12 @@ from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.parts import chunks, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
+
+
+# The shader of softmax in buffers starts at -3.402823e38 to look for the largest element of a row. The lowest
+# float32, which models use as a mask, is below: the results of a row of nothing else would be zero.
+_LEAST_SCORE: Final = -3.40282e38
+_INT32: Final = torch.iinfo(torch.int32)
 
 
 class Constants:
@@ -77,6 +84,8 @@ class Constants:
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> bool | int | float:
         """Returns a number, in the range of float16 if that is the dtype; reports it if it is beyond."""
+        if dtype == torch.float32 and -FLOAT32_MAX <= number < _LEAST_SCORE:
+            return _LEAST_SCORE
         if dtype != torch.float16 or not math.isfinite(number):
             return number
         if is_beyond_float16(number) and not self._saturates and abs(number) != FLOAT32_MAX:
@@ -86,6 +95,12 @@ class Constants:
     def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> tuple[Part, str]:
         if tensor.dtype == torch.float32 and dtype == torch.float16:
             return to_float16(tensor, self._saturates)
+        if dtype == torch.float32 and tensor.numel() and tensor.min() < _LEAST_SCORE:
+            tensor = torch.where(tensor.isinf() | (tensor > _LEAST_SCORE), tensor, _LEAST_SCORE)
+        if tensor.dtype == torch.int64 and tensor.numel():
+            low, high = tensor.aminmax()
+            if low < _INT32.min or high > _INT32.max:
+                return b"", f"values from {low} to {high}, beyond int32"
         return tensor_part(tensor.to(dtype)), ""
 
     def _add(self, data: Part) -> tuple[int, schema.BytesT]:

@@ -13,7 +13,13 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.memory.choice import Problem, Transfer, choose
 from delegatec.backends.vulkan.memory.demands import Group, result_values
-from delegatec.backends.vulkan.memory.representation import ANY, Limits, Representation, fits
+from delegatec.backends.vulkan.memory.representation import (
+    ANY,
+    MOST_TEXTURE_DIMENSIONS,
+    Limits,
+    Representation,
+    fits,
+)
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -125,11 +131,23 @@ class _Assignment:
                     continue
                 key = (operand, wanted)
                 if key not in made:
-                    value = operand.meta["val"]
-                    clone = builder.at(node).call(aten.clone.default, operand, val=value)
-                    clone.meta[REPRESENTATION] = wanted
-                    made[key] = clone
+                    made[key] = _copied(builder.at(node), operand, wanted)
                 node.replace_input_with(operand, made[key])
+
+
+def _copied(builder: Builder, operand: Node, wanted: Representation) -> Node:
+    """Copies a value to a representation; a constant of many dimensions is packed as one of few."""
+    value = operand.meta["val"]
+    constant = builder.program.constants.get(operand.name)
+    if constant is None or value.dim() <= MOST_TEXTURE_DIMENSIONS:
+        clone = builder.call(aten.clone.default, operand, val=value)
+    else:
+        rows = builder.derived(operand, constant.detach().reshape(-1), value.dtype)
+        packed = builder.call(aten.clone.default, rows)
+        packed.meta[REPRESENTATION] = wanted
+        clone = builder.call(aten.view.default, packed, list(value.shape), val=value)
+    clone.meta[REPRESENTATION] = wanted
+    return clone
 
 
 def _bytes(node: Node) -> int:

@@ -7,15 +7,26 @@ from typing import Final
 
 from torch.fx import Node
 
+from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import first_operand
 from delegatec.backends.vulkan.memory.representation import CHANNELS
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.legalize.constraints import rank_of, same_dtypes
 
 _TEXEL: Final = 4
 _DEPTHWISE: Final = frozenset({(3, 3), (5, 5)})
+
+
+def _convolution(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    count = len(shape_of(bound["input"])) - 2
+    operands = [b.argument(bound[name]) for name in ("input", "weight", "bias")]
+    places = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
+    padding = b.integers(each(bound["output_padding"], count))
+    flags = (b.scalar(bool(bound["transposed"])), padding, b.scalar(bound["groups"]))
+    b.call("aten.convolution.default", *operands, *places, *flags, b.result(node))
 
 
 def _batch(node: Node, _: object) -> str | None:
@@ -67,6 +78,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             "groups share texels, and other depthwise and grouped 1 x 1 shaders are wrong or do not exist.",
             _groups,
         ),
+        lower=_convolution,
         known=(constants("weight", "bias"),),
     ),
 )

@@ -17,6 +17,7 @@ from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind, dtype_of, shape_of, short_name
+from delegatec.edge.legalize.constraints import rank_at_most
 
 # What the shaders convert, besides floats.
 _CONVERSIONS: Final = frozenset(
@@ -94,6 +95,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "_to_copy",
         _convert_memory,
         ALL,
+        rank_at_most(4, "the shaders have four dimensions."),
         Constraint("dtype", "The runtime has a shader for the conversion.", _unknown_conversion),
         lower=_convert,
         computes=False,
@@ -103,6 +105,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         "full",
         tied(),
         ALL,
+        rank_at_most(4, "the shaders have four dimensions."),
         Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
         lower=_full,
         computes=False,

@@ -25,7 +25,7 @@ from delegatec.backends.vulkan.operators.row import (
     same_call,
 )
 from delegatec.edge.arguments import bind, dtype_of, promoted
-from delegatec.edge.legalize.constraints import argument, result_dtypes, same_dtypes
+from delegatec.edge.legalize.constraints import argument, rank_at_most, result_dtypes, same_dtypes
 
 _EXACT: Final = 2**24
 
@@ -100,6 +100,8 @@ _MAGNITUDE: Final = Constraint(
     "argument", "The base is an absolute value: GLSL's pow is undefined for negative ones.", _signed_base
 )
 
+_FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
+
 _UNARY: Final = (
     *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan"),
     *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu", "relu"),
@@ -116,15 +118,16 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 def _rows() -> Iterator[OperatorRow]:
     for name in _UNARY:
-        yield operator_row(name, tied(), FLOATS, _FLOAT_RESULT)
+        yield operator_row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT)
     yield operator_row(
         "gelu",
         tied(),
         FLOATS,
+        _FOUR,
         argument("approximate", lambda value: value == "tanh", "The runtime has the tanh approximation."),
     )
     for name in ("clamp", "hardtanh"):
-        yield operator_row(name, tied(), NUMBERS, _SMALL_BOUNDS, lower=_bounds)
+        yield operator_row(name, tied(), NUMBERS, _FOUR, _SMALL_BOUNDS, lower=_bounds)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()
@@ -143,7 +146,9 @@ def _rows() -> Iterator[OperatorRow]:
     )
     yield operator_row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
     yield operator_row("floor", tied(), FLOATS, _FLOAT_RESULT, lower=_floor, note="a quotient by one")
-    yield operator_row("round", tied(), FLOATS, _FLOAT_RESULT, note="the driver chooses how ties are rounded")
+    yield operator_row(
+        "round", tied(), FLOATS, _FOUR, _FLOAT_RESULT, note="the driver chooses how ties are rounded"
+    )
     for name in _COMPARISONS:
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
             call = f"aten.{name}.Tensor"
@@ -168,6 +173,7 @@ def _rows() -> Iterator[OperatorRow]:
         "where.self",
         tied(),
         FLOATS | BOOLS,
+        _FOUR,
         result_dtypes(FLOATS, "the runtime selects floats only."),
         Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
     )

@@ -17,7 +17,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import pointwise
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import Value, full, value_of
 
 aten = torch.ops.aten
 
@@ -111,6 +111,42 @@ def _to_bool(builder: Builder, node: Node) -> Node | None:
     return _different(value_of(builder, bind(node)["self"]), 0).node
 
 
+def _of_few_dimensions(builder: Builder, node: Node) -> Node | None:
+    """Computes on two dimensions instead of more than four."""
+    shape = shape_of(node)
+    if len(shape) <= _FEW:
+        return None
+    bound = bind(node)
+    operands = {name: value_of(builder, each) for name, each in bound.items() if isinstance(each, Node)}
+    rows = (math.prod(shape[:-1]), shape[-1])
+    joined = {
+        name: x.view(*[1] * (len(shape) - x.rank), *x.shape).expand(*shape).view(*rows).node
+        for name, x in operands.items()
+    }
+    result = builder.call(node.target, *{**bound, **joined}.values())  # type: ignore[arg-type]
+    return Value(builder, result).view(*shape).node
+
+
+def _convert_few_dimensions(builder: Builder, node: Node) -> Node | None:
+    x = value_of(builder, bind(node)["self"])
+    if x.rank <= _FEW:
+        return None
+    return x.view(math.prod(x.shape[:-1]), x.shape[-1]).to(dtype_of(node)).view(*x.shape).node
+
+
+def _full(builder: Builder, node: Node) -> Node | None:
+    """Fills two dimensions instead of more than four."""
+    shape = shape_of(node)
+    if len(shape) <= _FEW:
+        return None
+    return full(builder, (math.prod(shape),), bind(node)["fill_value"], dtype_of(node)).view(*shape).node
+
+
+_FEW: Final = 4
+_FEW_DIMENSIONS: Final = (
+    *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan", "round", "relu"),
+    *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu", "gelu", "clamp", "hardtanh", "where.self"),
+)
 _FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floats."),)
 _FLOAT_RESULT: Final = (result_dtypes(FLOATS, "it is computed in floats."),)
 
@@ -121,6 +157,9 @@ _BINARY: Final = tuple(
 )
 
 REWRITES: Final = (
+    *(Rewrite(overload(name), _of_few_dimensions) for name in _FEW_DIMENSIONS),
+    Rewrite(aten._to_copy.default, _convert_few_dimensions),
+    Rewrite(aten.full.default, _full, computes=False),
     *(Rewrite(target, _of_rank_one) for target in (*_BINARY, aten.rsub.Scalar, aten.minimum.default)),
     *(Rewrite(target, _compared(_equal)) for target in (aten.eq.Tensor, aten.eq.Scalar)),
     *(Rewrite(target, _compared(_different)) for target in (aten.ne.Tensor, aten.ne.Scalar)),
