@@ -15,7 +15,9 @@ from delegatec.backends.vulkan.blob import NAMED, Blob
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 from delegatec.backends.vulkan.reference import (
     convolution,
+    creation,
     elementwise,
+    lookups,
     moves,
     normalization,
     pooling,
@@ -30,7 +32,9 @@ from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **convolution.SEMANTICS,
+    **creation.SEMANTICS,
     **elementwise.SEMANTICS,
+    **lookups.SEMANTICS,
     **pooling.SEMANTICS,
     **moves.SEMANTICS,
     **normalization.SEMANTICS,
