@@ -191,7 +191,7 @@ CREATION: Final = [
     ),
     Case("aten.arange.start_step", [None, 5, None, None, None, None, None], torch.arange(5.0)),
     Case("aten.scalar_tensor.default", [2.5, None, None, None, None], torch.tensor(2.5)),
-    Case("aten.scalar_tensor.default", [3, None, None, None, None], torch.tensor(3, dtype=torch.int32)),
+    Case("aten.scalar_tensor.default", [3, None, None, None, None], torch.tensor(3, dtype=torch.int32), ()),
     Case("aten.constant_pad_nd.default", [_X, [1, 2, 0, 3], 0.5], F.pad(_X, (1, 2, 0, 3), value=0.5)),
     Case("aten.constant_pad_nd.default", [random(1, 3, 4, 5), [0, 0, 1, 1, 2, 0, 0, 1], 0.0], torch.empty(0)),
 ]

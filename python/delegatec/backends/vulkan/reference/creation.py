@@ -60,12 +60,10 @@ def _arange(run: Run, call: Call) -> None:
 
 def _scalar_tensor(run: Run, call: Call) -> None:
     out, scalar = call.tensor(len(call) - 1), call.content(0)
-    kind = {IntT: "int32", DoubleT: "float", BoolT: "bool"}.get(type(scalar))
-    if kind is None:
-        reject(f"{call.name} of an argument that is not Int, Double or Bool")
-    if kind == "bool":
-        kind = "uint8"
-    run.kernel("_".join(["scalar_tensor", out.shader_dtype, out.storage, kind]), out)
+    if not isinstance(scalar, DoubleT):
+        # For an Int, the shader takes the bits of a float for an integer; there is none for a Bool.
+        reject(f"{call.name} of an argument that is not Double")
+    run.kernel("_".join(["scalar_tensor", out.shader_dtype, out.storage, "float"]), out)
     if out.numel != 1:
         reject(f"{call.name} to {out}")
     run.write(out, _number(run, call, call.float(0), out).reshape(out.sizes), resizes=False)

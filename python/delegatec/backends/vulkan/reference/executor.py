@@ -14,6 +14,7 @@ from delegatec_schemas.vulkan_graph import Content, DataType, MemoryLayout, Stor
 from delegatec.backends.vulkan.blob import NAMED, Blob
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 from delegatec.backends.vulkan.reference import (
+    attention,
     convolution,
     creation,
     elementwise,
@@ -31,6 +32,7 @@ from delegatec.backends.vulkan.reference.unspecified import DEFAULT, Unspecified
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
+    **attention.SEMANTICS,
     **convolution.SEMANTICS,
     **creation.SEMANTICS,
     **elementwise.SEMANTICS,

@@ -40,6 +40,8 @@ class Run:
         dynamic: whether shapes follow the inputs in this run.
         unspecified: choices for unspecified behavior.
         limits: the largest images.
+        staged: what the caller passed, by id.
+        own: tensors that operators make, and keep between runs.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Run:
         self.unspecified = unspecified
         self.limits = limits
         self.staged: dict[int, torch.Tensor] = {}
-        self._packed: dict[tuple[int, ...], torch.Tensor] = {}
+        self.own: dict[tuple[Any, ...], Tensor] = {}
         self._resident: set[int] = set()
         self._sharing: dict[int, list[Tensor]] = defaultdict(list)
         for value in self.values:
