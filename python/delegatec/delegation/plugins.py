@@ -21,6 +21,7 @@ from delegatec.delegation.protocol.backend import (
     ReferenceExecutor,
 )
 from delegatec.delegation.protocol.capabilities import (
+    ConvertsOutputs,
     HasDescription,
     HasGraph,
     HasNamedData,
@@ -141,7 +142,8 @@ def executor(
     if num_inputs is not None and (type(num_inputs) is not int or num_inputs < 0):
         what = f"num_inputs of the reference executor of backend {backend.id}"
         raise wrong_result(what, repr(num_inputs), "a number of inputs")
-    return CheckedExecutor(backend, found, num_inputs)
+    converts = isinstance(found, ConvertsOutputs) and bool(found.converts_outputs)
+    return CheckedExecutor(backend, found, num_inputs, converts)
 
 
 class CheckedExecutor:
@@ -149,12 +151,16 @@ class CheckedExecutor:
 
     Attributes:
         num_inputs: number of inputs of the blob; None if unknown.
+        converts_outputs: whether its runtime converts outputs to the dtypes of the caller's tensors.
     """
 
-    def __init__(self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None) -> None:
+    def __init__(
+        self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None, converts_outputs: bool
+    ) -> None:
         self._backend = backend
         self._executor = found
         self.num_inputs = num_inputs
+        self.converts_outputs = converts_outputs
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob."""

@@ -15,6 +15,7 @@ import torch
 
 from delegatec.delegation import plugins
 from delegatec.delegation.protocol.backend import Backend, ReferenceExecutor
+from delegatec.delegation.protocol.capabilities import ConvertsOutputs
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
@@ -226,8 +227,9 @@ class Interpreter:
         self._delegate_inputs[position] = range(count, count + 1)
         inputs = [self.read(index) for index in call.args[:count]]
         targets = [self.slots(index)[0] for index in call.args[count:]]
+        converts = isinstance(executor, ConvertsOutputs) and executor.converts_outputs
         for slot, output in zip(targets, outputs, strict=True):
-            slot.write(output)
+            slot.write(output.to(slot.dtype) if converts else output)
             check_overlap([value for value in inputs if isinstance(value, torch.Tensor)], slot.read())
 
     def _describe(self, position: int, instruction: Instruction) -> str:

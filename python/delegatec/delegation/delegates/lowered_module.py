@@ -102,7 +102,11 @@ class LoweredModule(torch.nn.Module):
             blob = memoryview(self.blob_bytes())
             self._executor = plugins.executor(self._backend, blob, self.compile_specs, named)
         with torch.no_grad():
-            return tuple(self._executor([_contiguous(value) for value in inputs]))
+            results = self._executor([_contiguous(value) for value in inputs])
+        if self._executor.converts_outputs:
+            dtypes = [node.meta["val"].dtype for node in self.original.outputs]
+            results = [value.to(dtype) for value, dtype in zip(results, dtypes, strict=True)]
+        return tuple(results)
 
     def _get_name(self) -> str:
         return "LoweredModule"

@@ -83,6 +83,19 @@ class HasNumInputs(Protocol):
 
 
 @runtime_checkable
+class ConvertsOutputs(Protocol):
+    """A reference executor of a runtime that converts outputs to the dtypes of the caller's tensors.
+
+    Its results may have another dtype, such as int32 for int64, which the blob does not know.
+    """
+
+    @property
+    def converts_outputs(self) -> bool:
+        """Whether it does."""
+        ...
+
+
+@runtime_checkable
 class HasNamedData(Protocol):
     """A reference executor that needs data stored next to the blobs, see `PreprocessResult.named_data`."""
 

@@ -58,10 +58,8 @@ def _convert(b: GraphBuilder, node: Node) -> None:
     source = bind(node)["self"]
     first, second = _types(node)
     is_copied = is_narrowed_input(node) and not b.is_constant(source)
-    if is_copied or b.widens_in_copy(source, node):
+    if first == second or is_copied or b.widens_in_copy(source, node):
         b.alias(node, b.of(source))
-    elif first == second:
-        b.call("aten.clone.default", b.of(source), b.null(), b.result(node))
     elif node.meta[REPRESENTATION].is_texture:
         b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
     else:

@@ -118,7 +118,7 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 def _rows() -> Iterator[OperatorRow]:
     for name in _UNARY:
-        yield operator_row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT)
+        yield operator_row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT, preserved=name.startswith("hard"))
     yield operator_row(
         "gelu",
         tied(),

@@ -114,6 +114,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("rank", "The runtime normalizes images.", _one_image),
         _AFFINE,
         known=(_PARAMETERS,),
+        preserved=True,
     ),
     operator_row(
         "_native_batch_norm_legit_no_training",

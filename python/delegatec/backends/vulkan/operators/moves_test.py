@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves, reductions and look-ups, in the reference executor, compared with eager mode."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from delegatec.backends.vulkan.operators.grid import BOOLS, IMAGE, INTEGERS, Case, X, Y, floats, over_settings
+from delegatec.backends.vulkan.testing import calls, run_case
+
+BATCH = floats(2, 5, 6, 7)
+
+# a product makes each of them worth a delegate
+MOVES: dict[str, Case] = {
+    **{
+        f"permute {shape} {dims}": (
+            lambda x, dims=dims: x.permute(dims) * 2,
+            (floats(*shape),),
+            "permute_copy mul.Tensor",
+        )
+        for shape, dims in (
+            ((2, 3, 4), (2, 0, 1)),
+            ((2, 3, 4, 5), (0, 2, 1, 3)),
+            ((2, 3, 4, 5), (3, 2, 1, 0)),
+            ((1, 2, 3, 4, 5), (0, 2, 1, 3, 4)),
+        )
+    },
+    **{
+        f"view {before} {after}": (lambda x, after=after: (x * 2).view(after) + 1, (floats(*before),), "")
+        for before, after in (
+            ((2, 3, 4), (6, 4)),
+            ((24,), (2, 3, 4)),
+            ((1, 6, 4, 5), (1, 120)),
+            ((2, 3, 4), (1, 2, 1, 3, 4)),
+            ((2, 3, 4, 5, 2), (6, 40)),
+        )
+    },
+    **{
+        f"slice {dim} {start} {end} {step}": (
+            lambda x, dim=dim, place=slice(start, end, step): x[(slice(None),) * dim + (place,)] * 2,
+            (BATCH,),
+            "slice_copy.Tensor mul.Tensor",
+        )
+        for dim, start, end, step in ((0, 1, 2, 1), (1, 1, 4, 2), (2, -3, None, 1), (3, 0, 5, 3))
+    },
+    **{
+        f"select {dim} {index}": (
+            lambda x, dim=dim, index=index: x.select(dim, index) * 2,
+            (BATCH,),
+            "select_copy.int mul.Tensor",
+        )
+        for dim, index in ((0, 1), (1, 3), (2, -1), (3, 2))
+    },
+    **{
+        f"cat {dim}": (lambda x, dim=dim: torch.cat([x, x * 2, x, x, x], dim), (BATCH,), "mul.Tensor cat")
+        for dim in range(4)
+    },
+    "cat of integers": (lambda x: torch.cat([x, x + 1]), (INTEGERS,), "add.Tensor cat"),
+    **{
+        f"split {dim}": (
+            lambda x, dim=dim: [part * 2 for part in x.split([1, x.shape[dim] - 1], dim)],
+            (BATCH,),
+            "",
+        )
+        for dim in range(4)
+    },
+    **{f"flip {dim}": (lambda x, dim=dim: x.flip(dim) * 2, (BATCH,), "flip mul.Tensor") for dim in range(4)},
+    "stack": (lambda x, y: torch.stack([x, y * 2], 1), (X, Y), ""),
+    "expand": (lambda x: x[:1].expand(5, 3, 4) * 2, (X,), ""),
+    "expand to a higher rank": (lambda x: (x * 2).expand(5, 2, 3, 4), (X,), "mul.Tensor expand_copy"),
+    "repeat": (lambda x: (x * 2).repeat(2, 1, 3), (X,), ""),
+    "pad": (lambda x: functional.pad(x * 2, (1, 2, 0, 1)), (X,), "mul.Tensor constant_pad_nd"),
+    "pad of channels": (lambda x: functional.pad(x * 2, (0, 0, 1, 0, 1, 2), value=2.5), (IMAGE,), ""),
+    "crop": (lambda x: functional.pad(x * 2, (-1, 2)), (X,), ""),
+    "reflection": (lambda x: functional.pad(x * 2, (1, 2, 1, 1), mode="reflect"), (IMAGE,), ""),
+    "roll": (lambda x: (x * 2).roll(2, 1), (X,), ""),
+    "tril": (lambda x: (x * 2).tril(), (X,), ""),
+    "unsqueeze": (lambda x: (x * 2).unsqueeze(1).squeeze(1), (X,), ""),
+    "an output that is an input": (lambda x: (x, x + 1), (X,), ""),
+    "an output that is a constant": (lambda x: (x + 1, torch.ones(3)), (X,), ""),
+    "the same output twice": (lambda x: (x + 1,) * 2, (X,), ""),
+}
+REDUCTIONS: dict[str, Case] = {
+    **{
+        f"{name} of {shape} along {dim}, {keep}": (
+            lambda x, name=name, dim=dim, keep=keep: getattr(torch, name)(x, dim, keep),
+            (floats(*shape),),
+            "",
+        )
+        for name in ("mean", "sum", "amax", "amin")
+        for shape in ((8, 16), (3, 4, 8), (2, 3, 4, 5))
+        for dim in range(len(shape))
+        for keep in (True, False)
+    },
+    "mean of images": (lambda x: x.mean((2, 3)), (IMAGE,), "mean.dim view_copy"),
+    "mean of all": (lambda x: x.mean(), (X,), ""),
+    "mean of three dimensions": (lambda x: x.mean((1, 2, 3)), (IMAGE,), ""),
+    "sum of all": (lambda x: x.sum(), (X,), ""),
+    "max of all": (lambda x: x.max(), (X,), ""),
+    "sum of separate dimensions": (lambda x: x.sum((0, 2)), (X,), ""),
+    "variance": (lambda x: x.var(-1), (X,), ""),
+    "any": (lambda x: (x > 1).any(-1), (X,), ""),
+    "argmax": (lambda x: x.argmax(-1), (X,), "argmax view_copy"),
+    "argmin": (lambda x: x.argmin(0, True), (X,), ""),
+    "argmax of all": (lambda x: x.argmax(), (X,), ""),
+    "max with positions": (lambda x: x.max(-1), (X,), ""),
+    "cumsum": (lambda x: x.cumsum(1), (X,), ""),
+    "normalize": (lambda x: functional.normalize(x, dim=-1), (X,), ""),
+    "gather": (lambda x, i: x.gather(1, i) * 2, (X, torch.tensor([[[0, 2, 1, 1]]] * 2)), "gather mul.Tensor"),
+    "index_select": (lambda x, i: x.index_select(1, i) * 2, (X, torch.tensor([0, 2, 1])), ""),
+    "select of bools": (lambda x: x[:, 1] | x[:, 0], (BOOLS,), ""),
+}
+
+
+@over_settings(MOVES)
+def test_moves(case: Case, options: dict[str, str]) -> None:
+    function, args, expected = case
+    found = run_case(function, args, **options)
+    if expected and options.get("precision") != "fp16":
+        assert [name for name in calls(found) if name != "clone"] == expected.split()
+
+
+@over_settings(REDUCTIONS)
+def test_reductions_and_lookups(case: Case, options: dict[str, str]) -> None:
+    function, args, _ = case
+    run_case(function, args, **options)
