@@ -164,15 +164,13 @@ def _expanded(
 ) -> list[Representation]:
     """Returns the cheapest labelling in which variables keep their representation or get the target.
 
-    In the network, variables on the side of the source keep theirs.
+    In the network, variables on the side of the source keep theirs, as many as the cost allows.
     """
     network = Network()
     nodes: dict[int, int] = {}
     for variable in component:
         if target in problem.domains[variable] and labels[variable] is not target:
-            node = nodes[variable] = network.node()
-            network.edge(node, network.sink, problem.preference.index(labels[variable]))
-            network.edge(network.source, node, problem.preference.index(target))
+            nodes[variable] = network.node()
 
     def at(variable: int) -> int:
         fixed = network.sink if labels[variable] is target else network.source

@@ -36,15 +36,29 @@ class Network:
         self._capacities += [capacity, reverse]
 
     def sink_side(self) -> list[bool]:
-        """Returns for each node whether a minimum cut leaves it on the side of the sink."""
+        """Returns for each node whether it is on the side of the sink, in the minimum cut closest to it."""
         while levels := self._levels():
             positions = [0] * len(self._edges)
             while self._augment(levels, positions):
                 pass
-        reached = self._reachable()
-        return [level < 0 for level in reached]
+        return self._reaching()
 
-    def _reachable(self) -> list[int]:
+    def _reaching(self) -> list[bool]:
+        """Returns for each node whether flow could still be sent from it to the sink."""
+        found = [False] * len(self._edges)
+        found[self.sink] = True
+        stack = [self.sink]
+        while stack:
+            head = stack.pop()
+            for edge in self._edges[head]:
+                tail = self._heads[edge]
+                if self._capacities[edge ^ 1] and not found[tail]:
+                    found[tail] = True
+                    stack.append(tail)
+        return found
+
+    def _levels(self) -> list[int]:
+        """Returns the distances from the source; none if the sink cannot be reached."""
         levels = [-1] * len(self._edges)
         levels[self.source] = 0
         queue = deque([self.source])
@@ -55,11 +69,6 @@ class Network:
                 if self._capacities[edge] and levels[head] < 0:
                     levels[head] = levels[tail] + 1
                     queue.append(head)
-        return levels
-
-    def _levels(self) -> list[int]:
-        """Returns the distances from the source; none if the sink cannot be reached."""
-        levels = self._reachable()
         return levels if levels[self.sink] >= 0 else []
 
     def _augment(self, levels: list[int], positions: list[int]) -> int:
