@@ -38,7 +38,7 @@ def _fused(run: Run, call: Call) -> None:
     columns = k.sizes[2]
     if k.sizes != [batch, heads, columns, depth] or v.sizes != k.sizes:
         reject(f"{call.name} of {q}, {k} and {v}")
-    scale = 1 / math.sqrt(depth) if call.is_none(4) else call.float(4)
+    scale = 1 / math.sqrt(depth) if call.is_none(4) else call.float32(4)
     bias = "" if mask is None else "_bias"
     qk = "_".join([f"fused_sdpa_qk_tiled{bias}", q.storage, k.storage, q.shader_dtype])
     run.kernel(qk, None, q, k, *([mask] if mask else []))
@@ -46,9 +46,9 @@ def _fused(run: Run, call: Call) -> None:
     run.kernel("_".join(["fused_sdpa_av_tiled", out.storage, v.storage, out.shader_dtype]), out, None, v)
     if q.storage != out.storage:
         reject(f"{call.name} of {q} to {out}, which have other storage")
-    if out.is_buffer and columns % _TEXEL:
-        # Its buffer of weights is smaller than the rows of texels that it writes.
-        reject(f"{call.name} in buffers with {columns} keys; the runtime needs a multiple of {_TEXEL}")
+    if out.is_buffer and (columns % _TEXEL or depth % _TEXEL):
+        # It reads and writes rows of whole texels.
+        reject(f"{call.name} in buffers of {columns} keys of {depth} elements; both must fill texels")
     weights = wide(run.read(q)) @ wide(run.read(k)).transpose(-1, -2) * scale
     if mask is not None:
         _check_mask(call, mask, [batch, heads, rows, columns])
@@ -197,7 +197,7 @@ def _rotary(run: Run, call: Call) -> None:
     for x, out in zip((q, k), outs, strict=True):
         must_pack(call.name, WIDTH, out)
         cosine, sine = (wide(run.read(table))[: x.sizes[-3], None, :] for table in (cosines, sines))
-        even, odd = wide(run.read(x)).unflatten(-1, (-1, 2)).unbind(-1)
+        even, odd = torch.unflatten(wide(run.read(x)), -1, (-1, 2)).unbind(-1)
         rotated = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], -1)
         run.write(out, rotated.flatten(-2))
 
@@ -228,7 +228,7 @@ def _rotary_interleaved(run: Run, call: Call) -> None:
     must_pack(call.name, WIDTH, x, out)
     run.kernel(kernel_name("apply_rotary_emb_interleaved", out), out, x, table)
     cosine, sine = wide(run.read(table)).reshape(x.sizes[1], -1, 2).unbind(-1)
-    even, odd = wide(run.read(x)).unflatten(-1, (-1, 2)).unbind(-1)
+    even, odd = torch.unflatten(wide(run.read(x)), -1, (-1, 2)).unbind(-1)
     rotated = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], -1)
     run.write(out, rotated.flatten(-2))
 

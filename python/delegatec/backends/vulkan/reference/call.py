@@ -20,7 +20,7 @@ from delegatec_schemas.vulkan_graph import (
 )
 
 from delegatec.backends.vulkan.reference.run import Run
-from delegatec.backends.vulkan.reference.tensors import Constant, Tensor, reject
+from delegatec.backends.vulkan.reference.tensors import Constant, Tensor, reject, text
 
 _T = TypeVar("_T")
 
@@ -113,7 +113,7 @@ class Call:
             reject(f"argument {place} of {self.name} is not a number")
         return value.value  # type: ignore[no-any-return]
 
-    def float(self, place: int) -> float:
+    def float32(self, place: int) -> float:
         """Returns a number as float32."""
         return as_float32(float(self.number(place)))
 
@@ -160,8 +160,7 @@ class Call:
 
     def text(self, place: int) -> str:
         """Returns a String."""
-        value = self._of(place, schema.StringT).value
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return text(self._of(place, schema.StringT).value)
 
     def axis(self, place: int, dim: int) -> int:
         """Returns an axis, counted from the start."""
@@ -189,6 +188,13 @@ def same_packed(name: str, *tensors: Tensor) -> None:
     """Rejects tensors that pack different dimensions."""
     if len({tensor.packed for tensor in tensors}) > 1:
         reject(f"{name} of {' and '.join(map(str, tensors))}, which pack different dimensions")
+
+
+def summed(name: str, *tensors: Tensor) -> None:
+    """Rejects operands that have infinite elements after a sum, which the runtime multiplies by zero."""
+    for tensor in tensors:
+        if tensor.is_spoiled:
+            reject(f"{name} of {tensor}: the runtime adds NaN for infinite elements that fill its texels")
 
 
 def must_pack(name: str, dimension: int, *tensors: Tensor) -> None:

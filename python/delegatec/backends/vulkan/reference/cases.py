@@ -35,6 +35,7 @@ class Case:
         at: places of single inputs, by position.
         results: places of single results.
         listed: whether its results are a list, even one of them.
+        exact: whether it has no float16 variant, or rounds.
     """
 
     name: str
@@ -44,6 +45,12 @@ class Case:
     at: dict[int, Place] = field(default_factory=dict)
     results: dict[int, Place] = field(default_factory=dict)
     listed: bool = False
+    exact: bool = False
+
+    @property
+    def lists(self) -> bool:
+        """Whether its results are a list."""
+        return self.listed or not isinstance(self.expected, torch.Tensor)
 
     @property
     def wanted(self) -> list[torch.Tensor]:
@@ -80,7 +87,7 @@ class Case:
             blob.output(tensor.shape, tensor.dtype, self.results.get(index, place))
             for index, tensor in enumerate(self.wanted)
         ]
-        blob.call(self.name, *arguments, outs if len(outs) > 1 or self.listed else outs[0])
+        blob.call(self.name, *arguments, outs if self.lists else outs[0])
         return blob
 
 
@@ -142,7 +149,11 @@ ELEMENTWISE: Final = [
     Case("aten.eq.Tensor", [_X, _X.clamp(0)], _X.clamp(0) == _X),
     Case("aten.eq.Tensor", [_INTEGERS, _INTEGERS], _INTEGERS == _INTEGERS, ()),
     Case("aten.bitwise_and.Tensor", [_TRUTHS, ~_TRUTHS | (_X > 1)], _TRUTHS & (_X > 1)),
-    Case("aten.logical_or.default", [_TRUTHS, _X < -1], _TRUTHS | (_X < -1)),
+    *(
+        Case(f"aten.{name}", [_TRUTHS, _X < -1], _TRUTHS | (_X < -1))
+        for name in ("logical_or.default", "bitwise_or.Tensor")
+    ),
+    Case("aten.logical_and.default", [_TRUTHS, _X < 1], _TRUTHS & (_X < 1)),
     Case("aten.add.Tensor", [_X, K(_Y), 1], _X + _Y),
     Case("aten.pow.Tensor_Scalar", [_X, 3], _X**3),
     Case("aten.pow.Tensor_Scalar", [_X, 2.0], _X**2),
@@ -175,8 +186,8 @@ MOVES: Final = [
             (1, -2, 3, 1, (slice(None), slice(-2, None))),
         )
     ),
-    Case("aten.split_with_sizes_copy.default", [_X, [2, 3], -1], _X.split([2, 3], -1)),
-    Case("aten.split_with_sizes_copy.default", [_IMAGES, [1, 4], 1], _IMAGES.split([1, 4], 1)),
+    Case("aten.split_with_sizes_copy.default", [_X, [2, 3], -1], torch.split(_X, [2, 3], -1)),
+    Case("aten.split_with_sizes_copy.default", [_IMAGES, [1, 4], 1], torch.split(_IMAGES, [1, 4], 1)),
     *(
         Case(
             "aten.cat.default",
@@ -189,6 +200,8 @@ MOVES: Final = [
     Case("aten.expand_copy.default", [_Y, [2, 3, 5], False], _Y.expand(2, 3, 5)),
     Case("aten.repeat.default", [_X, [2, 1, 1, 2]], _X.repeat(2, 1, 1, 2)),
     Case("aten.repeat_interleave.self_int", [_X, 2, 1, None], _X.repeat_interleave(2, 1), (WIDTH, CHANNELS)),
+    Case("aten.select.int", [_X, 0, 1], _X[1]),
+    Case("aten.slice.Tensor", [_X, 1, 0, 2, 1], _X[:, :2]),
     Case("aten.flip.default", [_IMAGES, [1, 3]], _IMAGES.flip(1, 3), (CHANNELS,)),
     Case("aten.flip.default", [_IMAGES, [0, 1, 2]], _IMAGES.flip(0, 1, 2), (CHANNELS,)),
     Case("aten._to_copy.default", [_X * 3, *[None] * 6], (_X * 3).to(torch.int32)),

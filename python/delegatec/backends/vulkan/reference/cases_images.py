@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -53,6 +54,7 @@ _SIGNAL, _SIGNALS = random(1, 6, 11), random(3, 6, 11)
 _COLUMNS: Final = (HEIGHT,)
 
 CONVOLUTION: Final = [
+    replace(_convolution(random(5, 6, 3, 3)), name="conv_with_clamp.default"),
     _convolution(random(5, 6, 3, 3)),
     _convolution(random(5, 6, 3, 2), stride=2, padding=1),
     _convolution(random(5, 6, 3, 3), dilation=2, padding=2, bias=False),
@@ -84,16 +86,18 @@ CONVOLUTION: Final = [
 ]
 
 
-def _max_pool(*sizes: int, up: bool = False) -> Case:
-    lists = [[number] * 2 for number in sizes]
-    values, places = F.max_pool2d(_IMAGE, *sizes, up, return_indices=True)
+def _max_pool(size: int, stride: int, padding: int, dilation: int, up: bool = False) -> Case:
+    lists = [[number] * 2 for number in (size, stride, padding, dilation)]
+    values, places = F.max_pool2d(_IMAGE, size, stride, padding, dilation, up, return_indices=True)
     arguments: list[Any] = [_IMAGE, *lists, up]
     return Case("aten.max_pool2d_with_indices.default", arguments, [values, places.int()], (CHANNELS,))
 
 
-def _avg_pool(*sizes: int, up: bool = False, padded: bool = True, divisor: int | None = None) -> Case:
-    expected = F.avg_pool2d(_IMAGE, *sizes, up, padded, divisor)
-    arguments = [_IMAGE, *([number] * 2 for number in sizes), up, padded, divisor]
+def _avg_pool(
+    size: int, stride: int, padding: int, up: bool = False, padded: bool = True, divisor: int | None = None
+) -> Case:
+    expected = F.avg_pool2d(_IMAGE, size, stride, padding, up, padded, divisor)
+    arguments = [_IMAGE, *([number] * 2 for number in (size, stride, padding)), up, padded, divisor]
     return Case("aten.avg_pool2d.default", arguments, expected, (CHANNELS,))
 
 
@@ -182,6 +186,15 @@ LOOKUPS[-1] = Case(
 CREATION: Final = [
     Case("aten.full.default", [[2, 5], 1.5, None, None, None, None], torch.full((2, 5), 1.5)),
     Case("aten.zeros_like.default", [_X, None, None, None, None, None], torch.zeros_like(_X)),
+    Case("aten.zeros.default", [[3], None, None, None, None], torch.zeros(3)),
+    Case("aten.ones_like.default", [_X, None, None, None, None, None], torch.ones_like(_X)),
+    Case("aten.full_like.default", [_X, 0.5, None, None, None, None, None], torch.full_like(_X, 0.5)),
+    Case(
+        "et_vk.grid_priors.default",
+        [_X, 8, 0.5],
+        torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0)).flip(1) * 8 + 4,
+        (CHANNELS,),
+    ),
     Case("aten.ones.default", [[3], None, None, None, None], torch.ones(3)),
     Case("aten.full.default", [[3], 4, None, None, None, None], torch.full((3,), 4, dtype=torch.int32)),
     Case(

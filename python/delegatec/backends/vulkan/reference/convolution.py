@@ -10,8 +10,8 @@ import torch
 from delegatec_schemas.vulkan_graph import MemoryLayout, NullT
 from torch.nn import functional
 
-from delegatec.backends.vulkan.reference.call import Call, must_pack
-from delegatec.backends.vulkan.reference.elementwise import clamp, wide
+from delegatec.backends.vulkan.reference.call import Call, must_pack, summed
+from delegatec.backends.vulkan.reference.elementwise import wide
 from delegatec.backends.vulkan.reference.products import pack_weight
 from delegatec.backends.vulkan.reference.run import Run, Semantics
 from delegatec.backends.vulkan.reference.tensors import (
@@ -22,6 +22,7 @@ from delegatec.backends.vulkan.reference.tensors import (
     Tensor,
     reject,
 )
+from delegatec.backends.vulkan.reference.unary import clamp
 
 _IMAGE: Final = 4
 _ARGUMENTS: Final = 10
@@ -49,7 +50,7 @@ class _Convolution:
         self.transposed = call.boolean(6) if self.x.dim == _IMAGE else False
         self.extra = call.int_list(7) if self.transposed else []
         self.groups = call.strict_int(8)
-        self.bounds = (call.float(9), call.float(10)) if clamped else None
+        self.bounds = (call.float32(9), call.float32(10)) if clamped else None
         spatial = self.x.dim - 2
         if len(self.weight.sizes) != self.x.dim or self.out.dim != self.x.dim:
             reject(f"{call.name} of {self.x} with a weight of the shape {self.weight.sizes}")
@@ -91,13 +92,15 @@ def _store(run: Run, conv: _Convolution, value: torch.Tensor) -> None:
     run.write(conv.out, value)
 
 
-def _compute(run: Run, conv: _Convolution, bias: torch.Tensor) -> torch.Tensor:
+def _compute(run: Run, call: Call, conv: _Convolution, bias: torch.Tensor) -> torch.Tensor:
+    if conv.groups == 1 and conv.x.dim == _IMAGE:
+        summed(call.name, conv.x)
     x, weight = wide(run.read(conv.x)), wide(conv.weight.value)
+    stride, padding, dilation = conv.stride[:2], conv.padding[:2], conv.dilation[:2]
+    if conv.transposed:
+        return functional.conv_transpose2d(x, weight, bias, stride, padding, conv.extra, conv.groups)
     if conv.x.dim == _IMAGE:
-        sizes = [conv.stride[:2], conv.padding[:2]]
-        if conv.transposed:
-            return functional.conv_transpose2d(x, weight, bias, *sizes, conv.extra, conv.groups)
-        return functional.conv2d(x, weight, bias, *sizes, conv.dilation[:2], conv.groups)
+        return functional.conv2d(x, weight, bias, stride, padding, dilation, conv.groups)
     return functional.conv1d(
         x, weight, bias, conv.stride[:1], conv.padding[:1], conv.dilation[:1], conv.groups
     )
@@ -141,7 +144,7 @@ def _two_dimensions(run: Run, call: Call, conv: _Convolution) -> None:
     else:
         _check_groups(call, conv)
         run.kernel(f"conv2d{clamped}_{dtype}", conv.out, conv.x, packed)
-    _store(run, conv, _compute(run, conv, bias))
+    _store(run, conv, _compute(run, call, conv, bias))
 
 
 def _depthwise(call: Call, conv: _Convolution) -> str:
@@ -177,7 +180,7 @@ def _one_dimension(run: Run, call: Call, conv: _Convolution) -> None:
     bias = _bias(run, call, conv, TEXTURE_3D)
     name = "conv1d_clamp" if conv.bounds else "conv1d"
     run.kernel(f"{name}_{conv.out.shader_dtype}", conv.out, conv.x, weight)
-    _store(run, conv, _compute(run, conv, bias))
+    _store(run, conv, _compute(run, call, conv, bias))
 
 
 def _columns(run: Run, call: Call, conv: _Convolution) -> None:
@@ -201,7 +204,7 @@ def _columns(run: Run, call: Call, conv: _Convolution) -> None:
         reject(f"{call.name} of {conv.x} with a weight of the shape {weight.sizes} in {conv.groups} groups")
     run.kernel(name, conv.out, conv.x, packed, *([bias] if bias else []))
     added = torch.zeros(conv.channels) if bias is None else wide(run.read(bias))
-    _store(run, conv, _compute(run, conv, added))
+    _store(run, conv, _compute(run, call, conv, added))
 
 
 SEMANTICS: Final[dict[str, Semantics]] = dict.fromkeys(

@@ -28,7 +28,7 @@ def _full(fill: float | None) -> Semantics:
     def semantics(run: Run, call: Call) -> None:
         out = call.tensor(len(call) - 1)
         run.kernel(kernel_name("full", out), out)
-        value = _number(run, call, call.float(1) if fill is None else fill, out)
+        value = _number(run, call, call.float32(1) if fill is None else fill, out)
         shape = out.sizes
         if run.dynamic:
             like = call.content(0)
@@ -45,8 +45,8 @@ def _arange(run: Run, call: Call) -> None:
             place != 1 and call.is_none(place)
         ):
             reject(f"{call.name} with the argument {place}, which is not a number")
-    start = 0.0 if call.is_none(0) else call.float(0)
-    step = 1.0 if call.is_none(2) else call.float(2)
+    start = 0.0 if call.is_none(0) else call.float32(0)
+    step = 1.0 if call.is_none(2) else call.float32(2)
     run.kernel(kernel_name("arange", out), out)
     count = out.sizes[0] if out.dim == 1 else -1
     if run.dynamic:
@@ -66,12 +66,12 @@ def _scalar_tensor(run: Run, call: Call) -> None:
     run.kernel("_".join(["scalar_tensor", out.shader_dtype, out.storage, "float"]), out)
     if out.numel != 1:
         reject(f"{call.name} to {out}")
-    run.write(out, _number(run, call, call.float(0), out).reshape(out.sizes), resizes=False)
+    run.write(out, _number(run, call, call.float32(0), out).reshape(out.sizes), resizes=False)
 
 
 def _pad(run: Run, call: Call) -> None:
     x, pad, out = call.tensor(0), call.int_list(1), call.tensor(3)
-    fill = call.float(2)
+    fill = call.float32(2)
     run.kernel(kernel_name("pad", out), out, x)
     if not out.is_buffer:
         same_packed(call.name, x, out)
@@ -86,7 +86,7 @@ def _pad(run: Run, call: Call) -> None:
 
 
 def _grid_priors(run: Run, call: Call) -> None:
-    x, stride, offset, out = call.tensor(0), call.integer(1), call.float(2), call.tensor(3)
+    x, stride, offset, out = call.tensor(0), call.integer(1), call.float32(2), call.tensor(3)
     run.kernel(f"grid_priors_{out.shader_dtype}", out)
     must_pack(call.name, CHANNELS, out)
     height, width = x.sizes[-2:]

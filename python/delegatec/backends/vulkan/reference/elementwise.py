@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of one element and its like: functions, arithmetic, comparisons, selection.
+"""Functions of two operands: arithmetic, comparisons, selection.
 
-float16 textures are computed in float32, and rounded when stored; float16 buffers in float16, but for
-functions of one operand. Differences from ATen are the shaders': `eq` has a tolerance of 1e-5, `gelu` is the
-approximation by tanh, integers go through float32 where a shader has a float parameter, and integer division
-rounds to zero.
+float16 textures are computed in float32, and rounded when stored; float16 buffers in float16. Differences
+from ATen are the shaders': `eq` has a tolerance of 1e-5, integers go through float32 where a shader has a
+float parameter, and integer division rounds to zero.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from delegatec.backends.vulkan.reference.run import Run, Semantics, kernel_name
 from delegatec.backends.vulkan.reference.tensors import Tensor, reject
 
 Value = torch.Tensor
-_INTEGERS: Final = (torch.int32, torch.int8, torch.uint8)
+INTEGERS: Final = (torch.int32, torch.int8, torch.uint8)
 
 
 def wide(x: Value) -> Value:
@@ -50,104 +49,6 @@ def broadcast(name: str, *tensors: Tensor) -> list[int]:
     return result
 
 
-# ---- functions of one operand ----
-
-
-def _gelu(x: Value) -> Value:
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / 3.141593) * (x + 0.044715 * x * x * x)))
-
-
-def _hard_sigmoid(x: Value) -> Value:
-    return torch.where(x.abs() <= 3, x / 6 + 0.5, (x >= 0).to(x.dtype))
-
-
-def _hard_swish(x: Value) -> Value:
-    return torch.where(x <= -3, 0.0, torch.where(x >= 3, x, x * (x + 3) / 6))
-
-
-_FUNCTIONS: Final[dict[str, Callable[[Value], Value]]] = {
-    "abs": torch.abs,
-    "cos": torch.cos,
-    "exp": torch.exp,
-    "gelu": _gelu,
-    "hardsigmoid": _hard_sigmoid,
-    "hardswish": _hard_swish,
-    "neg": torch.neg,
-    "rsqrt": torch.rsqrt,
-    "sigmoid": torch.sigmoid,
-    "sin": torch.sin,
-    "sqrt": torch.sqrt,
-    "tan": torch.tan,
-    "tanh": torch.tanh,
-}
-
-
-def _unary(run: Run, call: Call, kernel: str, result: int, function: Callable[[Value], Value]) -> None:
-    x, out = call.tensor(0), call.tensor(result)
-    run.kernel(kernel_name(kernel, out, dtype_first=True), out, x)
-    same_packed(call.name, x, out)
-    value = function(run.read(x).float())
-    if out.dtype in _INTEGERS:
-        value = to_integers(run, value, call.name)
-    run.write(out, value)
-
-
-def _function(name: str, result: int = 1) -> Semantics:
-    return lambda run, call: _unary(run, call, name, result, _FUNCTIONS[name])
-
-
-def _round(run: Run, call: Call) -> None:
-    def rounded(x: Value) -> Value:
-        ties = (x - x.trunc()).abs() == 0.5
-        if run.unspecified.choose("rounding", lambda: ties, "round of x.5") == "away":
-            return torch.where(ties, x + x.sign() * 0.5, x.round())
-        return x.round()
-
-    _unary(run, call, "round", 1, rounded)
-
-
-def clamp(run: Run, x: Value, low: float, high: float) -> Value:
-    """Clamps as GLSL does."""
-    if low > high:
-        reject(f"a clamp to [{low}, {high}] is undefined")
-    missing = x.isnan()
-    choice = run.unspecified.choose("nan", lambda: missing, "a clamp of NaN")
-    clamped = x.clamp(low, high)
-    return torch.where(missing, low, clamped) if choice == "other" else clamped
-
-
-def _clamp(run: Run, call: Call) -> None:
-    low = -math.inf if call.is_none(1) else call.float(1)
-    high = math.inf if call.is_none(2) else call.float(2)
-    _unary(run, call, "clamp", 3, lambda x: clamp(run, x, low, high))
-
-
-def _relu(high: float) -> Semantics:
-    return lambda run, call: _unary(run, call, "clamp", 1, lambda x: clamp(run, x, 0.0, high))
-
-
-def _hard_shrink(run: Run, call: Call) -> None:
-    high = -math.inf if call.is_none(1) else call.float(1)
-    low = -math.inf if call.is_none(1) else -high
-    _unary(run, call, "hardshrink", 2, lambda x: x * ((x > high).float() + (x < low).float()))
-
-
-def _leaky_relu(run: Run, call: Call) -> None:
-    slope = -math.inf if call.is_none(1) else call.float(1)
-    _unary(run, call, "leaky_relu", 2, lambda x: x * ((x > 0).float() + slope * (x <= 0).float()))
-
-
-def _bitwise_not(run: Run, call: Call) -> None:
-    """Returns 1 - x: the complement of a truth value."""
-    x, out = call.tensor(0), call.tensor(1)
-    run.kernel(kernel_name("bitwise_not", out, dtype_first=True), out, x)
-    same_packed(call.name, x, out)
-    run.write(out, 1 - run.read(x).to(torch.uint8))
-
-
-# ---- functions of two operands ----
-
-
 def _power(run: Run, x: Value, y: Value) -> Value:
     x, y = x.float(), y.float()
     odd = (x < 0) | ((x == 0) & (y <= 0))
@@ -157,7 +58,7 @@ def _power(run: Run, x: Value, y: Value) -> Value:
 
 
 def _divided(run: Run, x: Value, y: Value) -> Value:
-    if x.dtype not in _INTEGERS:
+    if x.dtype not in INTEGERS:
         return x / y
     zero = y == 0
     run.unspecified.choose("integers", lambda: zero, "division of an integer by zero")
@@ -207,19 +108,27 @@ def _binary(name: str, result: int = 2) -> Semantics:
         out = call.tensor(result)
         left, right = _operands(run, call, name, out)
         value = _BINARY[name](run, left, right)
-        if out.dtype in _INTEGERS and value.is_floating_point():
+        operands = [call.content(place) for place in (0, 1)]
+        if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)
+        if name not in ("div", "floor_divide"):  # which write zeros
+            out.carry_pad(*_filling(out, operands))
 
     return semantics
+
+
+def _filling(out: Tensor, operands: Sequence[object]) -> list[Tensor]:
+    """Returns operands whose last texels are combined with others: a single element is repeated."""
+    return [x for x in operands if isinstance(x, Tensor) and x.whcn[x.packed] == out.whcn[out.packed]]
 
 
 def _sum(kernel: str, sign: float) -> Semantics:
     def semantics(run: Run, call: Call) -> None:
         out = call.tensor(3)
         left, right = _operands(run, call, kernel, out)
-        alpha = sign * call.float(2)
-        if out.dtype not in _INTEGERS:
+        alpha = sign * call.float32(2)
+        if out.dtype not in INTEGERS:
             value = left + right * torch.tensor(alpha, dtype=right.dtype)
         elif out.is_buffer:
             value = left + right * int(alpha)
@@ -227,6 +136,7 @@ def _sum(kernel: str, sign: float) -> Semantics:
             # alpha is a float, which makes all of it floats
             value = to_integers(run, left.float() + right.float() * alpha, call.name)
         run.write(out, value)
+        out.carry_pad(*_filling(out, [call.content(place) for place in (0, 1)]))
 
     return semantics
 
@@ -235,14 +145,15 @@ def _scalar(kernel: str, function: Callable[[Run, Value, float], Value]) -> Sema
     def semantics(run: Run, call: Call) -> None:
         x, out = call.tensor(0), call.tensor(2)
         number = call.number(1)
-        integers = x.dtype in _INTEGERS and not isinstance(number, float)
+        integers = x.dtype in INTEGERS and not isinstance(number, float)
         scalar = "int32" if integers else "float"
         run.kernel("_".join([kernel + "_scalar", out.storage, x.shader_dtype, scalar]), out, x)
         same_packed(call.name, x, out)
-        value = function(run, wide(run.read(x)), int(number) if integers else call.float(1))
-        if out.dtype in _INTEGERS and value.is_floating_point():
+        value = function(run, wide(run.read(x)), int(number) if integers else call.float32(1))
+        if out.dtype in INTEGERS and value.is_floating_point():
             value = to_integers(run, value, call.name)
         run.write(out, value)
+        out.carry_pad(x)
 
     return semantics
 
@@ -272,7 +183,6 @@ _COMPARISONS: Final = ("eq", "lt", "le", "gt", "ge")
 
 
 def _operators() -> Sequence[tuple[str, Semantics]]:
-    plain = [(f"aten.{name}.default", _function(name)) for name in _FUNCTIONS if name != "gelu"]
     tensors = [
         (f"aten.{name}.Tensor", _binary(name)) for name in ("mul", "div", "eq", "lt", "le", "gt", "ge")
     ]
@@ -281,7 +191,7 @@ def _operators() -> Sequence[tuple[str, Semantics]]:
         for prefix, kind in (("bitwise", "Tensor"), ("logical", "default"))
         for name in (f"and.{kind}", f"or.{kind}")
     ]
-    return [*plain, *tensors, *bits]
+    return [*tensors, *bits]
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {
@@ -294,13 +204,4 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     "aten.pow.Tensor_Scalar": _scalar("pow", _scalar_power),
     "aten.eq.Scalar": _scalar("eq", _scalar_equal),
     "aten.where.self": _where,
-    "aten.clamp.default": _clamp,
-    "aten.hardtanh.default": _clamp,
-    "aten.relu.default": _relu(math.inf),
-    "aten.relu6.default": _relu(6.0),
-    "aten.hardshrink.default": _hard_shrink,
-    "aten.leaky_relu.default": _leaky_relu,
-    "aten.round.default": _round,
-    "aten.bitwise_not.default": _bitwise_not,
-    "aten.gelu.default": _function("gelu", 2),
 }

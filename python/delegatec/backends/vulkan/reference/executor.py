@@ -16,6 +16,7 @@ from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 from delegatec.backends.vulkan.reference import (
     attention,
     convolution,
+    copies,
     creation,
     elementwise,
     lookups,
@@ -23,17 +24,30 @@ from delegatec.backends.vulkan.reference import (
     normalization,
     pooling,
     products,
+    quantized,
+    quantized_linear,
     reduction,
+    unary,
 )
 from delegatec.backends.vulkan.reference.call import Call
+from delegatec.backends.vulkan.reference.layouts import resolved_layouts
 from delegatec.backends.vulkan.reference.run import Run, Semantics
-from delegatec.backends.vulkan.reference.tensors import LIMITS, STORAGE, Constant, Limits, Tensor, reject
+from delegatec.backends.vulkan.reference.tensors import (
+    LIMITS,
+    STORAGE,
+    Constant,
+    Limits,
+    Tensor,
+    reject,
+    text,
+)
 from delegatec.backends.vulkan.reference.unspecified import DEFAULT, Unspecified
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
     **attention.SEMANTICS,
     **convolution.SEMANTICS,
+    **copies.SEMANTICS,
     **creation.SEMANTICS,
     **elementwise.SEMANTICS,
     **lookups.SEMANTICS,
@@ -41,7 +55,10 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **moves.SEMANTICS,
     **normalization.SEMANTICS,
     **products.SEMANTICS,
+    **quantized.SEMANTICS,
+    **quantized_linear.SEMANTICS,
     **reduction.SEMANTICS,
+    **unary.SEMANTICS,
 }
 
 # The runtime casts between a caller's dtype and the staged one.
@@ -66,6 +83,7 @@ class VulkanReferenceExecutor:
         self._limits = limits
         self._named: dict[str, memoryview] = {}
         self._run: Run | None = None
+        self._layouts: dict[int, int] = {}
 
     @property
     def num_inputs(self) -> int:
@@ -105,11 +123,12 @@ class VulkanReferenceExecutor:
                 value.value = None
         self._copy_in(run, inputs)
         for call in graph.chain:
-            self._execute(run, Call(run, _text(call.name), [int(id) for id in call.args]))
+            self._execute(run, Call(run, text(call.name), [int(id) for id in call.args]))
         return [self._copy_out(run, int(id)) for id in graph.outputIds]
 
     def _build(self) -> Run:
         graph = self._blob.graph
+        self._layouts = resolved_layouts(graph)
         values = [self._value(id, value.contentType, value.content) for id, value in enumerate(graph.values)]
         run = Run(values, self._unspecified, self._limits)
         for id, value in enumerate(graph.values):
@@ -128,7 +147,7 @@ class VulkanReferenceExecutor:
         if storage == StorageType.DEFAULT:
             # The fields of the graph that override it are not read by the runtime.
             storage = StorageType.TEXTURE_3D
-        layout = content.memoryLayout
+        layout = self._layouts.get(id, content.memoryLayout)
         if layout == MemoryLayout.DEFAULT:
             channels = len(sizes) >= 3 and sizes[-3] != 1
             layout = MemoryLayout.CHANNELS_PACKED if channels else MemoryLayout.WIDTH_PACKED
@@ -138,7 +157,7 @@ class VulkanReferenceExecutor:
         stored = self._blob.graph.constants[content.constantId]
         size = math.prod(sizes) * dtype.itemsize
         if stored.offset == NAMED:
-            key = _text(stored.key)
+            key = text(stored.key)
             if key not in self._named:
                 reject(f'it has no named data "{key}"')
             data = self._named[key].cast("B")[:size]
@@ -192,6 +211,8 @@ class VulkanReferenceExecutor:
     def _staging(self, id: int) -> torch.dtype:
         tensor = self._blob.graph.values[id].content
         kind = tensor.dataType if tensor.stagingDataType == DataType.UNSET else tensor.stagingDataType
+        if kind not in FROM_FORMAT:
+            reject(f"value {id} is staged with the unknown type {kind}")
         return FROM_FORMAT[kind]
 
     def _execute(self, run: Run, call: Call) -> None:
@@ -199,10 +220,6 @@ class VulkanReferenceExecutor:
             reject(f"it has no operator {call.name}")
         try:
             SEMANTICS[call.name](run, call)
-        except (RuntimeError, IndexError) as error:
+        except (RuntimeError, LookupError, ValueError, ArithmeticError) as error:
             # Operands that the checks missed, and torch rejects.
             reject(f"{call.name}: {str(error).splitlines()[0]}")
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

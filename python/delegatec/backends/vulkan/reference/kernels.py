@@ -240,6 +240,9 @@ texture3d.1! texture3d.1 texture3d.int32
 1.3! 1.3 2.int32 buffer.3 buffer.3
 | texture3d,buffer texture2d,buffer float,half
   linear_q4gsw_coop_$_$_$ linear_q4gsw_tiled_$_$_$ linear_q8csw_tiled_$_$_$
+1.4! 2.int32 3.int32 2.int32 2.4 2.4
+| texture3d,buffer buffer texture2d float
+  linear_q8ta_q8csw_tiled_$_$_$_$
 1.5! 1.5 3.uint8 3.5
 | buffer buffer texture2d texture2d float; texture3d texture3d texture2d texture2d float
   linear_qcs4w_coop_$_$_$_$_$_o4x1 linear_qcs4w_tiled_$_$_$_$_$_o4x1 linear_qcs4w_tiled_$_$_$_$_$_o4x2

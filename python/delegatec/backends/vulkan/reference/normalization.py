@@ -60,8 +60,9 @@ def _layer_norm(run: Run, call: Call) -> None:
         _check_workgroup(call, x)
     value = run.read(x).float()
     center = value.mean(-1, keepdim=True)
-    scale = torch.rsqrt((value - center).square().mean(-1, keepdim=True) + call.float(4))
+    scale = torch.rsqrt((value - center).square().mean(-1, keepdim=True) + call.float32(4))
     run.write(out, (value - center) * scale * wide(run.read(weight)) + wide(run.read(bias)))
+    out.carry_pad(x)
     for result, statistic in ((mean, center), (rstd, scale)):
         run.write(result, statistic.reshape(result.sizes) if not run.dynamic else statistic)
 
@@ -106,7 +107,7 @@ def _group_norm(run: Run, call: Call) -> None:
     grouped = value.reshape(-1, groups, value.numel() // (groups * (x.sizes[0] if x.dim == _MOST else 1)))
     center = grouped.mean(-1)
     variance = grouped.square().mean(-1) - center.square()
-    scale = (variance + call.float(7)).rsqrt()
+    scale = (variance + call.float32(7)).rsqrt()
     run.write(mean, center)
     run.write(rstd, scale)
     run.kernel(f"group_norm_texture_{dtype}", out, x, weight, bias, mean, rstd)
@@ -115,6 +116,7 @@ def _group_norm(run: Run, call: Call) -> None:
     normal = ((grouped - center) * scale).reshape(x.sizes)
     column = (channels, 1, 1)
     run.write(out, normal * wide(run.read(weight)).reshape(column) + wide(run.read(bias)).reshape(column))
+    out.carry_pad(x)
 
 
 def _batch_norm(run: Run, call: Call) -> None:
@@ -133,7 +135,8 @@ def _batch_norm(run: Run, call: Call) -> None:
             reject(f"{call.name} of {tensor}, which must pack channels")
     weight, bias, mean, variance = (wide(run.read(tensor)).reshape(-1, 1, 1) for tensor in operands)
     value = wide(run.read(x))
-    run.write(out, (value - mean) / (variance + call.float(6)).sqrt() * weight + bias)
+    run.write(out, (value - mean) / (variance + call.float32(6)).sqrt() * weight + bias)
+    out.carry_pad(x)
 
 
 def _rms_norm(run: Run, call: Call) -> None:
@@ -147,8 +150,9 @@ def _rms_norm(run: Run, call: Call) -> None:
     if weight.sizes != x.sizes[-1:]:
         reject(f"{call.name} of {x} with a weight of the shape {weight.sizes}")
     value = run.read(x).float()
-    scale = torch.rsqrt(value.square().mean(-1, keepdim=True) + call.float(2))
+    scale = torch.rsqrt(value.square().mean(-1, keepdim=True) + call.float32(2))
     run.write(out, value * scale * wide(run.read(weight)))
+    out.carry_pad(x)
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {

@@ -7,6 +7,7 @@ import math
 from typing import Final
 
 import torch
+from delegatec_schemas.vulkan_graph import BoolT
 from torch.nn import functional
 
 from delegatec.backends.vulkan.reference.call import Call, must_pack
@@ -64,7 +65,7 @@ def _windows(run: Run, call: Call, x: Tensor, out: Tensor, sizes: Sizes, up: boo
 def _padded(value: torch.Tensor, counts: list[int], sizes: Sizes, border: float) -> torch.Tensor:
     """Returns patches: (..., windows, elements of a window), with a border."""
     kernel, stride, padding, dilation = sizes
-    ends = [
+    ends: list[int] = [
         max((n - 1) * s + d * (k - 1) + 1 - size - p, 0)
         for n, s, d, k, size, p in zip(
             counts, stride, dilation, kernel, value.shape[-2:], padding, strict=True
@@ -74,7 +75,7 @@ def _padded(value: torch.Tensor, counts: list[int], sizes: Sizes, border: float)
     for axis, (n, k, s, d) in enumerate(zip(counts, kernel, stride, dilation, strict=True)):
         starts = torch.arange(n)[:, None] * s + torch.arange(k)[None, :] * d
         place = value.dim() - 2 + 2 * axis
-        padded = padded.index_select(place, starts.flatten()).unflatten(place, (n, k))
+        padded = torch.unflatten(padded.index_select(place, starts.flatten()), place, (n, k))
     # (..., height, kernel height, width, kernel width)
     return padded.transpose(-3, -2).flatten(-2)
 
@@ -87,7 +88,7 @@ def _max_pool(run: Run, call: Call) -> None:
     must_pack(call.name, CHANNELS, x, out)
     run.kernel(f"max_pool2d_{out.shader_dtype}", out, places, x)
     sizes = (_pair(call, 1), _pair(call, 2), _pair(call, 3), _pair(call, 4))
-    up = isinstance(call.content(5).value, bool) and call.boolean(5)
+    up = isinstance(call.content(5), BoolT) and call.boolean(5)
     counts = _windows(run, call, x, out, sizes, up)
     value = run.read(x).float()
     missing = value.isnan()
@@ -96,6 +97,7 @@ def _max_pool(run: Run, call: Call) -> None:
         value = torch.where(missing, -math.inf, value)
     patches = _padded(value, counts, sizes, _LOWEST).clamp(min=_LOWEST)
     run.write(out, patches.amax(-1))
+    out.carry_pad(x)
     if places is not None:
         must_pack(call.name, CHANNELS, places)
         height, width = x.sizes[-2:]
@@ -124,6 +126,7 @@ def _avg_pool(run: Run, call: Call) -> None:
             lengths.append(k - (start + k - p - size).clamp(min=0) if call.boolean(5) else inside)
         divisor = (lengths[0][:, None] * lengths[1][None, :]).float()
     run.write(out, total / divisor)
+    out.carry_pad(x)
 
 
 def _upsample(name: str, corners: int | None, scales: int) -> Semantics:
@@ -148,6 +151,7 @@ def _upsample(name: str, corners: int | None, scales: int) -> Semantics:
         for axis in (-2, -1):
             value = _resample(run, call, value, axis, (out.sizes[axis], aligned, "nearest" in name))
         run.write(out, value)
+        out.carry_pad(x)
 
     return semantics
 
@@ -187,6 +191,7 @@ def _grid_sampler(run: Run, call: Call) -> None:
     run.kernel(f"grid_sampler_2d_{out.shader_dtype}", out, x, grid)
     value, places = wide(run.read(x)), wide(run.read(grid))
     run.write(out, functional.grid_sample(value, places, "bilinear", "border", True))
+    out.carry_pad(x)
 
 
 def _pixel_shuffle(run: Run, call: Call) -> None:

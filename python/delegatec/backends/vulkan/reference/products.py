@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from delegatec_schemas.vulkan_graph import MemoryLayout
 
-from delegatec.backends.vulkan.reference.call import Call, must_pack
+from delegatec.backends.vulkan.reference.call import Call, must_pack, summed
 from delegatec.backends.vulkan.reference.elementwise import wide
 from delegatec.backends.vulkan.reference.run import Run, Semantics
 from delegatec.backends.vulkan.reference.tensors import (
@@ -79,6 +79,7 @@ def _with_weight(
         reject(f"{call.name} with a weight of the shape {weight.sizes}")
     packed = pack_weight(run, weight, matrix, batch)
     _check_shape(call, x, out, inner, columns)
+    summed(call.name, x)
     base = _base("linear", out, inner, bias is not None)
     name = "_".join([base, out.storage, packed.storage, out.shader_dtype])
     run.kernel(name, out, x, packed, *([bias] if bias else []))
@@ -153,6 +154,7 @@ def _of_tensors(
     name = "_".join([_base("matmul", out, inner, bias is not None), out.storage, out.shader_dtype])
     run.kernel(name, out, x, y, *([bias] if bias else []))
     _check_shape(call, x, out, inner, columns)
+    summed(call.name, x)
     _check_shape(call, y, y, columns, columns)
     if x.sizes[:-2] != y.sizes[:-2]:
         reject(f"{call.name} of {x} and {y}, which have other batches")
@@ -161,7 +163,7 @@ def _of_tensors(
 
 def _sum_of_product(run: Run, call: Call) -> None:
     x, out = call.tensor(1), call.tensor(5)
-    scales = (call.float(4), call.float(3))
+    scales = (call.float32(4), call.float32(3))
     if call.is_constant(2):
         bias = None if call.is_none(0) else call.packed(0, out.storage, passthrough=True)
         if bias is not None:

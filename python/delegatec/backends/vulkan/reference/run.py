@@ -94,6 +94,7 @@ class Run:
             if other is not tensor:
                 other.value = None
         tensor.value = value.to(tensor.dtype).contiguous()
+        tensor.pad = 0.0
 
     def resize(self, tensor: Tensor, shape: list[int]) -> None:
         """Changes the shape of a tensor within its memory (`virtual_resize`)."""

@@ -69,10 +69,17 @@ def reject(message: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest images of a device, in texels. The runtime does not check them."""
+    """The largest images of a device, in texels, which the runtime does not check, and its largest buffer.
+
+    Attributes:
+        plane: largest width and height of an image.
+        volume: largest depth.
+        buffer: elements of a buffer.
+    """
 
     plane: int = 16384
     volume: int = 2048
+    buffer: int = 2**27
 
 
 LIMITS: Final = Limits()
@@ -117,6 +124,7 @@ class Tensor:
         memory: id of the memory that it shares, or negative.
         value: its elements, once written, and until other tensors overwrite its memory.
         largest: its declared shape: the memory that it has.
+        pad: the elements that fill the last texels; None if they differ, and are finite.
     """
 
     id: int
@@ -127,6 +135,7 @@ class Tensor:
     memory: int = -1
     value: torch.Tensor | None = None
     largest: list[int] = field(default_factory=list)
+    pad: float | None = 0.0
 
     def __post_init__(self) -> None:
         self.largest = list(self.sizes)
@@ -179,11 +188,27 @@ class Tensor:
         layout = next(name for name, value in vars(MemoryLayout).items() if value == self.layout)
         return f"{what} ({SHADER_DTYPES[self.dtype]}{self.sizes}, {self.storage}, {layout.lower()})"
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether its last texels have more elements than the tensor."""
+        return not self.is_buffer and self.whcn[self.packed] % _TEXEL != 0
+
+    @property
+    def is_spoiled(self) -> bool:
+        """Whether elements that fill its last texels are infinite or NaN."""
+        return self.is_padded and self.pad is not None and not math.isfinite(self.pad)
+
+    def carry_pad(self, *operands: Tensor) -> None:
+        """Takes infinite elements that fill texels from operands."""
+        self.pad = next((operand.pad for operand in operands if operand.is_spoiled), None)
+
     def check(self, limits: Limits) -> None:
         """Rejects shapes that the storage does not support."""
         if self.storage == BUFFER:
             if self.dim > _MOST_BUFFER_DIMENSIONS:
                 reject(f"{self} has more than {_MOST_BUFFER_DIMENSIONS} dimensions")
+            if self.numel > limits.buffer:
+                reject(f"{self} has more than {limits.buffer} elements")
             return
         if self.is_int8_block:
             reject(f"{self} is a texture; only buffers of blocks are supported")
@@ -200,3 +225,8 @@ def extents(sizes: Sequence[int], packed: int) -> list[int]:
     padded = ([1] * (4 - len(sizes)) + list(sizes))[::-1]
     padded[packed] = -(-padded[packed] // _TEXEL)
     return [padded[0], padded[1], padded[2] * padded[3]]
+
+
+def text(value: str | bytes | None) -> str:
+    """Returns a string of the FlatBuffer, which may be damaged."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""

@@ -30,7 +30,7 @@ _ALIGNMENT: Final = 16
 
 
 class Blob:
-    """A blob under construction. Arguments of calls are ids (`Id`), or Python values that become some."""
+    """A blob under construction. Arguments of calls are ids, or Python values, which become values."""
 
     def __init__(self) -> None:
         self.values: list[schema.ValueT] = []

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor itself: inputs, outputs, constants, memory, layouts, dynamic shapes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
+
+from delegatec.backends.vulkan.blob import NAMED, read_blob
+from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
+from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, WIDTH, Blob, Place
+from delegatec.backends.vulkan.reference.unspecified import Unspecified
+from delegatec.diagnostics import DelegatecError
+
+X = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+
+
+def negation(place: Place = WIDTH, x: torch.Tensor = X) -> Blob:
+    blob = Blob()
+    given = blob.input(x, place)
+    blob.call("aten.neg.default", given, blob.output(x.shape, x.dtype, place))
+    return blob
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "0 inputs instead of 1"),
+        ([X.int()], "input 0 is int32, and is staged as float32"),
+        ([X[:, :, None]], "is resized to [2, 3, 1]; the number of dimensions is fixed"),
+        ([X.repeat(2, 1)], "is resized to [4, 3], and has memory for [2, 3]"),
+    ],
+)
+def test_inputs_that_do_not_fit(inputs: list[torch.Tensor], message: str) -> None:
+    assert message in negation().rejection(*inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_inputs_of_other_floats_are_converted(dtype: torch.dtype) -> None:
+    (result,) = negation().run(X.to(dtype))
+    assert (result.dtype, result.tolist()) == (torch.float32, (-X).tolist())
+
+
+def test_float32_is_staged_into_float16() -> None:
+    blob = Blob()
+    given = blob.input(X, WIDTH, dtype=torch.float16)
+    blob.call("aten.neg.default", given, blob.output(X.shape, torch.float16, WIDTH))
+    (result,) = blob.run(X + 1e-4)
+    assert (result.dtype, result.tolist()) == (torch.float16, (-X).tolist())
+
+
+def test_int64_is_passed_as_int32() -> None:
+    blob = Blob()
+    given = blob.input(X.int(), WIDTH)
+    blob.call("aten.add.Tensor", given, given, 1, blob.output(X.shape, torch.int32, WIDTH))
+    (result,) = blob.run(X.long())
+    assert (result.dtype, result.tolist()) == (torch.int32, (2 * X).tolist())
+
+
+def test_64_bit_tensors_do_not_exist() -> None:
+    assert negation(x=X.long()).rejection(X.long()) == "it has no shader nchw_to_image_texture3d_int64_int64"
+
+
+def test_an_operator_that_the_runtime_lacks() -> None:
+    blob = Blob()
+    blob.call("aten.ne.Scalar", blob.input(X), 1.0, blob.output(X.shape))
+    assert blob.rejection(X) == "it has no operator aten.ne.Scalar"
+
+
+def test_a_constant_is_packed_before_its_use() -> None:
+    direct, packed = Blob(), Blob()
+    direct.call("aten.neg.default", direct.constant(X), direct.output(X.shape))
+    assert "which the operator does not pack" in direct.rejection()
+    tensor = packed.tensor(X.shape)
+    packed.call("et_vk.prepack.default", packed.constant(X), tensor)
+    packed.call("aten.neg.default", tensor, packed.output(X.shape))
+    assert packed.run()[0].equal(-X)
+
+
+def test_a_constant_output_is_not_written() -> None:
+    blob = Blob()
+    blob.outputs.append(blob.constant(X))
+    assert blob.rejection() == "output 0 is a constant, which the runtime does not write"
+
+
+def test_named_data() -> None:
+    blob = Blob()
+    tensor = blob.tensor(X.shape)
+    blob.call("et_vk.prepack.default", blob.constant(X), tensor)
+    blob.outputs.append(tensor)
+    (stored,) = blob.constants
+    stored.offset, stored.key = NAMED, "weights"
+    executor = VulkanReferenceExecutor(read_blob(memoryview(blob.data())))
+    with pytest.raises(DelegatecError, match='it has no named data "weights"'):
+        executor([])
+    executor.load_named_data({"weights": memoryview(X.numpy().tobytes()[:8])})
+    with pytest.raises(DelegatecError, match='named data "weights" has 8 bytes instead of 24'):
+        executor([])
+    executor.load_named_data({"weights": memoryview(X.numpy().tobytes())})
+    assert executor([])[0].equal(X)
+
+
+def _shared(first: int, second: int, third: int) -> Blob:
+    """Negates x, then takes both exponentials, and adds the first two."""
+    blob = Blob()
+    x = blob.input(X, WIDTH)
+    one, two, three = (blob.tensor(X.shape, place=WIDTH, memory=id) for id in (first, second, third))
+    blob.call("aten.neg.default", x, one)
+    blob.call("aten.exp.default", one, two)
+    blob.call("aten.exp.default", x, three)
+    blob.call("aten.add.Tensor", one, two, 1, blob.output(X.shape, place=WIDTH))
+    return blob
+
+
+def test_memory_of_its_own() -> None:
+    assert torch.allclose(_shared(-1, -1, -1).run(X)[0], -X + torch.exp(-X))
+    assert torch.allclose(_shared(0, 1, 2).run(X)[0], -X + torch.exp(-X))
+
+
+def test_overwritten_memory_is_not_read() -> None:
+    message = "is used before it is written, or after another tensor overwrote its memory"
+    assert _shared(0, 1, 0).rejection(X).endswith(message)
+    assert _shared(1, 0, 0).rejection(X).endswith(message)
+
+
+def test_an_operator_does_not_write_where_it_reads() -> None:
+    assert "which share memory" in _shared(0, 0, 1).rejection(X)
+
+
+def test_inputs_that_share_memory() -> None:
+    blob = Blob()
+    x, y = blob.input(X, WIDTH, memory=3), blob.input(X, WIDTH, memory=3)
+    blob.call("aten.add.Tensor", x, y, 1, blob.output(X.shape, place=WIDTH))
+    assert "overwrote its memory" in blob.rejection(X, X)
+
+
+def test_packed_constants_do_not_share_memory() -> None:
+    blob = Blob()
+    tensor = blob.tensor(X.shape, memory=0)
+    blob.call("et_vk.prepack.default", blob.constant(X), tensor)
+    blob.outputs.append(tensor)
+    assert "shares memory 0" in blob.rejection()
+
+
+@pytest.mark.parametrize("place", [BUFFER, WIDTH])
+def test_storage_of_operands(place: Place) -> None:
+    """A shader binds a buffer or an image, whatever the tensor is."""
+    other = WIDTH if place == BUFFER else BUFFER
+    blob = Blob()
+    blob.call("aten.neg.default", blob.input(X, other), blob.output(X.shape, place=place))
+    assert "of shader neg_float_" in blob.rejection(X)
+
+
+def test_dtype_of_operands() -> None:
+    mixed = Blob()
+    mixed.call("aten.neg.default", mixed.input(X, BUFFER), mixed.output(X.shape, torch.float16, BUFFER))
+    assert mixed.rejection(X).endswith("is tensor 1 of shader neg_half_buffer, which binds half")
+    # An image is read by a sampler, which converts.
+    image = Blob()
+    image.call("aten.neg.default", image.input(X, WIDTH), image.output(X.shape, torch.float16, WIDTH))
+    assert image.run(X)[0].equal(-X.half())
+
+
+def test_layout_of_operands() -> None:
+    blob = Blob()
+    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output(X.shape, place=CHANNELS))
+    assert "which pack different dimensions" in blob.rejection(X)
+
+
+def test_buffers_are_row_major() -> None:
+    columns = (StorageType.BUFFER, MemoryLayout.HEIGHT_PACKED)
+    blob = Blob()
+    blob.call("aten._softmax.default", blob.input(X, columns), 1, False, blob.output(X.shape, place=columns))
+    assert "which needs a row-major buffer" in blob.rejection(X)
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "message"),
+    [
+        ((1, 1, 1, 1, 2), WIDTH, "is a texture of more than 4 dimensions"),
+        ((1,) * 9, BUFFER, "has more than 8 dimensions"),
+        ((16385, 1), WIDTH, "needs [1, 16385, 1] texels"),
+        ((2049, 1, 1), WIDTH, "needs [1, 1, 2049] texels"),
+    ],
+)
+def test_shapes_that_do_not_fit(shape: tuple[int, ...], place: Place, message: str) -> None:
+    x = torch.zeros(shape)
+    assert message in negation(place, x).rejection(x)
+
+
+def test_the_default_layout_depends_on_the_shape() -> None:
+    """Three dimensions pack channels, unless there is one."""
+    for shape, packs_channels in (((2, 1, 3), True), ((1, 2, 3), False), ((2, 3), False)):
+        x = torch.rand(shape)
+        blob = Blob()
+        blob.call("aten.flip.default", blob.input(x), [0], blob.output(shape))
+        assert (blob.rejection(x) == "") == packs_channels
+
+
+def test_a_result_of_another_shape() -> None:
+    blob = Blob()
+    blob.call("aten.neg.default", blob.input(X, WIDTH), blob.output((3, 2), place=WIDTH))
+    assert blob.rejection(X).endswith("is the result of an operator that computes the shape [2, 3]")
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (5, "argument 1 of aten.permute.default is Int instead of IntList"),
+        ([1.5], "argument 1 of aten.permute.default is DoubleList instead of IntList"),
+        (None, "argument 1 of aten.permute.default is Null instead of IntList"),
+    ],
+)
+def test_arguments_are_typed(order: object, message: str) -> None:
+    blob = Blob()
+    blob.call("aten.permute.default", blob.input(X), order, blob.output((3, 2)))
+    assert blob.rejection(X) == message
+
+
+def test_arguments_are_counted() -> None:
+    blob = Blob()
+    blob.call("aten.permute.default", blob.input(X), [1, 0])
+    message = "aten.permute.default has 2 arguments, and the runtime reads number 2"
+    assert blob.rejection(X) == message
+
+
+def test_undefined_behavior_is_rejected_by_default() -> None:
+    """Rows of five in workgroups of four: some return before a barrier."""
+    x = torch.rand(5, 8)
+    blob = Blob()
+    blob.call("aten._softmax.default", blob.input(x, WIDTH), 1, False, blob.output(x.shape, place=WIDTH))
+    with pytest.raises(DelegatecError) as error:
+        blob.run(x)
+    assert [item.code for item in error.value.diagnostics] == ["DC440"]
+    (result,) = blob.run(x, unspecified=Unspecified(barriers="ignored"))
+    assert torch.allclose(result, torch.softmax(x, 1))
+
+
+@pytest.mark.parametrize(("width", "spoiled"), [(5, True), (8, False)])
+def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
+    """The inverse root of the zeros after a row is infinite, and NaN if multiplied by a weight's zeros."""
+    x, weight = torch.rand(3, width) + 0.5, torch.rand(4, width)
+    for place in (WIDTH, BUFFER):
+        blob = Blob()
+        middle, sum_of = blob.tensor(x.shape, place=place), blob.tensor(x.shape, place=place)
+        blob.call("aten.rsqrt.default", blob.input(x, place), middle)
+        blob.call("aten.add.Tensor", middle, middle, 1, sum_of)
+        out = blob.output((3, 4), place=place)
+        blob.call("aten.linear.default", sum_of, blob.constant(weight), None, out)
+        assert ("adds NaN" in blob.rejection(x)) == (spoiled and place == WIDTH)
+
+
+# ---- dynamic shapes ----
+
+
+def test_shapes_follow_the_inputs() -> None:
+    weight = torch.rand(4, 3)
+    blob = Blob()
+    x = blob.input(torch.zeros(8, 3), BUFFER)
+    middle = blob.tensor((8, 4), place=BUFFER)
+    blob.call("aten.linear.default", x, blob.constant(weight), None, middle)
+    blob.call("aten.permute.default", middle, [1, 0], blob.output((4, 8), place=BUFFER))
+    sizes = [blob.value(2), blob.value(-1)]
+    blob.call("aten.view_copy.default", middle, sizes, blob.output((2, 16), place=BUFFER))
+    run = blob.executor()
+    for rows in (8, 3, 5, 8):
+        given = torch.rand(rows, 3)
+        product = given @ weight.T
+        turned, viewed = run([given])
+        assert torch.allclose(turned, product.T)
+        assert torch.allclose(viewed, product.reshape(2, -1))
+
+
+def test_numbers_of_shapes() -> None:
+    blob = Blob()
+    x = blob.input(torch.zeros(8, 3), BUFFER)
+    size, more, less = blob.symbol(8), blob.symbol(9), blob.symbol(4)
+    blob.call("sym_size.int", x, 0, size)
+    blob.call("add", size, 1, more)
+    blob.call("floordiv", more, 2, less)
+    start = blob.symbol(0)
+    blob.call("sub", less, less, start)
+    scaled = blob.symbol(8)
+    blob.call("mul", size, 1, scaled)
+    out = blob.output((4, 3), place=BUFFER)
+    blob.call("aten.slice_copy.Tensor", x, 0, start, less, 1, out)
+    run = blob.executor()
+    for rows in (8, 5, 6):
+        given = torch.rand(rows, 3)
+        assert run([given])[0].equal(given[: (rows + 1) // 2])
+
+
+def test_an_operator_that_does_not_resize() -> None:
+    x = torch.rand(4, 6)
+    blob = Blob()
+    outs = [blob.output((4, 3), place=BUFFER), blob.output((4, 3), place=BUFFER)]
+    blob.call("aten.split_with_sizes_copy.default", blob.input(x, BUFFER), [3, 3], 1, outs)
+    assert "is the result of an operator that computes the shape [2, 3]" in blob.rejection(x[:2])
+
+
+def test_a_number_from_an_input() -> None:
+    blob = Blob()
+    where, x = blob.input(torch.tensor([2], dtype=torch.int32), BUFFER), blob.input(torch.zeros(5, 3), BUFFER)
+    index = blob.symbol(0)
+    blob.call("et_vk.select_as_symint.default", where, 0, 0, index)
+    blob.call("aten.select_copy.int", x, 0, index, blob.output((3,), place=BUFFER))
+    run = blob.executor()
+    given = torch.rand(5, 3)
+    for place in (0, 4, 2):
+        assert run([torch.tensor([place]), given])[0].equal(given[place])
+
+
+# ---- a cache ----
+
+
+@pytest.mark.parametrize("place", [BUFFER, WIDTH])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_cache_keeps_its_values(place: Place, own: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    blob = Blob()
+    position = blob.symbol(0)
+    blob.inputs.append(position)
+    shape = (1, 4, 2, 8)
+    q, *added = [blob.input(torch.zeros(1, 1, heads, 8), place) for heads in (4, 2, 2)]
+    out = blob.output((1, 1, 4, 8), place=place)
+    if own:
+        empty = blob.constant(torch.zeros(1, 16, 2, 8))
+        rest = [position, 1, None, 0.0, True, None, out]
+        blob.call("sdpa_with_kv_cache.default", q, *added, empty, empty, *rest)
+    else:
+        caches = []
+        for row_of in added:
+            cache = blob.tensor((1, 16, 2, 8), place=place)
+            blob.call("et_vk.prepack.default", blob.constant(torch.zeros(1, 16, 2, 8)), cache)
+            blob.call("update_cache.default", row_of, cache, position, None)
+            caches.append(cache)
+        blob.call("llama.custom_sdpa.default", q, *caches, position, None, None, True, None, out)
+    run = blob.executor()
+    queries = torch.rand((1, 4, 4, 8), generator=generator)
+    keys, values = torch.rand(shape, generator=generator), torch.rand(shape, generator=generator)
+    for row in range(4):
+        new = [tensor[:, row : row + 1].contiguous() for tensor in (queries, keys, values)]
+        (found,) = run([torch.tensor([row], dtype=torch.int32), *new])
+        key, value = (
+            tensor[0, : row + 1].repeat_interleave(2, 1).transpose(0, 1) for tensor in (keys, values)
+        )
+        query = queries[0, row : row + 1].transpose(0, 1)
+        wanted = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        assert torch.allclose(found[0].transpose(0, 1), wanted, atol=1e-6)
