@@ -9,15 +9,41 @@ from typing import Final
 
 from torch.fx import Node
 
+from delegatec.backends.common.row import overload
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
-from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, first_operand
+from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant
+from delegatec.backends.vulkan.memory.representation import BUFFER, Representations
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.constraints import rank_of, same_dtypes
 
+_TEXEL: Final = 4
+_CLEAN: Final = frozenset(
+    overload(name)
+    for name in (
+        *("linear", "mm", "bmm", "addmm", "_softmax", "native_layer_norm", "embedding", "relu"),
+        *("view", "permute", "select.int", "slice.Tensor", "expand", "cat", "constant_pad_nd", "gather"),
+    )
+)
+
 _SAME: Final = same_dtypes("the runtime does not promote.")
+
+
+def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
+    """Returns the representations for the rows of the first matrix.
+
+    In a texture, the texels at the end of rows have padding, which products multiply by zero weights. It is
+    zero in what is copied and in what products compute; an elementwise function of zero may be infinite.
+    """
+    source = bind(node).get("mat1", bind(node).get("input", bind(node).get("self")))
+    is_padded = shape_of(source)[-1] % _TEXEL != 0
+    return BUFFER if is_padded and not (source.op == "placeholder" or source.target in _CLEAN) else ROW_PACKED
+
+
+def _linear_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
+    return (Group(_row_packed(node, is_constant), (bind(node)["input"],), (0,)),)
 
 
 def _matrices(*packed: str) -> Demands:
@@ -30,7 +56,7 @@ def _matrices(*packed: str) -> Demands:
             for name, each in bound.items()
             if isinstance(each, Node) and not (name in packed and is_constant(each))
         ]
-        return (Group(ROW_PACKED, tuple(dict.fromkeys(operands)), (0,)),)
+        return (Group(_row_packed(node, is_constant), tuple(dict.fromkeys(operands)), (0,)),)
 
     return demands
 
@@ -55,7 +81,7 @@ def _zero_factor(node: Node, _: object) -> str | None:
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         "linear",
-        first_operand(ROW_PACKED),
+        _linear_memory,
         FLOATS,
         _SAME,
         rank_of("weight", (2,), "a single output does not have a dimension."),
