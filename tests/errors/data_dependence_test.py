@@ -76,7 +76,6 @@ MASK = torch.nn.Transformer.generate_square_subsequent_mask(4)
         (lambda x: x if torch.equal(x, x + 1) else -x, (X,), "torch.where, use torch.cond"),
         (lambda x: [x][int(x.argmax())], (X[:1, :1],), "torch.stack(items)[index]"),
         (lambda x: torch.zeros(len(x[x > 0])), (X,), "x.shape[0] instead of len(x)"),
-        (lambda x: torch.cov(x), (X.repeat(2, 3),), "center the rows"),
         (looped, (X, ONE), "torch.while_loop"),
         (lambda x, n: sum(x for _ in range(n.item())), (X, ONE), "torch.while_loop"),
         (repeated, (X,), "torch.while_loop"),

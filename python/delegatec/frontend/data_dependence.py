@@ -29,11 +29,6 @@ _LIBRARIES: Final = {
     ): "find the positions after the program: before export, set roi_heads.heatmaps_to_keypoints = "
     "lambda maps, boxes: (maps, maps.amax((2, 3)))",
 }
-# Part of the user's line -> remedy.
-_CALLS: Final = dict.fromkeys(
-    ("cov(", "corrcoef("),
-    "center the rows, and multiply them: y = x - x.mean(1, keepdim=True); y @ y.mT / (n - 1)",
-)
 # Type of the user's statement -> remedy.
 _STATEMENTS: Final[dict[type[ast.AST], str]] = {
     ast.While: "use torch.while_loop, or a fixed number of iterations with torch.where",
@@ -61,8 +56,6 @@ def remedy(error: BaseException, location: SourceLocation | None) -> str:
             if path in code.co_filename and function in ("", code.co_name):
                 return text
     line = location.text if location else ""
-    if called := next((text for call, text in _CALLS.items() if call in line), ""):
-        return called
     if "len(" in line and "specialized integer" in str(error):
         return "use x.shape[0] instead of len(x), which is a number of Python"
     remedies = (_remedy(statement) for statement in _statements(line))
