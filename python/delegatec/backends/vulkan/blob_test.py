@@ -21,6 +21,7 @@ from runfiles import Runfiles
 from delegatec.backends.common.testing import Compiled
 from delegatec.backends.vulkan.blob import NAMED, read_blob, write_blob
 from delegatec.backends.vulkan.testing import compile_module
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 
 X = torch.randn(1, 2, 5, 5)
@@ -127,7 +128,7 @@ EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
 def test_every_fault_is_named(edit: Callable[[Any], object], message: str) -> None:
     graph = read_blob(memoryview(BLOB)).graph
     edit(graph)
-    (changed,) = write_blob(graph)
+    changed = join(write_blob(graph))
     with pytest.raises(DelegatecError, match="DC407") as error:
         read_blob(memoryview(changed))
     assert message in str(error.value)

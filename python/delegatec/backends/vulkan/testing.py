@@ -16,8 +16,10 @@ from delegatec.backends.common.record import Record
 from delegatec.backends.common.recording import recorded
 from delegatec.backends.common.testing import Call, Compiled, Function, check_results, eager
 from delegatec.backends.vulkan import preprocess
+from delegatec.backends.vulkan.backend import VULKAN
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.memory.sharing import share_memory
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (1e-2, 2e-3)}
@@ -25,7 +27,7 @@ _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (1e-2, 2e-3)}
 
 def compile_module(module: torch.nn.Module, args: tuple[Any, ...], **options: str) -> Compiled:
     """Exports a module for example inputs and lowers it for the delegate."""
-    preserved = testing.builtin_backends().resolve("vulkan").preserved_operators()
+    preserved = VULKAN.preserved_operators()
     return testing.compile_module("vulkan", module, args, preserved, **options)
 
 
@@ -50,9 +52,6 @@ def run_case(
     function: Function | torch.nn.Module,
     args: tuple[torch.Tensor, ...],
     expected: str = "",
-    *,
-    rtol: float | None = None,
-    atol: float | None = None,
     **options: str,
 ) -> Compiled:
     """Checks that a function becomes one delegate with the results of eager mode.
@@ -61,8 +60,6 @@ def run_case(
         function: of tensors; returns a tensor or several.
         args: example inputs, also for the run.
         expected: the operators that the blob calls, in order, see `calls`; not checked if empty.
-        rtol: relative tolerance; by default that of the precision.
-        atol: absolute tolerance; by default that of the precision.
         **options: of the backend.
 
     Returns:
@@ -78,8 +75,8 @@ def run_case(
         compiled(*args),
         wanted,
         [value.dtype for value in wanted],
-        relative if rtol is None else rtol,
-        absolute if atol is None else atol,
+        relative,
+        absolute,
     )
     return compiled
 
@@ -87,7 +84,7 @@ def run_case(
 @contextmanager
 def recorded_lowerings() -> Iterator[Record]:
     """Records the operators that each row emits, and the rewrites that are applied."""
-    built = preprocess.share_memory
+    built = share_memory
     with recorded(REWRITES) as record:
         builders: list[GraphBuilder] = []
         create = GraphBuilder.__init__

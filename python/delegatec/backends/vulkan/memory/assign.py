@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -152,4 +151,4 @@ def _copied(builder: Builder, operand: Node, wanted: Representation) -> Node:
 
 def _bytes(node: Node) -> int:
     value = node.meta["val"]
-    return math.prod(value.shape) * int(value.dtype.itemsize)
+    return int(value.numel() * value.dtype.itemsize)

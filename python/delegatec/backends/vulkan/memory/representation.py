@@ -2,7 +2,7 @@
 """How a tensor is stored on the device: a buffer, or a 3-d texture that packs four elements of a dimension.
 
 A texture has the extents (width, height, channels times batch); the packed dimension takes a quarter of its
-size, rounded up. Texels hold four elements, whatever the size of that dimension. A buffer is row-major.
+size, rounded up. Texels hold four elements, also for smaller dimensions. A buffer is row-major.
 
 Source: the runtime's `vTensor` and `StorageUtils` (ExecuTorch 1.4.1).
 """
@@ -47,7 +47,7 @@ HEIGHT: Final = frozenset({Representation.HEIGHT})
 CHANNELS: Final = frozenset({Representation.CHANNELS})
 TEXTURES: Final = WIDTH | HEIGHT | CHANNELS
 ROWS: Final = BUFFER | WIDTH
-"""Those in which four neighbours of a row are adjacent."""
+"""Those in which four neighbors of a row are adjacent."""
 ANY: Final = BUFFER | TEXTURES
 
 _PACKED: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}

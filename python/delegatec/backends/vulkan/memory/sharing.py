@@ -3,7 +3,7 @@
 
 Tensors of one memory id share an allocation as large as the largest of them. A tensor lives from the call
 that computes it to the last call that reads it; inputs from the start, outputs to the end. Packed constants
-have memory of their own.
+have separate memory.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]
 _SETTINGS: Final = {"texture": {}, "buffer": {"storage": "buffer"}, "fp16": {"precision": "fp16"}}
 
 
-def over_settings(cases: Mapping[str, Case], *, without: Mapping[str, str] | None = None) -> Any:
+def over_settings(
+    cases: Mapping[str, Case], *, without: Mapping[str, str] | None = None
+) -> pytest.MarkDecorator:
     """Parametrizes a test with each case in textures, in buffers, and in float16.
 
     Args:

@@ -168,7 +168,7 @@ OTHERS: dict[str, Case] = {
 
 def _check(case: Case, options: dict[str, str]) -> None:
     function, args, expected = case
-    found = run_case(function, args, **options)
+    found = run_case(function, args, "", **options)
     if expected and options.get("precision") != "fp16":
         assert calls(found) == expected.split()
 

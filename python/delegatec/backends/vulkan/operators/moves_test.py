@@ -116,7 +116,7 @@ REDUCTIONS: dict[str, Case] = {
 @over_settings(MOVES)
 def test_moves(case: Case, options: dict[str, str]) -> None:
     function, args, expected = case
-    found = run_case(function, args, **options)
+    found = run_case(function, args, "", **options)
     if expected and options.get("precision") != "fp16":
         assert [name for name in calls(found) if name != "clone"] == expected.split()
 
@@ -124,4 +124,4 @@ def test_moves(case: Case, options: dict[str, str]) -> None:
 @over_settings(REDUCTIONS)
 def test_reductions_and_lookups(case: Case, options: dict[str, str]) -> None:
     function, args, _ = case
-    run_case(function, args, **options)
+    run_case(function, args, "", **options)

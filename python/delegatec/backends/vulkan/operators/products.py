@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch.fx import Node
 
@@ -37,7 +37,8 @@ def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
     In a texture, the texels at the end of rows have padding, which products multiply by zero weights. It is
     zero in what is copied and in what products compute; an elementwise function of zero may be infinite.
     """
-    source = bind(node).get("mat1", bind(node).get("input", bind(node).get("self")))
+    bound = bind(node)
+    source: Any = bound.get("mat1", bound.get("input", bound.get("self")))
     is_padded = shape_of(source)[-1] % _TEXEL != 0
     return BUFFER if is_padded and not (source.op == "placeholder" or source.target in _CLEAN) else ROW_PACKED
 

@@ -32,7 +32,7 @@ _CASES: Final = [case for cases_of in _LISTS for case in cases_of]
 _IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(_CASES)]
 _NAMES: Final = ("buffer", "width", "height", "channels")
 _USUAL: Final = Unspecified(barriers="ignored")
-# Operators that have tests of their own.
+# Operators with separate tests.
 _ELSEWHERE: Final = frozenset(
     ("et_vk.prepack.default", "sym_size.int", "add", "sub", "mul", "floordiv")
     + ("et_vk.select_as_symint.default", "etvk.choose_qparams_per_row.default")

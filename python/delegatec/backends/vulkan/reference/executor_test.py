@@ -145,7 +145,7 @@ def test_packed_constants_do_not_share_memory() -> None:
 
 @pytest.mark.parametrize("place", [BUFFER, WIDTH])
 def test_storage_of_operands(place: Place) -> None:
-    """A shader binds a buffer or an image, whatever the tensor is."""
+    """A shader binds a buffer or an image, regardless of the tensor."""
     other = WIDTH if place == BUFFER else BUFFER
     blob = Blob()
     blob.call("aten.neg.default", blob.input(X, other), blob.output(X.shape, place=place))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runtime's shaders: which exist, and which tensors they bind.
 
-An operator builds a shader's name from storage types and dtypes, and the runtime aborts if there is none of
-that name. Otherwise it binds tensors in order without checks: a buffer in the place of a texture, or int32
-elements in the place of float16, give garbage.
+An operator builds a shader's name from storage types and dtypes, and the runtime aborts if it is unknown.
+Otherwise it binds tensors in order without checks: a buffer instead of a texture, or int32 instead of float16,
+give garbage.
 
 Read off the runtime's templates (backends/vulkan/runtime/graph/ops/glsl of ExecuTorch 1.4.1).
 """
