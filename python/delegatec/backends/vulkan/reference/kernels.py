@@ -2,8 +2,8 @@
 """The runtime's shaders: which exist, and which tensors they bind.
 
 An operator builds a shader's name from storage types and dtypes, and the runtime aborts if it is unknown.
-Otherwise it binds tensors in order without checks: a buffer instead of a texture, or int32 instead of float16,
-give garbage.
+Otherwise it binds tensors in order without checks, so that a buffer instead of a texture, or int32 instead of
+float16, gives garbage.
 
 Read off the runtime's templates (backends/vulkan/runtime/graph/ops/glsl of ExecuTorch 1.4.1).
 """
