@@ -21,6 +21,11 @@ class Nested(torch.nn.Module):
         return pair[0] + extra["y"]
 
 
+class Variable(torch.nn.Module):
+    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return x + sum(others)
+
+
 NESTED = ((X[0],), {"y": X[0]})
 
 
@@ -36,3 +41,6 @@ def test_right_dynamic_shapes() -> None:
     ):
         assert exported(shapes)
     assert exported((({0: batch},), {"y": {0: batch}}), Nested(), NESTED)
+    for rest in (({0: batch}, {0: batch}), [[batch, None], {0: batch}], ({0: batch}, (batch, None))):
+        assert exported(({0: batch}, tuple(rest)), Variable(), X * 3)
+        assert exported({"x": {0: batch}, "others": tuple(rest)}, Variable(), X * 3)

@@ -29,10 +29,12 @@ def dynamic_shape_problems(module: object, method: Method) -> Iterator[Diagnosti
     if isinstance(shapes, (Mapping, tuple, list, type(None))) and not shapes:
         return
     inputs = (*method.example_inputs, *dict(method.example_kwargs or {}).values())
+    named = _by_name(module, method)
     if isinstance(shapes, (tuple, list)):
-        yield from _sequence_problems("dynamic_shapes", inputs, shapes)
+        # Like torch, which groups the arguments of *inputs.
+        yield from _sequence_problems("dynamic_shapes", tuple(named.values()) or inputs, shapes)
     elif isinstance(shapes, Mapping):
-        if inputs and (named := _by_name(module, method)):
+        if inputs and named:
             yield from _mapping_problems("dynamic_shapes", named, shapes)
     else:
         yield _wrong("dynamic_shapes", shapes, "a tuple of specs, or a dict of specs by argument")
