@@ -90,7 +90,7 @@ EXCHANGES: Final = (
     _exchange(
         "powers of negative numbers are decomposed",
         "Pow",
-        "Abs BitwiseAnd Eq Floor Lt Mul Ne Neg Sub Where",
+        "Abs BitwiseAnd BitwiseOr Eq Floor Lt Mul Ne Neg Reciprocal Sub Where",
         "Cast Full",
     ),
     _exchange("ties are rounded to even", "Round", "Abs Eq Mul Round Sub Where"),
