@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch.fx import Node
 
 from delegatec.backends.vulkan.blob import write_blob
@@ -11,7 +13,7 @@ from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.sharing import share_memory
 from delegatec.backends.vulkan.operators.table import TABLE
 from delegatec.delegation.protocol.backend import PreprocessResult
-from delegatec.delegation.protocol.mapping import DelegateMappingBuilder
+from delegatec.delegation.protocol.mapping import DebugHandleMap, DelegateMappingBuilder
 from delegatec.delegation.protocol.view import PartitionView
 
 
@@ -41,11 +43,10 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     )
 
 
-def _debug_map(origins: list[Node | None]) -> dict[int | str, tuple[int, ...]]:
+def _debug_map(origins: Sequence[Sequence[Node]]) -> DebugHandleMap:
     mapping = DelegateMappingBuilder()
-    handles = {}
-    for id, node in enumerate(origins):
-        if node is not None and "debug_handle" in node.meta:
-            mapping.insert_delegate_mapping_entry(nodes=node, identifier=id)
-    handles.update(mapping.get_delegate_mapping())
-    return handles
+    for id, nodes in enumerate(origins):
+        known = [node for node in nodes if "debug_handle" in node.meta]
+        if known:
+            mapping.insert_delegate_mapping_entry(nodes=known, identifier=id)
+    return mapping.get_delegate_mapping()

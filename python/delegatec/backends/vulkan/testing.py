@@ -96,8 +96,8 @@ def recorded_lowerings() -> Iterator[Record]:
         def finished(graph: schema.GraphT) -> None:
             builder = builders.pop()
             for call, origin in zip(graph.chain, builder.origins, strict=True):
-                if origin is not None:
-                    record.rows[str(origin.target)].add(call.name)
+                for node in origin:
+                    record.rows[str(node.target)].add(call.name)
             built(graph)
 
         with (

@@ -42,7 +42,7 @@ class GraphBuilder:
         settings: as given.
         graph: the graph so far.
         constants: its constants.
-        origins: for each call, the node that it comes from.
+        origins: for each call, the nodes that it computes.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -52,7 +52,7 @@ class GraphBuilder:
             version="0", chain=[], values=[], inputIds=[], outputIds=[], constants=[], shaders=[]
         )
         self.constants = Constants(view, settings)
-        self.origins: list[Node | None] = []
+        self.origins: list[list[Node]] = []
         self._view = view
         self._ids: dict[Node, int] = {}
         self._shared: dict[Hashable, int] = {}
@@ -65,6 +65,10 @@ class GraphBuilder:
             tensor = self._view.constants[node]
             self._ids[node] = self._constant(node, tensor)
         return self._ids[node]
+
+    def is_built(self, node: Node) -> bool:
+        """Whether a node has its value already."""
+        return node in self._ids
 
     def is_constant(self, node: Node) -> bool:
         """Whether a node is a constant."""
@@ -199,7 +203,11 @@ class GraphBuilder:
     def call(self, name: str, *args: int) -> None:
         """Appends a call of an operator of the runtime; the last argument is its result."""
         self.graph.chain.append(schema.OperatorCallT(len(self.origins), name, list(args)))
-        self.origins.append(self.current)
+        self.origins.append([] if self.current is None else [self.current])
+
+    def also_computes(self, node: Node) -> None:
+        """Notes that the last call computes another node as well."""
+        self.origins[-1].append(node)
 
     def argument(self, value: Any) -> int:
         """Returns an argument of a call: an operand, or a constant of a type that the format has."""

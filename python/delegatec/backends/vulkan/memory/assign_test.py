@@ -42,8 +42,7 @@ def test_a_classifier_has_no_transition() -> None:
     """The view between convolution and product changes the layout."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 16))
     assert lines(model, torch.randn(1, 3, 8, 8)) == [
-        "convolution CHANNELS",
-        "relu CHANNELS",
+        "conv_with_clamp CHANNELS",
         "max_pool2d_with_indices CHANNELS",
         "view_copy WIDTH",
         "linear WIDTH",

@@ -11,6 +11,7 @@ from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import first_operand
 from delegatec.backends.vulkan.memory.representation import CHANNELS
+from delegatec.backends.vulkan.operators.clamps import finite_bounds, fused_clamp
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
 from delegatec.edge.arguments import bind, each, shape_of
 from delegatec.edge.legalize.constraints import rank_of, same_dtypes
@@ -26,7 +27,13 @@ def _convolution(b: GraphBuilder, node: Node) -> None:
     places = [b.integers(each(bound[name], count)) for name in ("stride", "padding", "dilation")]
     padding = b.integers(each(bound["output_padding"], count))
     flags = (b.scalar(bool(bound["transposed"])), padding, b.scalar(bound["groups"]))
-    b.call("aten.convolution.default", *operands, *places, *flags, b.result(node))
+    clamp = fused_clamp(node)
+    if clamp is None:
+        b.call("aten.convolution.default", *operands, *places, *flags, b.result(node))
+    else:
+        bounds = finite_bounds(b, clamp)
+        b.call("et_vk.conv_with_clamp.default", *operands, *places, *flags, *bounds, b.result(clamp))
+        b.also_computes(clamp)
 
 
 def _batch(node: Node, _: object) -> str | None:

@@ -17,6 +17,7 @@ from delegatec.backends.common.row import variants
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import BOOLS, FLOATS, NUMBERS
 from delegatec.backends.vulkan.memory.demands import tied
+from delegatec.backends.vulkan.operators.clamps import bounds_of, clamp
 from delegatec.backends.vulkan.operators.row import (
     Constraint,
     Lower,
@@ -71,19 +72,14 @@ _HAS_DIMENSION: Final = Constraint(
 _ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
 
 
-def _bounds(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    low, high = (bound.get(key, bound.get(f"{key}_val")) for key in ("min", "max"))
-    ids = [b.null() if each is None else b.fill(each, dtype_of(node)) for each in (low, high)]
-    b.call("aten.clamp.default", b.of(bound["self"]), *ids, b.result(node))
-
-
 def _large_bounds(node: Node, _: object) -> str | None:
     if dtype_of(node).is_floating_point:
         return None
-    bound = bind(node)
-    values = (bound.get("min", bound.get("min_val")), bound.get("max", bound.get("max_val")))
-    large = [each for each in values if each is not None and (abs(each) > _EXACT or each != math.trunc(each))]
+    large = [
+        each
+        for each in bounds_of(node)
+        if each is not None and (abs(each) > _EXACT or each != math.trunc(each))
+    ]
     return f"a bound of integers is {large[0]}" if large else None
 
 
@@ -104,7 +100,7 @@ _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
 _UNARY: Final = (
     *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan"),
-    *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu", "relu"),
+    *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu"),
 )
 _ARITHMETIC: Final = {
     "add": "aten.add.Tensor",
@@ -126,8 +122,9 @@ def _rows() -> Iterator[OperatorRow]:
         _FOUR,
         argument("approximate", lambda value: value == "tanh", "The runtime has the tanh approximation."),
     )
+    yield operator_row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        yield operator_row(name, tied(), NUMBERS, _FOUR, _SMALL_BOUNDS, lower=_bounds)
+        yield operator_row(name, tied(), NUMBERS, _FOUR, _SMALL_BOUNDS, lower=clamp)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()

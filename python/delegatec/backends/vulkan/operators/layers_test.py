@@ -18,6 +18,13 @@ GRID = floats(1, 5, 6, 2).tanh()
 ROWS = floats(5, 7)
 
 
+class Both(nn.Module):
+    """Uses its operand clamped, and as it is."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.relu() + x
+
+
 def module(make: Any, *args: Any, **kwargs: Any) -> nn.Module:
     """Returns a module with fixed weights."""
     with torch.random.fork_rng():
@@ -88,10 +95,21 @@ CONVOLUTIONS: dict[str, Case] = {
     "of a sequence": (module(nn.Conv1d, 8, 6, 3, padding=1), (TALL,), "convolution"),
     "of a sequence, 1": (module(nn.Conv1d, 8, 6, 1), (TALL,), "convolution"),
     "of sequences, depthwise": (module(nn.Conv1d, 8, 8, 3, groups=8), (floats(3, 8, 20),), "convolution"),
+    "clamped": (nn.Sequential(convolution(kernel_size=3), nn.ReLU6()), (IMAGE,), "conv_with_clamp"),
+    "clamped, depthwise": (
+        nn.Sequential(convolution(kernel_size=3, groups=8), nn.Hardtanh(-0.5, 0.25)),
+        (IMAGE,),
+        "conv_with_clamp",
+    ),
+    "clamped, used twice": (
+        nn.Sequential(convolution(kernel_size=3), Both()),
+        (IMAGE,),
+        "convolution relu add.Tensor",
+    ),
     "batch norm, folded": (
         nn.Sequential(convolution(kernel_size=3), module(nn.BatchNorm2d, 8), nn.ReLU()),
         (IMAGE,),
-        "convolution relu",
+        "conv_with_clamp",
     ),
 }
 OTHERS: dict[str, Case] = {
