@@ -72,6 +72,11 @@ _HAS_DIMENSION: Final = Constraint(
 _ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is a float32 in the runtime.")
 
 
+def _reversed_bounds(node: Node, _: object) -> str | None:
+    low, high = bounds_of(node)
+    return f"bounds of {low} and {high}" if None not in (low, high) and low > high else None  # type: ignore[operator]
+
+
 def _large_bounds(node: Node, _: object) -> str | None:
     if dtype_of(node).is_floating_point:
         return None
@@ -83,6 +88,11 @@ def _large_bounds(node: Node, _: object) -> str | None:
     return f"a bound of integers is {large[0]}" if large else None
 
 
+_ORDERED: Final = Constraint(
+    "argument",
+    "The lower bound is not above the upper one: GLSL's clamp is undefined then.",
+    _reversed_bounds,
+)
 _SMALL_BOUNDS: Final = Constraint("argument", "Bounds of integers are float32 in the runtime.", _large_bounds)
 _FLOAT_RESULT: Final = result_dtypes(FLOATS, "the runtime computes it in floats only.", "convert to float32")
 
@@ -124,7 +134,7 @@ def _rows() -> Iterator[OperatorRow]:
     )
     yield operator_row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        yield operator_row(name, tied(), NUMBERS, _FOUR, _SMALL_BOUNDS, lower=clamp)
+        yield operator_row(name, tied(), NUMBERS, _FOUR, _SMALL_BOUNDS, _ORDERED, lower=clamp)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()
@@ -142,7 +152,9 @@ def _rows() -> Iterator[OperatorRow]:
         lower=_reversed_sub,
     )
     yield operator_row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
-    yield operator_row("floor", tied(), FLOATS, _FLOAT_RESULT, lower=_floor, note="a quotient by one")
+    yield operator_row(
+        "floor", tied(), FLOATS, _HAS_DIMENSION, _FLOAT_RESULT, lower=_floor, note="a quotient by one"
+    )
     yield operator_row(
         "round", tied(), FLOATS, _FOUR, _FLOAT_RESULT, note="the driver chooses how ties are rounded"
     )
@@ -152,20 +164,20 @@ def _rows() -> Iterator[OperatorRow]:
             yield operator_row(
                 overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call)
             )
-    for name in ("pow.Tensor_Scalar", "pow.Tensor_Tensor"):
-        yield operator_row(
-            name,
-            tied(),
-            FLOATS,
-            _SAME,
-            _NUMBER,
-            _HAS_DIMENSION,
-            _MAGNITUDE,
-            lower=_binary("aten.pow.Tensor_Tensor"),
-        )
-    for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or", "bitwise_not"):
-        yield operator_row(name, tied(), BOOLS)
-    yield operator_row("logical_not", tied(), BOOLS, lower=same_call("aten.bitwise_not.default"))
+    yield operator_row(
+        "pow.Tensor_Scalar",
+        tied(),
+        FLOATS,
+        _NUMBER,
+        _HAS_DIMENSION,
+        _MAGNITUDE,
+        argument("exponent", lambda value: value > 0, "GLSL's pow of zero is undefined for others."),
+        lower=_binary("aten.pow.Tensor_Tensor"),
+    )
+    for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or"):
+        yield operator_row(name, tied(), BOOLS, _HAS_DIMENSION)
+    yield operator_row("bitwise_not", tied(), BOOLS, _FOUR)
+    yield operator_row("logical_not", tied(), BOOLS, _FOUR, lower=same_call("aten.bitwise_not.default"))
     yield operator_row(
         "where.self",
         tied(),

@@ -14,7 +14,7 @@ from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant,
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row, same_call
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
-from delegatec.edge.legalize.constraints import rank_at_most
+from delegatec.edge.legalize.constraints import rank_at_most, same_dtypes
 
 
 def _view_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -104,7 +104,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _movement("select.int", _select),
     _movement("slice.Tensor", _slice),
     _movement("expand", _expand),
-    _movement("cat", _cat, _FOUR, dtypes=NUMBERS),
+    _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMBERS),
     _movement("split_with_sizes", _split, _FOUR),
     _movement("flip", _flip, _FOUR, demands=tied(CHANNELS)),
     _movement("repeat", same_call("aten.repeat.default", "self", "repeats"), _FOUR),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -78,6 +78,15 @@ def _gelu(builder: Builder, node: Node) -> Node | None:
     return (x * 0.5 * (_erf(x * math.sqrt(0.5)) + 1.0)).node
 
 
+def _power(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    exponent = bound["exponent"]
+    if exponent >= 0:
+        return None
+    base = value_of(builder, bound["self"])
+    return _reciprocal(base**-exponent).node
+
+
 def _truncated(x: Value) -> Value:
     return x.lt(0.0).where(-(-x).floor(), x.floor())
 
@@ -93,6 +102,15 @@ def _select_bools(builder: Builder, node: Node) -> Node | None:
     return ((condition & one) | (~condition & other)).node
 
 
+def again(builder: Builder, node: Node, operands: Mapping[str, Node]) -> Node:
+    """Repeats a call with other operands."""
+    target: Any = node.target
+    arguments = {**bind(node), **operands}
+    keywords = {each.name for each in target._schema.arguments if each.kwarg_only}
+    given = [value for name, value in arguments.items() if name not in keywords]
+    return builder.call(target, *given, **{name: arguments[name] for name in arguments if name in keywords})
+
+
 def _of_rank_one(builder: Builder, node: Node) -> Node | None:
     """Computes on one element instead of none."""
     if shape_of(node):
@@ -101,8 +119,7 @@ def _of_rank_one(builder: Builder, node: Node) -> Node | None:
     operands = {
         name: value_of(builder, each).view(1).node for name, each in bound.items() if isinstance(each, Node)
     }
-    result = builder.call(node.target, *{**bound, **operands}.values())  # type: ignore[arg-type]
-    return Value(builder, result).view().node
+    return Value(builder, again(builder, node, operands)).view().node
 
 
 def _to_bool(builder: Builder, node: Node) -> Node | None:
@@ -123,8 +140,7 @@ def _of_few_dimensions(builder: Builder, node: Node) -> Node | None:
         name: x.view(*[1] * (len(shape) - x.rank), *x.shape).expand(*shape).view(*rows).node
         for name, x in operands.items()
     }
-    result = builder.call(node.target, *{**bound, **joined}.values())  # type: ignore[arg-type]
-    return Value(builder, result).view(*shape).node
+    return Value(builder, again(builder, node, joined)).view(*shape).node
 
 
 def _convert_few_dimensions(builder: Builder, node: Node) -> Node | None:
@@ -145,28 +161,46 @@ def _full(builder: Builder, node: Node) -> Node | None:
 _FEW: Final = 4
 _FEW_DIMENSIONS: Final = (
     *("abs", "cos", "exp", "neg", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "tan", "round", "relu"),
-    *("hardshrink", "hardswish", "hardsigmoid", "leaky_relu", "gelu", "clamp", "hardtanh", "where.self"),
+    *(
+        "bitwise_not",
+        "logical_not",
+        "hardshrink",
+        "hardswish",
+        "hardsigmoid",
+        "leaky_relu",
+        "gelu",
+        "clamp",
+        "hardtanh",
+        "where.self",
+    ),
 )
 _FLOATS: Final = (operand_dtypes(FLOATS, "it is computed in floats."),)
 _FLOAT_RESULT: Final = (result_dtypes(FLOATS, "it is computed in floats."),)
 
 _BINARY: Final = tuple(
     overload(f"{name}.{kind}")
-    for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "pow")
-    for kind in (("Tensor", "Scalar") if name != "pow" else ("Tensor_Tensor", "Tensor_Scalar"))
+    for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge")
+    for kind in ("Tensor", "Scalar")
+) + tuple(
+    overload(name)
+    for name in (
+        *("pow.Tensor_Scalar", "rsub.Scalar", "minimum", "floor", "logical_and", "logical_or"),
+        *("bitwise_and.Tensor", "bitwise_or.Tensor"),
+    )
 )
 
 REWRITES: Final = (
     *(Rewrite(overload(name), _of_few_dimensions) for name in _FEW_DIMENSIONS),
     Rewrite(aten._to_copy.default, _convert_few_dimensions),
     Rewrite(aten.full.default, _full, computes=False),
-    *(Rewrite(target, _of_rank_one) for target in (*_BINARY, aten.rsub.Scalar, aten.minimum.default)),
+    *(Rewrite(target, _of_rank_one) for target in _BINARY),
     *(Rewrite(target, _compared(_equal)) for target in (aten.eq.Tensor, aten.eq.Scalar)),
     *(Rewrite(target, _compared(_different)) for target in (aten.ne.Tensor, aten.ne.Scalar)),
     Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="the negated minimum"),
     Rewrite(aten.reciprocal.default, pointwise(_reciprocal), _FLOAT_RESULT),
     Rewrite(aten.erf.default, pointwise(_erf), _FLOAT_RESULT, note="to 1.5e-7"),
     Rewrite(aten.gelu.default, _gelu, _FLOATS, note="with erf to 1.5e-7"),
+    Rewrite(aten.pow.Tensor_Scalar, _power, _FLOATS, note="the reciprocal for negative exponents"),
     Rewrite(aten.exp2.default, pointwise(lambda x: (x * math.log(2)).exp()), _FLOAT_RESULT),
     Rewrite(aten.ceil.default, pointwise(lambda x: -(-x).floor()), _FLOAT_RESULT),
     Rewrite(aten.trunc.default, pointwise(_truncated), _FLOAT_RESULT),
