@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
     "hardtanh": (lambda x: functional.hardtanh(x, -0.5, 0.3), (X,), "clamp"),
     "clamp": (lambda x: x.clamp(-0.5, 0.3), (X,), "clamp"),
     "clamp below": (lambda x: x.clamp(min=0.1), (X,), "clamp"),
+    "clamp of integers by floats": (lambda x: x.clamp(0.5, 3.5), (INTEGERS,), ""),
     "clamp of integers": (lambda x: x.clamp(2, 5), (INTEGERS,), "clamp"),
     **{
         f"{name} {what}": (getattr(torch, name), args, "")
@@ -80,6 +81,10 @@ CASES: dict[str, Case] = {
         "",
     ),
     "power": (lambda x: x**3, (X,), ""),
+    "power of zero": (lambda x: (x.abs() ** 2.5, x.abs() ** -1.5), (torch.tensor([0.0, 1.0, -2.0]),), ""),
+    "comparisons of rank 0": (lambda x, y: (x > 1) & (y > 1), (torch.tensor(1.5), torch.tensor(2.5)), ""),
+    "alpha of rank 0": (lambda x: torch.sub(x, x + 1, alpha=2), (torch.tensor(1.5),), ""),
+    "not of rank 5": (lambda x: ~(x > 0), (X.reshape(2, 1, 3, 2, 2),), ""),
     "fractional power": (lambda x: x**3.5, (POSITIVE,), ""),
     **{f"{name} of floats": (getattr(torch, name), (X.round(), Y.round()), "") for name in ("eq", "ne")},
     **{

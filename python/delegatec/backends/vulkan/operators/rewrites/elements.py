@@ -78,6 +78,13 @@ def _gelu(builder: Builder, node: Node) -> Node | None:
     return (x * 0.5 * (_erf(x * math.sqrt(0.5)) + 1.0)).node
 
 
+def _promoted_clamp(builder: Builder, node: Node) -> Node | None:
+    source = bind(node)["self"]
+    if dtype_of(source) == dtype_of(node):
+        return None
+    return again(builder, node, {"self": value_of(builder, source, dtype_of(node)).node})
+
+
 def _power(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     exponent = bound["exponent"]
@@ -201,6 +208,7 @@ REWRITES: Final = (
     Rewrite(aten.erf.default, pointwise(_erf), _FLOAT_RESULT, note="to 1.5e-7"),
     Rewrite(aten.gelu.default, _gelu, _FLOATS, note="with erf to 1.5e-7"),
     Rewrite(aten.pow.Tensor_Scalar, _power, _FLOATS, note="the reciprocal for negative exponents"),
+    Rewrite(aten.clamp.default, _promoted_clamp),
     Rewrite(aten.exp2.default, pointwise(lambda x: (x * math.log(2)).exp()), _FLOAT_RESULT),
     Rewrite(aten.ceil.default, pointwise(lambda x: -(-x).floor()), _FLOAT_RESULT),
     Rewrite(aten.trunc.default, pointwise(_truncated), _FLOAT_RESULT),
