@@ -14,7 +14,7 @@ from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant,
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row, same_call
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
-from delegatec.edge.legalize.constraints import rank_at_most, same_dtypes
+from delegatec.edge.legalize.constraints import HAS_AXIS, rank_at_most, same_dtypes
 
 
 def _view_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -106,7 +106,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _movement("expand", _expand),
     _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMBERS),
     _movement("split_with_sizes", _split, _FOUR),
-    _movement("flip", _flip, _FOUR, demands=tied(CHANNELS)),
+    _movement("flip", _flip, HAS_AXIS, _FOUR, demands=tied(CHANNELS)),
     _movement("repeat", same_call("aten.repeat.default", "self", "repeats"), _FOUR),
     _movement(
         "constant_pad_nd",

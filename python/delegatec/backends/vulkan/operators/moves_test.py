@@ -66,6 +66,7 @@ MOVES: dict[str, Case] = {
         for dim in range(4)
     },
     **{f"flip {dim}": (lambda x, dim=dim: x.flip(dim) * 2, (BATCH,), "flip mul.Tensor") for dim in range(4)},
+    "flip of rank 0": (lambda x: x.flip([]) * 2, (X.sum(),), ""),
     "stack": (lambda x, y: torch.stack([x, y * 2], 1), (X, Y), ""),
     "expand": (lambda x: x[:1].expand(5, 3, 4) * 2, (X,), ""),
     "expand to a higher rank": (lambda x: (x * 2).expand(5, 2, 3, 4), (X,), "mul.Tensor expand_copy"),
