@@ -13,6 +13,7 @@ from delegatec.delegation import plugins
 from delegatec.delegation.delegates.call_delegate import allow_strict_export, call_delegate
 from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.protocol.backend import Backend, NamedData
+from delegatec.delegation.protocol.capabilities import ConvertsOutputs
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.delegation.protocol.parts import Part, join
@@ -103,7 +104,7 @@ class LoweredModule(torch.nn.Module):
             self._executor = plugins.executor(self._backend, blob, self.compile_specs, named)
         with torch.no_grad():
             results = self._executor([_contiguous(value) for value in inputs])
-        if self._executor.converts_outputs:
+        if isinstance(self._executor, ConvertsOutputs) and self._executor.converts_outputs:
             dtypes = [node.meta["val"].dtype for node in self.original.outputs]
             results = [value.to(dtype) for value, dtype in zip(results, dtypes, strict=True)]
         return tuple(results)
