@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ _SHORT: Final = {
     schema.DataType.FLOAT64: "f64",
 }
 _FAMILIES: Final = (
-    (Family.COMPUTE, ("linear", "mm", "bmm", "addmm", "convolution", "sdpa")),
+    (Family.COMPUTE, ("linear", "mm", "bmm", "addmm", "conv", "sdpa")),
     (Family.NORMALIZE, ("native_layer_norm", "native_group_norm", "rms_norm", "_native_batch_norm")),
     (Family.REDUCE, ("mean", "sum", "amax", "amin", "argmax", "argmin", "max_pool", "avg_pool", "_softmax")),
     (Family.REDUCE, ("_log_softmax",)),
@@ -62,18 +63,11 @@ def _value(tensor: schema.TensorT, graph: schema.GraphT) -> BlobValue:
     if tensor.constantId >= 0:
         data = graph.constants[tensor.constantId]
         note = "named data" if data.offset == NAMED else f"at {data.offset}"
-        return BlobValue(dtype, shape, FROM_FORMAT[tensor.dataType].itemsize * _count(shape), note=note)
+        return BlobValue(dtype, shape, FROM_FORMAT[tensor.dataType].itemsize * math.prod(shape), note=note)
     storage = (tensor.storageType, tensor.memoryLayout)
     known = {each.value: str(each) for each in Representation}
     memory = f", memory {tensor.memoryId}" if tensor.memoryId >= 0 else ""
     return BlobValue(dtype, shape, note=known.get(storage, f"storage {storage}") + memory)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def _node(index: int, call: schema.OperatorCallT, graph: schema.GraphT) -> BlobNode:

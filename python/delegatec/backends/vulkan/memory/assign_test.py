@@ -139,3 +139,13 @@ def test_tensors_that_live_together_do_not_share_memory() -> None:
     assert allocated_bytes(graph) * 4 < total
     packed = [call.args[-1] for call in graph.chain if call.name.decode() == PREPACK]
     assert all(graph.values[id].content.memoryId < 0 for id in packed)
+
+
+def test_layouts_of_other_writers_count_without_padding() -> None:
+    tensor = schema.TensorT(
+        dataType=schema.DataType.INT8,
+        dims=[1, 3, 5, 7],
+        storageType=schema.StorageType.BUFFER,
+        memoryLayout=schema.MemoryLayout.INT8_4W4C,
+    )
+    assert stored_bytes(tensor) == 1 * 3 * 5 * 7

@@ -69,16 +69,6 @@ def first_operand(allowed: Representations) -> Demands:
     return demands
 
 
-def all_but_constants(allowed: Representations) -> Demands:
-    """Returns the demands of a call whose operands but constants, and results, have one representation."""
-
-    def demands(node: Node, is_constant: IsConstant) -> Sequence[Group]:
-        operands = tuple(each for each in tensor_operands(node) if not is_constant(each))
-        return (Group(allowed, operands, tuple(range(len(result_values(node))))),)
-
-    return demands
-
-
 def within(groups: Sequence[Group], node: Node, limits: Limits) -> Iterator[Group]:
     """Yields groups with the representations that have room for all their tensors.
 

@@ -8,6 +8,7 @@ have separate memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,9 +63,16 @@ def allocated_bytes(graph: schema.GraphT) -> int:
 
 
 def stored_bytes(tensor: schema.TensorT) -> int:
-    """Returns the size of a tensor on the device, with the padding of texels."""
-    representation = Representation((tensor.storageType, tensor.memoryLayout))
-    return stored_elements(tensor.dims, representation) * FROM_FORMAT[tensor.dataType].itemsize
+    """Returns the size of a tensor on the device, with the padding of texels.
+
+    Blobs of other writers have representations that ours never have; their tensors count without padding.
+    """
+    storage = (tensor.storageType, tensor.memoryLayout)
+    if any(each.value == storage for each in Representation):
+        elements = stored_elements(tensor.dims, Representation(storage))
+    else:
+        elements = math.prod(map(int, tensor.dims))
+    return elements * FROM_FORMAT[tensor.dataType].itemsize
 
 
 def _lives(graph: schema.GraphT) -> Iterator[_Life]:
