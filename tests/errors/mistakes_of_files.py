@@ -174,6 +174,14 @@ PROGRAMS: Final[tuple[Mistake, ...]] = (
         flags="--backend=mps --option=precision=fp16",
         lines=12,
     ),
+    source(
+        "return x.long() * 3_000_000_000",
+        "multiplies by an integer that int32 cannot store",
+        "DC406",
+        "3000000000",
+        "block_operators",
+        flags="--backend=vulkan",
+    ),
     program(
         "partly_delegated",
         "requires what the backend cannot",

@@ -130,18 +130,29 @@ def _fits(values: torch.Tensor) -> bool:
 
 
 def beyond_float16(message: str, node: Node | None) -> Diagnostic:
-    """Returns DC406: a constant cannot be converted.
+    """Returns DC406: a constant cannot be converted to float16.
 
     Args:
         message: the constant, and why not.
         node: the node that is being lowered.
     """
+    help = "compile with precision fp32, or with fp16_overflow saturate, or rescale it"
+    return _out_of_range(message, node, help)
+
+
+def beyond_int32(message: str, node: Node | None) -> Diagnostic:
+    """Returns DC406: an integer constant cannot be converted to int32; see `beyond_float16`."""
+    help = "use integers within int32, or add the operator that uses this one to block_operators"
+    return _out_of_range(message, node, help)
+
+
+def _out_of_range(message: str, node: Node | None, help: str) -> Diagnostic:
     return Diagnostic(
         code="DC406",
         message=message,
         location=node.meta.get("source") if node is not None else None,
         node=node.name if node is not None else "",
-        help="compile with precision fp32, or with fp16_overflow saturate, or rescale it",
+        help=help,
     )
 
 

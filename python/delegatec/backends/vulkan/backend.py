@@ -99,7 +99,7 @@ class VulkanBackend:
         return [*_precision(settings), legalize, assign_memory]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """See `Backend.preprocess`. Raises DC406 for every weight beyond float16."""
+        """See `Backend.preprocess`. Raises DC406 for each constant beyond float16 or int32."""
         return preprocess(view, settings_of(compile_specs))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:

@@ -25,7 +25,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
         settings: the user's settings.
 
     Raises:
-        DelegatecError: DC406 for each constant that is beyond float16.
+        DelegatecError: DC406 for each constant that is beyond float16 or int32.
     """
     builder = GraphBuilder(view, settings)
     for node in view.inputs:

@@ -15,6 +15,7 @@ from delegatec.backends.common.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
     beyond_float16,
+    beyond_int32,
     is_beyond_float16,
     name_of,
     nonzero_in_float16,
@@ -67,8 +68,9 @@ class Constants:
         """
         data, lost = self._converted(tensor, dtype)
         if lost:
+            problem = beyond_float16 if dtype == torch.float16 else beyond_int32
             name = name_of(self._view.program, node)
-            self._problems.append(beyond_float16(f"{name} has {lost}", next(iter(node.users), None)))
+            self._problems.append(problem(f"{name} has {lost}", _user(node)))
         index, entry = self._add(data)
         self.names.setdefault(index, node.name)
         return index, entry
@@ -82,9 +84,12 @@ class Constants:
     def representable(
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
     ) -> bool | int | float:
-        """Returns a number, in the range of float16 if that is the dtype; reports it if it is beyond."""
+        """Returns a number in the range of a dtype; reports it if it is beyond float16 or int32."""
         if dtype == torch.float32 and -FLOAT32_MAX <= number < _LEAST_SCORE:
             return _LEAST_SCORE
+        if dtype == torch.int32 and not _INT32.min <= number <= _INT32.max:
+            self._problems.append(beyond_int32(f"the number {number} is beyond int32", node))
+            return 0
         if dtype != torch.float16 or not math.isfinite(number):
             return number
         if is_beyond_float16(number) and not self._saturates and abs(number) != FLOAT32_MAX:
@@ -112,6 +117,13 @@ class Constants:
         return index, schema.BytesT(NAMED, len(data), key)
 
     def check(self) -> None:
-        """Raises DC406 for each constant that is beyond float16."""
+        """Raises DC406 for each constant that is beyond float16 or int32."""
         if self._problems:
             raise DelegatecError(self._problems)
+
+
+def _user(constant: Node) -> Node | None:
+    """Returns an operator that uses a constant, rather than its copy to the device."""
+    for user in constant.users:
+        return next(iter(user.users), user) if user.target is torch.ops.aten.clone.default else user
+    return None
