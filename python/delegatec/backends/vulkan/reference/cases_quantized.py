@@ -81,11 +81,18 @@ def _weight(channels: int, *sizes: int) -> tuple[torch.Tensor, torch.Tensor, tor
 
 
 def _convolution(
-    name: str, block: str, *, groups: int = 1, kernel: int = 3, stride: int = 1, relu: bool = False
+    name: str,
+    block: str,
+    *,
+    groups: int = 1,
+    kernel: int = 3,
+    stride: int = 1,
+    relu: bool = False,
+    channels: int = 12,
 ) -> Case:
     x = random(1, 8, 7, 6)
     depthwise = name == "q8ta_conv2d_dw"
-    weight, scales, bias = _weight(8 if depthwise else 12, 8 // groups, kernel, kernel)
+    weight, scales, bias = _weight(channels, 8 // groups, kernel, kernel)
     padding = kernel // 2
     flat = weight.permute(2, 3, 1, 0).reshape(kernel, kernel, -1)
     rows = weight.permute(0, 2, 3, 1).reshape(weight.shape[0], -1)
@@ -111,7 +118,10 @@ def _convolution(
         groups,
     ]
     expected = _result(value.clamp(min=0) if relu else value)
-    places = PLACES if block in _CHANNELS and (kernel > 1 or block == "INT8_4W4C") else ()
+    # The shaders read one group for four channels of results.
+    mixes_groups = not depthwise and groups > 1 and channels // groups % 4 > 0
+    supported = block in _CHANNELS and (kernel > 1 or block == "INT8_4W4C") and not mixes_groups
+    places = PLACES if supported else ()
     return Quantized(
         f"et_vk.{name}.default", [*arguments, "relu" if relu else "none"], expected, places, block=block
     )
@@ -193,8 +203,8 @@ CASES: Final = [
         _convolution(f"q8ta_conv2d_{name}", "INT8_4C", stride=2)
         for name in ("general", "im2col", "transposed")
     ),
-    _convolution("q8ta_conv2d_general", "INT8_4W4C", groups=2),
-    _convolution("q8ta_conv2d_dw", "INT8_4C1W", groups=8, stride=2),
+    *(_convolution("q8ta_conv2d_general", "INT8_4W4C", groups=2, channels=each) for each in (12, 16)),
+    _convolution("q8ta_conv2d_dw", "INT8_4C1W", groups=8, stride=2, channels=8),
     _convolution("q8ta_conv2d_pw", "INT8_4W4C", kernel=1),
     _convolution("q8ta_conv2d_pw", "INT8_4C1W", kernel=1),
     *(_linear("q8ta_linear", block, 5) for block in BLOCKS),

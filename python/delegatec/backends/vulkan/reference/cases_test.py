@@ -9,27 +9,13 @@ from typing import Final
 import pytest
 import torch
 
-from delegatec.backends.vulkan.reference import cases, cases_attention, cases_images, cases_quantized
-from delegatec.backends.vulkan.reference.cases import Case
+from delegatec.backends.vulkan.reference.cases import Case, Constant
+from delegatec.backends.vulkan.reference.cases_table import CASES
 from delegatec.backends.vulkan.reference.executor import SEMANTICS
 from delegatec.backends.vulkan.reference.testing import PLACES, Place
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
 
-_LISTS: Final = [
-    cases.ELEMENTWISE,
-    cases.MOVES,
-    cases.PRODUCTS,
-    cases.NORMALIZATION,
-    cases.REDUCTION,
-    cases_images.CONVOLUTION,
-    cases_images.IMAGES,
-    cases_images.LOOKUPS,
-    cases_images.CREATION,
-    cases_attention.CASES,
-    cases_quantized.CASES,
-]
-_CASES: Final = [case for cases_of in _LISTS for case in cases_of]
-_IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(_CASES)]
+_IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(CASES)]
 _NAMES: Final = ("buffer", "width", "height", "channels")
 _USUAL: Final = Unspecified(barriers="ignored")
 # Operators with separate tests.
@@ -42,7 +28,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 @pytest.mark.parametrize("place", PLACES, ids=_NAMES)
-@pytest.mark.parametrize("case", _CASES, ids=_IDS)
+@pytest.mark.parametrize("case", CASES, ids=_IDS)
 def test_values_or_a_rejection(case: Case, place: Place) -> None:
     blob = case.blob(place)
     if place not in case.places:
@@ -55,7 +41,7 @@ def test_values_or_a_rejection(case: Case, place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=_NAMES)
-@pytest.mark.parametrize("case", _CASES, ids=_IDS)
+@pytest.mark.parametrize("case", CASES, ids=_IDS)
 def test_float16(case: Case, place: Place) -> None:
     """The same in float16, if all floats are inputs and results of the same operator."""
     tensors = [*case.inputs, *case.wanted]
@@ -74,12 +60,12 @@ def test_float16(case: Case, place: Place) -> None:
 def _half(argument: object) -> object:
     if isinstance(argument, torch.Tensor):
         return argument.half()
-    if isinstance(argument, cases.Constant):
-        return cases.Constant(argument.value.half() if argument.value.is_floating_point() else argument.value)
+    if isinstance(argument, Constant):
+        return Constant(argument.value.half() if argument.value.is_floating_point() else argument.value)
     if isinstance(argument, list):
         return [_half(item) for item in argument]
     return argument
 
 
 def test_every_operator_has_a_case() -> None:
-    assert set(SEMANTICS) == {case.name for case in _CASES} | _ELSEWHERE
+    assert set(SEMANTICS) == {case.name for case in CASES} | _ELSEWHERE

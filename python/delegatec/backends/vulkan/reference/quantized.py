@@ -157,7 +157,7 @@ def _convolution(name: str) -> Semantics:
         if groups < 1 or inputs % groups or channels % groups or min(*stride, *dilation, *kernel) < 1:
             reject(f"{call.name} of {x} in {groups} groups by {stride}")
         depthwise = name == "q8ta_conv2d_dw"
-        _check_kind(call, name, x, (kernel, stride, padding, dilation, groups))
+        _check_kind(call, name, x, channels, (kernel, stride, padding, dilation, groups))
         data.kernel(_shader(name, x, out, groups))
         if depthwise:
             height, width, aligned = data.weight.shape if data.weight.dim() == 3 else (0, 0, 0)
@@ -183,7 +183,8 @@ def _convolution(name: str) -> Semantics:
 Window = tuple[list[int], list[int], list[int], list[int], int]
 
 
-def _check_kind(call: Call, name: str, x: Tensor, window: Window) -> None:
+def _check_kind(call: Call, name: str, x: Tensor, results: int, window: Window) -> None:
+    """Rejects what a shader does not compute; those in groups read one group for four channels of results."""
     kernel, stride, padding, dilation, groups = window
     channels = x.whcn[2] // groups
     plain = kernel == [1, 1] and stride == [1, 1] and padding == [0, 0] and groups == 1
@@ -193,8 +194,8 @@ def _check_kind(call: Call, name: str, x: Tensor, window: Window) -> None:
         reject(f"{call.name} of {x} with a kernel of {kernel} by {stride}, in {groups} groups")
     if name == "q8ta_conv2d_im2col" and channels % _TEXEL:
         reject(f"{call.name} of {x} in {groups} groups")
-    if name != "q8ta_conv2d_dw" and groups > 1 and channels % _TEXEL:
-        reject(f"{call.name} of {x} in {groups} groups of {channels} channels")
+    if name != "q8ta_conv2d_dw" and groups > 1 and (channels % _TEXEL or results // groups % _TEXEL):
+        reject(f"{call.name} of {x} in {groups} groups, from {channels} to {results // groups} channels each")
     if name == "q8ta_conv2d_transposed" and max(dilation) > 1:
         reject(f"{call.name} with a dilation of {dilation}")
 

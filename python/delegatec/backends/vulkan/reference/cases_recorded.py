@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs of the cases in the ExecuTorch runtime, recorded as data: the oracle of the reference executor.
+
+To record them again after a change of cases, with a runtime that has the Vulkan backend:
+
+    python -m delegatec.backends.vulkan.reference.cases_recorded write DIRECTORY
+    (run each KEY.pte with the tensors "0", "1", ... of KEY.inputs.safetensors; save KEY.outputs.safetensors)
+    python -m delegatec.backends.vulkan.reference.cases_recorded record DIRECTORY
+
+The data was recorded with ExecuTorch 1.4.1 on Mesa's lavapipe 22.3.6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from delegatec.backends.vulkan.reference.cases import Case
+from delegatec.backends.vulkan.reference.cases_table import CASES
+from delegatec.backends.vulkan.reference.testing import Place
+from delegatec.program import EmittedProgram, MemoryPlan, write_program
+from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
+from delegatec.program.scalar_type import SCALAR_TYPES
+
+DATA: Final = Path(__file__).with_name("recorded_outputs.safetensors")
+_ALIGNMENT: Final = 64
+
+
+def all_blobs() -> Iterator[tuple[Case, Place]]:
+    """Yields the cases with each place where they run."""
+    for case in CASES:
+        for place in case.places:
+            yield case, place
+
+
+def key_of(case: Case, place: Place) -> str:
+    """Returns the hash of a blob and of its inputs."""
+    digest = hashlib.sha256(case.blob(place).data())
+    for tensor in case.inputs:
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def recorded_outputs() -> dict[str, list[torch.Tensor]]:
+    """Returns key -> the outputs of the runtime."""
+    tensors = load_file(DATA)
+    with safe_open(DATA, "pt") as file:
+        index: Mapping[str, Sequence[str]] = json.loads(file.metadata()["index"])
+    return {key: [tensors[name] for name in names] for key, names in index.items()}
+
+
+def _program(case: Case, place: Place) -> EmittedProgram:
+    tensors = [*case.inputs, *case.wanted]
+    values = []
+    end = 0
+    for tensor in tensors:
+        values.append(TensorValue(SCALAR_TYPES[tensor.dtype], tuple(tensor.shape), offset=end))
+        end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+    ids = tuple(range(len(values)))
+    method = EmittedMethod(
+        name="forward",
+        values=list(values),
+        inputs=list(ids[: len(case.inputs)]),
+        outputs=list(ids[len(case.inputs) :]),
+        operators=[],
+        instructions=[DelegateCall(0, ids)],
+        debug_handles=[()],
+        delegates=[Delegate("VulkanBackend", (case.blob(place).data(),), (), "case", {})],
+        memory_plan=MemoryPlan(arena_size=end),
+    )
+    return EmittedProgram([method])
+
+
+def _write(directory: Path) -> None:
+    for case, place in all_blobs():
+        path = directory / key_of(case, place)
+        with path.with_suffix(".pte").open("wb") as file:
+            write_program(_program(case, place), file)
+        inputs = {str(index): tensor.contiguous().clone() for index, tensor in enumerate(case.inputs)}
+        save_file(inputs, path.with_suffix(".inputs.safetensors"))
+
+
+def _record(directory: Path) -> None:
+    tensors: dict[str, torch.Tensor] = {}
+    index: dict[str, list[str]] = {}
+    for case, place in all_blobs():
+        key = key_of(case, place)
+        found = load_file(directory / f"{key}.outputs.safetensors")
+        outputs = [found[str(number)] for number in range(len(found))]
+        names = [_name(output) for output in outputs]
+        tensors.update(zip(names, outputs, strict=True))
+        index[key] = names
+    save_file(tensors, DATA, {"index": json.dumps(index)})
+
+
+def _name(tensor: torch.Tensor) -> str:
+    content = f"{tensor.dtype}{list(tensor.shape)}".encode() + tensor.numpy().tobytes()
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    {"write": _write, "record": _record}[sys.argv[1]](Path(sys.argv[2]))

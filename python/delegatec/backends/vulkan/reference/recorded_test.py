@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor computes what the ExecuTorch runtime computed for the same blobs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+import torch
+
+from delegatec.backends.vulkan.reference.cases import Case
+from delegatec.backends.vulkan.reference.cases_recorded import all_blobs, key_of, recorded_outputs
+from delegatec.backends.vulkan.reference.testing import Place
+from delegatec.backends.vulkan.reference.unspecified import Unspecified
+
+_RECORDED: Final = recorded_outputs()
+_BLOBS: Final = {key_of(case, place): (case, place) for case, place in all_blobs()}
+# Sums in another order, and elementary functions of the driver's compiler.
+_TOLERANCE: Final = 3e-6
+# Copies between textures of float32 and float16 truncate in this driver; Vulkan leaves rounding open.
+_FLOAT16_STEP: Final = 2.0**-10
+_LEAST_SHARE: Final = 0.95
+
+
+@pytest.mark.parametrize("key", _RECORDED)
+def test_outputs_of_the_runtime(key: str) -> None:
+    if key not in _BLOBS:
+        pytest.skip("the case has changed since the outputs were recorded")
+    case, place = _BLOBS[key]
+    outputs = _run(case, place)
+    for found, recorded in zip(outputs, _RECORDED[key], strict=True):
+        assert found.dtype == recorded.dtype and found.shape == recorded.shape
+        tolerance = _tolerance(case) * max(1.0, recorded.double().abs().max().item())
+        assert torch.allclose(found.double(), recorded.double(), atol=tolerance, rtol=0, equal_nan=True)
+
+
+def _run(case: Case, place: Place) -> list[torch.Tensor]:
+    return case.blob(place).run(*case.inputs, unspecified=Unspecified(barriers="ignored"))
+
+
+def _tolerance(case: Case) -> float:
+    return _FLOAT16_STEP if case.name == "aten._to_copy.default" else _TOLERANCE
+
+
+def test_most_blobs_are_recorded() -> None:
+    assert len(_RECORDED.keys() & _BLOBS.keys()) >= _LEAST_SHARE * len(_BLOBS)
