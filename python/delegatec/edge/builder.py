@@ -53,7 +53,7 @@ class Builder:
         self._anchor = anchor
         return self
 
-    def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
+    def call(self, target: Any, *args: Any, val: Any = None, **kwargs: Any) -> Node:
         """Creates a call `target(*args, **kwargs)`.
 
         Args:
@@ -100,7 +100,7 @@ class Builder:
                 node.meta[key] = self._anchor.meta[key]
         node.meta["val"] = self.dense(val)
 
-    def infer(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def infer(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Infers the value of a call from the fake values of its operands."""
         key = call_signature(target, args, kwargs)
         if key not in self._values:

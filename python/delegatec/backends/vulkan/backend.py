@@ -27,6 +27,7 @@ from delegatec.backends.vulkan.memory.representation import Representation
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE, demands_with
 from delegatec.backends.vulkan.preprocess import preprocess
+from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.delegation import (
     BlobGraph,
     CompileSpec,
@@ -104,8 +105,6 @@ class VulkanBackend:
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not used."""
-        from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
-
         return VulkanReferenceExecutor(read_blob(blob))
 
     def graph(self, blob: memoryview) -> BlobGraph:

@@ -91,7 +91,7 @@ def _product(values: Values, b: Builder, node: Node) -> Pair:
         if (not isinstance(left, Node) and left == 0) or (not isinstance(right, Node) and right == 0):
             return 0.0
         operands = filled(b, left, shape_of(x), kind), filled(b, right, shape_of(y), kind)  # type: ignore[arg-type]
-        return b.call(target, *operands)  # type: ignore[arg-type]
+        return b.call(target, *operands)
 
     a, c = values.pair(x), values.pair(y)
     return Pair(

@@ -79,7 +79,7 @@ def _of_centered(b: Builder, node: Node, rows: list[int], of_batch: bool = False
         mean = b.call(aten.expand.default, b.call(aten.mean.dim, mean, [0], True), [*rows[:-1], 1])
     centered = b.call(aten.view.default, b.call(aten.sub.Tensor, flat, mean), list(shape_of(x)))
     val = node.meta["val"]
-    results = b.call(node.target, centered, *node.args[1:], val=val, **node.kwargs)  # type: ignore[arg-type]
+    results = b.call(node.target, centered, *node.args[1:], val=val, **node.kwargs)
     replaced: list[Any] = [b.call(operator.getitem, results, i, val=each) for i, each in enumerate(val)]
     if 1 in read_results(node):
         first = b.call(aten.slice.Tensor, mean, 0, 0, 1) if of_batch else mean

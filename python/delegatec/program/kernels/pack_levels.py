@@ -76,10 +76,7 @@ def _pack(builder: Builder, node: Node, tensor: Tensor, by_row: bool) -> None:
         builder.at(user)
         rows = packed
         if _gathers(user):
-            rows = [
-                (builder.call(user.target, part, *user.args[1:]), width)  # type: ignore[arg-type]
-                for part, width in packed
-            ]
+            rows = [(builder.call(user.target, part, *user.args[1:]), width) for part, width in packed]
         values = _unpacked(builder, rows, dim, middle)
         if _gathers(user):
             user.replace_all_uses_with(values)

@@ -81,7 +81,7 @@ def _floored(b: Builder, node: Node) -> Node | None:
         return None
     if not isinstance(y, Node) and y == 0:
         return b.call(aten.div.Scalar, x, y, val=node.meta["val"])
-    quotient = b.call(node.target, x, y, **node.kwargs)  # type: ignore[arg-type]
+    quotient = b.call(node.target, x, y, **node.kwargs)
     whole = b.call(aten.round.default, quotient, val=node.meta["val"])
     return _unrounded_by_zero(b, node, whole) if _may_divide_by_zero(b, node) else whole
 
@@ -131,7 +131,7 @@ def _rounded_number(b: Builder, node: Node) -> Node | None:
     rounded = float(torch.tensor(number, dtype=dtype_of(x)))
     if rounded == number or math.isnan(rounded):
         return None
-    return b.call(node.target, x, rounded, val=node.meta["val"])  # type: ignore[arg-type]
+    return b.call(node.target, x, rounded, val=node.meta["val"])
 
 
 def _exact_quotient(b: Builder, node: Node) -> Node | None:

@@ -15,23 +15,14 @@ Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]
 _SETTINGS: Final = {"texture": {}, "buffer": {"storage": "buffer"}, "fp16": {"precision": "fp16"}}
 
 
-def over_settings(
-    cases: Mapping[str, Case], *, without: Mapping[str, str] | None = None
-) -> pytest.MarkDecorator:
-    """Parametrizes a test with each case in textures, in buffers, and in float16.
-
-    Args:
-        cases: name -> case.
-        without: name of a case -> a setting in which it is not tested, such as "fp16".
-    """
-    skipped = without or {}
+def over_settings(cases: Mapping[str, Case]) -> pytest.MarkDecorator:
+    """Parametrizes a test with each case in textures, in buffers, and in float16."""
     return pytest.mark.parametrize(
         ("case", "options"),
         [
             pytest.param(case, options, id=f"{name}-{setting}")
             for name, case in cases.items()
             for setting, options in _SETTINGS.items()
-            if setting != skipped.get(name)
         ],
     )
 

@@ -201,7 +201,7 @@ def test_convolutions(case: Case, options: dict[str, str]) -> None:
     _check(case, options)
 
 
-@over_settings(OTHERS, without={"softmax of masks": "fp16", "grid": "fp16"})
+@over_settings(OTHERS)
 def test_layers(case: Case, options: dict[str, str]) -> None:
     _check(case, options)
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
@@ -91,9 +92,13 @@ def _pad(b: GraphBuilder, node: Node) -> None:
 
 
 def _movement(
-    name: str, lower: Lower, *constraints: Constraint, demands: Demands | None = None, dtypes: object = ALL
+    name: str,
+    lower: Lower,
+    *constraints: Constraint,
+    demands: Demands | None = None,
+    dtypes: Collection[torch.dtype] = ALL,
 ) -> OperatorRow:
-    return operator_row(name, demands or tied(), dtypes, *constraints, lower=lower, computes=False)  # type: ignore[arg-type]
+    return operator_row(name, demands or tied(), dtypes, *constraints, lower=lower, computes=False)
 
 
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")

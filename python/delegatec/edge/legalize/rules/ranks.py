@@ -36,7 +36,9 @@ def low_rank(x: Value, dim: int) -> tuple[Value, int]:
 def again(builder: Builder, node: Node, **arguments: Any) -> Any:
     """Repeats a call with other arguments, and views its results in the shapes of the original ones."""
     assert isinstance(node.target, OpOverload)
-    results = builder.call(node.target, *{**bind(node), **arguments}.values())
+    given = {**bind(node), **arguments}
+    keywords = {each.name: given.pop(each.name) for each in node.target._schema.arguments if each.kwarg_only}
+    results = builder.call(node.target, *given.values(), **keywords)
     if isinstance(node.meta["val"], torch.Tensor):
         return Value(builder, results).view(*shape_of(node)).node
     read = read_results(node)

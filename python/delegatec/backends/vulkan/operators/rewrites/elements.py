@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -17,6 +17,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import pointwise
+from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, full, value_of
 
 aten = torch.ops.aten
@@ -49,11 +50,7 @@ def _different(x: Value, y: Any) -> Value:
 
 
 def _maximum(x: Value, y: Value) -> Value:
-    return -_negative(x).minimum(_negative(y)) if x.dtype.is_floating_point else 0 - (0 - x).minimum(0 - y)
-
-
-def _negative(x: Value) -> Value:
-    return -x
+    return -(-x).minimum(-y) if x.dtype.is_floating_point else 0 - (0 - x).minimum(0 - y)
 
 
 def _reciprocal(x: Value) -> Value:
@@ -78,11 +75,11 @@ def _gelu(builder: Builder, node: Node) -> Node | None:
     return (x * 0.5 * (_erf(x * math.sqrt(0.5)) + 1.0)).node
 
 
-def _promoted_clamp(builder: Builder, node: Node) -> Node | None:
+def _promoted_clamp(builder: Builder, node: Node) -> Any:
     source = bind(node)["self"]
     if dtype_of(source) == dtype_of(node):
         return None
-    return again(builder, node, {"self": value_of(builder, source, dtype_of(node)).node})
+    return again(builder, node, self=value_of(builder, source, dtype_of(node)).node)
 
 
 def _power(builder: Builder, node: Node) -> Node | None:
@@ -109,16 +106,7 @@ def _select_bools(builder: Builder, node: Node) -> Node | None:
     return ((condition & one) | (~condition & other)).node
 
 
-def again(builder: Builder, node: Node, operands: Mapping[str, Node]) -> Node:
-    """Repeats a call with other operands."""
-    target: Any = node.target
-    arguments = {**bind(node), **operands}
-    keywords = {each.name for each in target._schema.arguments if each.kwarg_only}
-    given = [value for name, value in arguments.items() if name not in keywords]
-    return builder.call(target, *given, **{name: arguments[name] for name in arguments if name in keywords})
-
-
-def _of_rank_one(builder: Builder, node: Node) -> Node | None:
+def _of_rank_one(builder: Builder, node: Node) -> Any:
     """Computes on one element instead of none."""
     if shape_of(node):
         return None
@@ -126,7 +114,7 @@ def _of_rank_one(builder: Builder, node: Node) -> Node | None:
     operands = {
         name: value_of(builder, each).view(1).node for name, each in bound.items() if isinstance(each, Node)
     }
-    return Value(builder, again(builder, node, operands)).view().node
+    return again(builder, node, **operands)
 
 
 def _to_bool(builder: Builder, node: Node) -> Node | None:
@@ -135,7 +123,7 @@ def _to_bool(builder: Builder, node: Node) -> Node | None:
     return _different(value_of(builder, bind(node)["self"]), 0).node
 
 
-def _of_few_dimensions(builder: Builder, node: Node) -> Node | None:
+def _of_few_dimensions(builder: Builder, node: Node) -> Any:
     """Computes on two dimensions instead of more than four."""
     shape = shape_of(node)
     if len(shape) <= _FEW:
@@ -147,7 +135,7 @@ def _of_few_dimensions(builder: Builder, node: Node) -> Node | None:
         name: x.view(*[1] * (len(shape) - x.rank), *x.shape).expand(*shape).view(*rows).node
         for name, x in operands.items()
     }
-    return Value(builder, again(builder, node, joined)).view(*shape).node
+    return again(builder, node, **joined)
 
 
 def _convert_few_dimensions(builder: Builder, node: Node) -> Node | None:

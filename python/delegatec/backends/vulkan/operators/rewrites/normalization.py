@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, Final
 
 import torch
@@ -13,6 +12,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
@@ -24,15 +24,14 @@ def _layer_norm(builder: Builder, node: Node) -> Any:
     x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
     if len(bound["normalized_shape"]) == 1 and None not in (bound["weight"], bound["bias"]):
         return None
-    results = builder.call(
-        aten.native_layer_norm.default,
-        x.view(x.numel // count, count).node,
-        [count],
-        _parameter(builder, bound["weight"], count, 1.0, x.dtype),
-        _parameter(builder, bound["bias"], count, 0.0, x.dtype),
-        bound["eps"],
+    return again(
+        builder,
+        node,
+        input=x.view(x.numel // count, count).node,
+        normalized_shape=[count],
+        weight=_parameter(builder, bound["weight"], count, 1.0, x.dtype),
+        bias=_parameter(builder, bound["bias"], count, 0.0, x.dtype),
     )
-    return _results(builder, node, results)
 
 
 def _group_norm(builder: Builder, node: Node) -> Any:
@@ -43,14 +42,13 @@ def _group_norm(builder: Builder, node: Node) -> Any:
     if x.rank == 4 and None not in (bound["weight"], bound["bias"]):
         return None
     image = x if x.rank == 4 else x.view(*x.shape[:2], 1, x.numel // (x.shape[0] * channels))
-    results = builder.call(
-        aten.native_group_norm.default,
-        image.node,
-        _parameter(builder, bound["weight"], channels, 1.0, x.dtype),
-        _parameter(builder, bound["bias"], channels, 0.0, x.dtype),
-        *(bound[name] for name in ("N", "C", "HxW", "group", "eps")),
+    return again(
+        builder,
+        node,
+        input=image.node,
+        weight=_parameter(builder, bound["weight"], channels, 1.0, x.dtype),
+        bias=_parameter(builder, bound["bias"], channels, 0.0, x.dtype),
     )
-    return _results(builder, node, results)
 
 
 def _parameter(builder: Builder, given: Node | None, count: int, default: float, dtype: torch.dtype) -> Node:
@@ -62,17 +60,6 @@ def _parameter(builder: Builder, given: Node | None, count: int, default: float,
     return builder.derived(given, constant.detach().reshape(-1))
 
 
-def _results(builder: Builder, node: Node, results: Node) -> list[Node | None]:
-    """Returns the results that are read, in the shapes of the original call."""
-    read = {user.args[1] for user in node.users}
-    return [
-        Value(builder, builder.call(operator.getitem, results, index)).view(*value.shape).node
-        if index in read
-        else None
-        for index, value in enumerate(node.meta["val"])
-    ]
-
-
 def _softmax(builder: Builder, node: Node) -> Node | None:
     """Moves batch or channels, which are stacked along one axis, to the end."""
     bound = bind(node)
@@ -80,7 +67,7 @@ def _softmax(builder: Builder, node: Node) -> Node | None:
     if x.rank != 4 or (dim := positive(bound["dim"], 4)) > 1:
         return None
     order = [each for each in range(4) if each != dim] + [dim]
-    moved = builder.call(node.target, x.permute(*order).node, 3, bound["half_to_float"])  # type: ignore[arg-type]
+    moved = builder.call(node.target, x.permute(*order).node, 3, bound["half_to_float"])
     return Value(builder, moved).permute(*(order.index(each) for each in range(4))).node
 
 

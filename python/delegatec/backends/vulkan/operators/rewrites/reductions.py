@@ -14,20 +14,18 @@ from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
 
-def _kept(builder: Builder, node: Node) -> Node | None:
+def _kept(builder: Builder, node: Node) -> Any:
     """Keeps reduced dimensions, then drops them."""
-    bound = bind(node)
-    if bound["keepdim"]:
+    if bind(node)["keepdim"]:
         return None
-    dims = reduced_dims(node)
-    reduced = builder.call(node.target, bound["self"], dims, True)  # type: ignore[arg-type]
-    return Value(builder, reduced).view(*shape_of(node)).node
+    return again(builder, node, dim=reduced_dims(node), keepdim=True)
 
 
 def _rows(builder: Builder, node: Node) -> Node | None:
@@ -53,7 +51,7 @@ _REDUCTIONS: Final[dict[Any, Any]] = {
 }
 
 
-def _position(builder: Builder, node: Node) -> Node | None:
+def _position(builder: Builder, node: Node) -> Any:
     """Moves the searched dimension to the end."""
     bound = bind(node)
     x, dim = value_of(builder, bound["self"]), bound["dim"]
@@ -62,8 +60,7 @@ def _position(builder: Builder, node: Node) -> Node | None:
     else:
         dim = positive(dim, x.rank)
         moved = x.permute(*(each for each in range(x.rank) if each != dim), dim)
-    found = builder.call(node.target, moved.node, -1, True)  # type: ignore[arg-type]
-    return Value(builder, found).view(*shape_of(node)).node
+    return again(builder, node, self=moved.node, dim=-1, keepdim=True)
 
 
 def _max_of_dim(builder: Builder, node: Node) -> list[Node | None]:
