@@ -9,7 +9,15 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, operand_nodes, read_results, short_name, tensors, values_of
+from delegatec.edge.arguments import (
+    bind,
+    dtype_of,
+    operand_nodes,
+    read_results,
+    short_name,
+    tensors,
+    values_of,
+)
 from delegatec.edge.legalize.constraint import Constraint
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
@@ -118,6 +126,17 @@ HAS_AXIS: Final = Constraint[object](
     "rank",
     "self has at least one dimension.",
     lambda node, _: None if bind(node)["self"].meta["val"].dim() else "self has rank 0",
+)
+
+
+OWN_DTYPE: Final = Constraint[object](
+    "dtype",
+    "The result has the dtype of the operand.",
+    lambda node, _: (
+        None
+        if dtype_of(bind(node)["self"]) == dtype_of(node)
+        else f"from {short_name(dtype_of(bind(node)['self']))} to {short_name(dtype_of(node))}"
+    ),
 )
 
 

@@ -26,7 +26,7 @@ from delegatec.backends.vulkan.operators.row import (
     same_call,
 )
 from delegatec.edge.arguments import bind, dtype_of, promoted
-from delegatec.edge.legalize.constraints import argument, rank_at_most, result_dtypes, same_dtypes
+from delegatec.edge.legalize.constraints import OWN_DTYPE, argument, rank_at_most, result_dtypes, same_dtypes
 
 _EXACT: Final = 2**24
 
@@ -88,11 +88,6 @@ def _large_bounds(node: Node, _: object) -> str | None:
     return f"a bound of integers is {large[0]}" if large else None
 
 
-_OWN_DTYPE: Final = Constraint(
-    "dtype",
-    "The result has the dtype of the operand.",
-    lambda node, _: None if dtype_of(bind(node)["self"]) == dtype_of(node) else "bounds of another dtype",
-)
 _ORDERED: Final = Constraint(
     "argument",
     "The lower bound is not above the upper one: GLSL's clamp is undefined then.",
@@ -139,7 +134,7 @@ def _rows() -> Iterator[OperatorRow]:
     )
     yield operator_row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        yield operator_row(name, tied(), NUMBERS, _FOUR, _OWN_DTYPE, _SMALL_BOUNDS, _ORDERED, lower=clamp)
+        yield operator_row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, _SMALL_BOUNDS, _ORDERED, lower=clamp)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()

@@ -100,6 +100,15 @@ REDUCTIONS: dict[str, Case] = {
     "sum of all": (lambda x: x.sum(), (X,), ""),
     "max of all": (lambda x: x.max(), (X,), ""),
     "sum of separate dimensions": (lambda x: x.sum((0, 2)), (X,), ""),
+    **{
+        f"sum of float16 in float32, {keep}": (
+            lambda x, keep=keep: x.half().sum(-1, keep, dtype=torch.float32) * 2,
+            (X,),
+            "",
+        )
+        for keep in (True, False)
+    },
+    "mean of float16 in float32": (lambda x: x.half().mean(1, dtype=torch.float32), (X,), ""),
     "variance": (lambda x: x.var(-1), (X,), ""),
     "any": (lambda x: (x > 1).any(-1), (X,), ""),
     "argmax": (lambda x: x.argmax(-1), (X,), "argmax view_copy"),

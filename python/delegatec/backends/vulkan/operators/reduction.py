@@ -15,7 +15,7 @@ from delegatec.backends.vulkan.memory.representation import BUFFER, TEXTURES, Re
 from delegatec.backends.vulkan.memory.workgroups import reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind, positive, shape_of
-from delegatec.edge.legalize.constraints import HAS_AXIS, result_dtypes
+from delegatec.edge.legalize.constraints import HAS_AXIS, OWN_DTYPE, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 _PACKED_AXIS: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}
@@ -71,6 +71,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             FLOATS,
             HAS_AXIS,
             result_dtypes(FLOATS, "the runtime reduces floats only."),
+            OWN_DTYPE,
             Constraint("argument", "At most two dimensions are reduced.", _many),
             lower=_reduce,
         )
