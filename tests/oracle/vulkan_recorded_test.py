@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from delegatec.backends.vulkan.reference.cases import Case
-from delegatec.backends.vulkan.reference.cases_recorded import all_blobs, key_of, recorded_outputs
+from tests.oracle.vulkan_recorded import all_blobs, key_of, recorded_outputs
 from delegatec.backends.vulkan.reference.testing import Place
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
 

@@ -3,9 +3,9 @@
 
 To record them again after a change of cases, with a runtime that has the Vulkan backend:
 
-    python -m delegatec.backends.vulkan.reference.cases_recorded write DIRECTORY
+    bazel run //tests/oracle:vulkan_recorded -- write DIRECTORY
     (run each KEY.pte with the tensors "0", "1", ... of KEY.inputs.safetensors; save KEY.outputs.safetensors)
-    python -m delegatec.backends.vulkan.reference.cases_recorded record DIRECTORY
+    bazel run //tests/oracle:vulkan_recorded -- record DIRECTORY
 
 The data was recorded with ExecuTorch 1.4.1 on Mesa's lavapipe 22.3.6.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from delegatec.program import EmittedProgram, MemoryPlan, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 from delegatec.program.scalar_type import SCALAR_TYPES
 
-DATA: Final = Path(__file__).with_name("recorded_outputs.safetensors")
+_DATA: Final = "testdata/vulkan_outputs.safetensors"
 _ALIGNMENT: Final = 64
 
 
@@ -51,8 +52,9 @@ def key_of(case: Case, place: Place) -> str:
 
 def recorded_outputs() -> dict[str, list[torch.Tensor]]:
     """Returns key -> the outputs of the runtime."""
-    tensors = load_file(DATA)
-    with safe_open(DATA, "pt") as file:
+    path = Path(__file__).parent / _DATA
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
         index: Mapping[str, Sequence[str]] = json.loads(file.metadata()["index"])
     return {key: [tensors[name] for name in names] for key, names in index.items()}
 
@@ -98,7 +100,8 @@ def _record(directory: Path) -> None:
         names = [_name(output) for output in outputs]
         tensors.update(zip(names, outputs, strict=True))
         index[key] = names
-    save_file(tensors, DATA, {"index": json.dumps(index)})
+    path = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]) / "tests" / "oracle" / _DATA
+    save_file(tensors, path, {"index": json.dumps(index)})
 
 
 def _name(tensor: torch.Tensor) -> str:
