@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from delegatec.backends.vulkan.reference.cases import Case
-from tests.oracle.vulkan_recorded import all_blobs, key_of, recorded_outputs
 from delegatec.backends.vulkan.reference.testing import Place
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
+from tests.oracle.vulkan_recorded import all_blobs, key_of, recorded_outputs
 
 _RECORDED: Final = recorded_outputs()
 _BLOBS: Final = {key_of(case, place): (case, place) for case, place in all_blobs()}
