@@ -9,11 +9,11 @@ import os
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import torch
@@ -48,9 +48,38 @@ FAULTS: Final = (WRONG, TRACEBACK, CRASH, HANG)
 PORTABLE: Final = "portable"
 MPS: Final = "mps"
 MPS_FLOAT16: Final = "mps fp16"
-TARGETS: Final = (PORTABLE, MPS, MPS_FLOAT16)
+VULKAN: Final = "vulkan"
+VULKAN_BUFFER: Final = "vulkan buffer"
+VULKAN_FLOAT16: Final = "vulkan fp16"
+TARGETS: Final = (PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)
 
 _EPSILON16: Final = torch.finfo(torch.float16).eps
+
+
+class _Target(NamedTuple):
+    """How a program is lowered for a target, and how exact its results are.
+
+    Attributes:
+        backend: its backend.
+        options: of the backend.
+        least: relative error of each operation, if it is more than that of the dtypes.
+        base: the target that it differs from in `options` only: without a delegate there, it is the same.
+    """
+
+    backend: str = "portable"
+    options: Mapping[str, str] = {}
+    least: float = 0.0
+    base: str = ""
+
+
+_LOWERINGS: Final = {
+    PORTABLE: _Target(),
+    MPS: _Target("mps"),
+    MPS_FLOAT16: _Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
+    VULKAN: _Target("vulkan"),
+    VULKAN_BUFFER: _Target("vulkan", {"storage": "buffer"}, 0.0, VULKAN),
+    VULKAN_FLOAT16: _Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
+}
 
 
 @dataclass(frozen=True)
@@ -115,25 +144,23 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
     if text := _inconsistent(program, methods["forward"], buffers, first):
         return [Outcome(PORTABLE, GENERATOR, text)]
     found = []
-    plain: Expected | None = None
+    known: dict[float, Expected] = {}
     for target in targets:
-        is_half = target == MPS_FLOAT16
-        if is_half and found and found[-1].target == MPS and not found[-1].delegates:
-            continue  # a program without a delegate has no precision
-        if is_half or plain is None:
-            least = _EPSILON16 if is_half else 0.0
+        lowering = _LOWERINGS[target]
+        if any(each.target == lowering.base and not each.delegates for each in found):
+            continue  # a program without a delegate has no precision or storage
+        if lowering.least not in known:
             try:
-                wanted = expected(program, buffers, calls, least)
+                known[lowering.least] = expected(program, buffers, calls, lowering.least)
             except EAGER_ERRORS:
                 calls = calls[:1]  # the program supports fewer sizes than its exported program
                 try:
-                    wanted = expected(program, buffers, calls, least)
+                    known[lowering.least] = expected(program, buffers, calls, lowering.least)
                 except EAGER_ERRORS as error:
                     return [Outcome(target, GENERATOR, _last_lines(error))]
-            plain = plain if is_half else wanted
-        else:
-            wanted = plain
-        found.append(_outcome(target, path, calls, wanted, compare=not is_half or wanted.fits_float16))
+        wanted = known[lowering.least]
+        compare = not lowering.least or wanted.fits_float16
+        found.append(_outcome(target, path, calls, wanted, compare))
     return found
 
 
@@ -165,10 +192,7 @@ def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expecte
     lowered = None
     try:
         methods = archive.load(str(path)).methods
-        if target == PORTABLE:
-            lowered = lower(methods)
-        else:
-            lowered = lower(methods, "mps", {"precision": "fp16" if target == MPS_FLOAT16 else "fp32"})
+        lowered = lower(methods, _LOWERINGS[target].backend, _LOWERINGS[target].options)
         text = _wrong(_runner(lowered, target, path), calls, wanted, compare)
         if text and target == PORTABLE:
             seen = _wrong(_interpreter(lowered, path), calls, wanted, compare)
