@@ -4,16 +4,33 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.common.float32_sums import sum_in_float32
+from delegatec.backends.common.settings import Precision
 from delegatec.edge.builder import Builder
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
+
+
+class HasPrecision(Protocol):
+    """Settings with a precision."""
+
+    @property
+    def precision(self) -> Precision:
+        """The dtype in which float32 values are computed."""
+        ...
+
+
+def precision_passes(settings: HasPrecision) -> Sequence[Pass]:
+    """Returns the pass that converts a private program to the precision of the settings, if one is needed."""
+    return [to_float16] if settings.precision is Precision.FP16 else []
 
 
 def to_float16(program: EdgeProgram) -> bool:

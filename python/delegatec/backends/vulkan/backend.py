@@ -3,24 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from torch._ops import OpOverload
-
-from delegatec.backends.common.legality import TableTarget
-from delegatec.backends.common.partitioner import TablePartitioner
-from delegatec.backends.common.precision import to_float16
+from delegatec.backends.common.backend import TableBackend
+from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
-from delegatec.backends.vulkan.compile_spec import (
-    OPTIONS,
-    Precision,
-    Settings,
-    Storage,
-    settings_of,
-    specs_for,
-)
+from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
 from delegatec.backends.vulkan.memory.representation import Representation
@@ -28,17 +17,7 @@ from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE, demands_with
 from delegatec.backends.vulkan.preprocess import preprocess
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
-from delegatec.delegation import (
-    BlobGraph,
-    CompileSpec,
-    DelegationSpec,
-    OptionSpec,
-    PartitionView,
-    PreprocessResult,
-    ReferenceExecutor,
-    resolve_options,
-)
-from delegatec.edge.legalize.rule import preserved
+from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
@@ -58,50 +37,22 @@ _PREFERENCE: Final = {
 }
 
 
-@cache
-def target(settings: Settings) -> TableTarget[Settings]:
-    """Returns the Vulkan runtime as a target: rows of the table, and rewrites for other calls."""
-    return TableTarget(TABLE, REWRITES, settings)
-
-
-class VulkanBackend:
+class VulkanBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the Vulkan runtime."""
 
-    id: Final = "VulkanBackend"
-    name: Final = "vulkan"
-    options: Final[Mapping[str, OptionSpec]] = OPTIONS
-
-    def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
-        """See `Backend.compile_specs`."""
-        return specs_for(resolve_options(self.name, self.options, options))
-
-    def preserved_operators(self) -> frozenset[OpOverload]:
-        """Returns the composites with a lowering that is better than their decomposition."""
-        return TABLE.preserved() | preserved(REWRITES)
-
-    def partitioner(self, compile_specs: Sequence[CompileSpec]) -> TablePartitioner[Settings]:
-        """See `Backend.partitioner`."""
-        settings = settings_of(compile_specs)
-        delegation = DelegationSpec(self.id, tuple(compile_specs))
-        return TablePartitioner(target(settings), delegation, _precision(settings))
-
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`."""
-        settings = settings_of(compile_specs)
-        vulkan = target(settings)
-
-        def legalize(program: EdgeProgram) -> bool:
-            return vulkan.legalize(program, view.facts_in(program))
+        """See `HasPasses.passes`. The last one chooses the memory of each value."""
+        settings = self.settings(compile_specs)
 
         def assign_memory(program: EdgeProgram) -> bool:
             demands = demands_with(settings, lambda node: node.name in program.constants)
             return assign(program, demands, _PREFERENCE[settings.storage], settings.limits)
 
-        return [*_precision(settings), legalize, assign_memory]
+        return [*super().passes(view, compile_specs), assign_memory]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16 or int32."""
-        return preprocess(view, settings_of(compile_specs))
+        return preprocess(view, self.settings(compile_specs))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not used."""
@@ -112,8 +63,4 @@ class VulkanBackend:
         return blob_graph(read_blob(blob))
 
 
-def _precision(settings: Settings) -> list[Pass]:
-    return [to_float16] if settings.precision is Precision.FP16 else []
-
-
-VULKAN: Final = VulkanBackend()
+VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, precision_passes)

@@ -8,9 +8,10 @@ import torch
 from delegatec_schemas import vulkan_graph as schema
 from torch import nn
 
+from delegatec.backends.common.settings import Precision
 from delegatec.backends.common.testing import Call
 from delegatec.backends.vulkan.backend import VULKAN
-from delegatec.backends.vulkan.compile_spec import Precision, Settings, Storage, settings_of
+from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.testing import calls, compile_module, graph_of
 from delegatec.delegation import CompileSpec
 from delegatec.delegation.blobs.blob_text import format_blob_graph
@@ -22,15 +23,15 @@ X = torch.randn(2, 8)
 def test_options_become_settings() -> None:
     assert VULKAN.compile_specs({}) == []
     specs = VULKAN.compile_specs({"precision": "fp16", "storage": "buffer"})
-    assert settings_of(specs) == Settings(Precision.FP16, Storage.BUFFER)
+    assert CODEC.decode(specs) == Settings(Precision.FP16, Storage.BUFFER)
 
 
 def test_all_wrong_settings_are_named() -> None:
     specs = [CompileSpec("precision", b"fp8"), CompileSpec("storage_type_override", b"\0")]
     with pytest.raises(DelegatecError) as error:
-        settings_of(specs)
+        CODEC.decode(specs)
     assert [(each.code, each.expected) for each in error.value.diagnostics] == [
-        ("DC402", "fp32 or fp16"),
+        ("DC402", "b'fp32' or b'fp16'"),
         ("DC402", "precision, storage, textures, fp16_overflow"),
     ]
 

@@ -21,8 +21,9 @@ from delegatec.backends.common.constants import (
     nonzero_in_float16,
     to_float16,
 )
+from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.mps.building.draft import Draft, Operation
-from delegatec.backends.mps.compile_spec import Overflow, Precision, Settings
+from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import PreprocessResult

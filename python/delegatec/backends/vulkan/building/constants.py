@@ -21,8 +21,9 @@ from delegatec.backends.common.constants import (
     nonzero_in_float16,
     to_float16,
 )
+from delegatec.backends.common.settings import Overflow
 from delegatec.backends.vulkan.blob import NAMED
-from delegatec.backends.vulkan.compile_spec import Overflow, Settings
+from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.parts import chunks, tensor_part

@@ -11,9 +11,10 @@ from delegatec_schemas.mps_graph import ArangeT, Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
+from delegatec.backends.common.settings import Precision
 from delegatec.backends.mps.building.graph_builder import GraphBuilder, Number
 from delegatec.backends.mps.building.operations import full
-from delegatec.backends.mps.compile_spec import Precision, Settings
+from delegatec.backends.mps.compile_spec import Settings
 from delegatec.backends.mps.dtypes import TO_FORMAT
 from delegatec.backends.mps.operators.family import movement
 from delegatec.backends.mps.operators.row import Constraint, OperatorRow
