@@ -21,19 +21,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import flatbuffers
 from delegatec_schemas import mps_graph as schema
 
-from delegatec.backends.mps.checks import fill_absent, inline_bytes, problems_of
+from delegatec.backends.common.graph_format import GraphFormat
+from delegatec.backends.mps.checks import fill_lists, inline_bytes, problems_of
 from delegatec.delegation import Part
-from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.flatbuffer import unpack
 
 MAGIC: Final = b"MP00"
 HEADER: Final = struct.Struct("<4x4sQQ")
 ALIGNMENT: Final = 16
-# The number of problems of a blob in a message.
-_NAMED: Final = 8
+_FORMAT: Final = GraphFormat("MPSBackend", schema.GraphT, MAGIC)
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,7 @@ def write_blob(graph: schema.GraphT, constants: Sequence[Part]) -> list[Part]:
         graph: the graph; its constants' `segmentOffset`s fit `constants`.
         constants: parts of the constant segment.
     """
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(graph.Pack(builder), file_identifier=MAGIC)
-    flatbuffer = bytes(builder.Output())
+    flatbuffer = _FORMAT.pack(graph)
     end = HEADER.size + len(flatbuffer)
     size = sum(len(part) for part in constants)
     tail = _padding(size)
@@ -88,26 +83,19 @@ def read_blob(data: memoryview) -> Blob:
     """
     data = data.cast("B")
     flatbuffer, constants = _parts(data)
-    if bytes(flatbuffer[4:8]) != MAGIC:
-        raise _damaged([f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}"])
-    try:
-        graph = unpack(schema.GraphT, flatbuffer)
-    except ValueError as error:
-        raise _damaged([f"its FlatBuffer points out of bounds ({error})"]) from error
-    fill_absent(graph)
-    problems = list(problems_of(graph, len(constants)))
-    if problems:
-        raise _damaged(problems)
+    graph = _FORMAT.unpack(flatbuffer)
+    fill_lists(graph)
+    _FORMAT.check(problems_of(graph, len(constants)))
     return Blob(graph, constants)
 
 
 def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
     """Returns the FlatBuffer and the constants."""
     if len(data) < HEADER.size:
-        raise _damaged([f"it has {len(data)} bytes, fewer than its header"])
+        raise _FORMAT.damaged(f"it has {len(data)} bytes, fewer than its header")
     magic, offset, size = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise _damaged([f"its magic is {magic!r}, not {MAGIC!r}"])
+        raise _FORMAT.damaged(f"its magic is {magic!r}, not {MAGIC!r}")
     if any(data[:4]):  # a FlatBuffer begins with the offset of its root
         return data, data[:0]
     problems = []
@@ -117,12 +105,5 @@ def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
         )
     if offset % ALIGNMENT:
         problems.append(f"its constant segment begins at {offset}, which is not a multiple of {ALIGNMENT}")
-    if problems:
-        raise _damaged(problems)
+    _FORMAT.check(problems)
     return data[HEADER.size : offset], data[offset : offset + size]
-
-
-def _damaged(problems: Sequence[str]) -> DelegatecError:
-    more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-    message = f"not a blob of the MPS delegate: {'; '.join(problems[:_NAMED])}{more}"
-    return DelegatecError([Diagnostic(code="DC407", message=message)])

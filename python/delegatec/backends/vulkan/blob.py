@@ -22,23 +22,17 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-import flatbuffers
 from delegatec_schemas import vulkan_graph as schema
 
-from delegatec.backends.vulkan.checks import fill_absent, problems_of
+from delegatec.backends.common.graph_format import GraphFormat
+from delegatec.backends.vulkan.checks import fill_lists, problems_of
 from delegatec.delegation import Part
-from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.flatbuffer import unpack
 
 HEADER_MAGIC: Final = b"VH00"
-MAGIC: Final = b"VK00"
-NAMED: Final = 2**64 - 1
-"""The offset of constants that are named data."""
 _HEADER: Final = struct.Struct("<4x4sHIIIQ")
 _HEADER_SIZE: Final = 32
 _ALIGNMENT: Final = 16
-# The number of problems of a blob in a message.
-_NAMED_PROBLEMS: Final = 8
+_FORMAT: Final = GraphFormat("VulkanBackend", schema.GraphT, b"VK00")
 
 
 @dataclass(frozen=True)
@@ -60,9 +54,7 @@ def write_blob(graph: schema.GraphT) -> list[Part]:
     Args:
         graph: the graph.
     """
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(graph.Pack(builder), file_identifier=MAGIC)
-    flatbuffer = bytes(builder.Output())
+    flatbuffer = _FORMAT.pack(graph)
     padding = -len(flatbuffer) % _ALIGNMENT
     end = _HEADER_SIZE + len(flatbuffer) + padding
     header = _HEADER.pack(HEADER_MAGIC, _HEADER.size, _HEADER_SIZE, len(flatbuffer), end, 0)
@@ -80,34 +72,20 @@ def read_blob(data: memoryview) -> Blob:
     """
     data = data.cast("B")
     flatbuffer, constants = _parts(data)
-    if bytes(flatbuffer[4:8]) != MAGIC:
-        raise _damaged([f"its FlatBuffer's identifier is {bytes(flatbuffer[4:8])!r}, not {MAGIC!r}"])
-    try:
-        graph = unpack(schema.GraphT, flatbuffer)
-    except ValueError as error:
-        raise _damaged([f"its FlatBuffer points out of bounds ({error})"]) from error
-    fill_absent(graph)
-    problems = list(problems_of(graph, len(constants)))
-    if problems:
-        raise _damaged(problems)
+    graph = _FORMAT.unpack(flatbuffer)
+    fill_lists(graph)
+    _FORMAT.check(problems_of(graph, len(constants)))
     return Blob(graph, constants)
 
 
 def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
     if len(data) < _HEADER.size:
-        raise _damaged([f"it has {len(data)} bytes, fewer than a header"])
+        raise _FORMAT.damaged(f"it has {len(data)} bytes, fewer than a header")
     magic, header, offset, size, bytes_offset, bytes_size = _HEADER.unpack_from(data)
     if magic != HEADER_MAGIC:
-        raise _damaged([f"its header is {magic!r}, not {HEADER_MAGIC!r}"])
+        raise _FORMAT.damaged(f"its header is {magic!r}, not {HEADER_MAGIC!r}")
     ends = (header, offset, offset + size, bytes_offset, bytes_offset + bytes_size)
     if header < _HEADER.size or size < 8 or sorted(ends) != list(ends) or ends[-1] > len(data):
         text = f"a FlatBuffer at {offset} of {size} bytes, constants at {bytes_offset} of {bytes_size} bytes"
-        raise _damaged([f"its header describes {text}, and it has {len(data)} bytes"])
+        raise _FORMAT.damaged(f"its header describes {text}, and it has {len(data)} bytes")
     return data[offset : offset + size], data[bytes_offset : bytes_offset + bytes_size]
-
-
-def _damaged(problems: list[str]) -> DelegatecError:
-    shown = "; ".join(problems[:_NAMED_PROBLEMS])
-    more = len(problems) - _NAMED_PROBLEMS
-    rest = f"; and {more} more" if more > 0 else ""
-    return DelegatecError([Diagnostic("DC407", f"damaged blob of VulkanBackend: {shown}{rest}")])

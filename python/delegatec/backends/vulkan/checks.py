@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from delegatec_schemas import vulkan_graph as schema
 
+from delegatec.backends.common.graph_format import fill_absent, unknown_ids
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 
-_NAMED: Final = 2**64 - 1
+NAMED: Final = 2**64 - 1
+"""The offset of constants that are named data."""
 _LISTS: Final = ("chain", "values", "inputIds", "outputIds", "constants", "shaders")
 _ITEMS: Final = {
     schema.Content.IntList: "items",
@@ -31,40 +33,32 @@ _LAYOUTS: Final = frozenset(
 )
 
 
-def fill_absent(graph: schema.GraphT) -> None:
+def fill_lists(graph: schema.GraphT) -> None:
     """Replaces absent lists of the graph, its values and calls by empty ones."""
-    for name in _LISTS:
-        if getattr(graph, name) is None:
-            setattr(graph, name, [])
+    fill_absent(graph, *_LISTS)
     for value in graph.values:
-        field = _ITEMS.get(value.contentType)
-        if field and value.content is not None and getattr(value.content, field) is None:
-            setattr(value.content, field, [])
+        if value.contentType in _ITEMS and value.content is not None:
+            fill_absent(value.content, _ITEMS[value.contentType])
     for call in graph.chain:
-        if call.args is None:
-            call.args = []
+        fill_absent(call, "args")
 
 
 def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
     """Yields all problems of a graph.
 
     Args:
-        graph: after `fill_absent`.
+        graph: after `fill_lists`.
         segment: number of bytes behind the FlatBuffer.
     """
     count = len(graph.values)
     for name in ("inputIds", "outputIds"):
-        for id in getattr(graph, name):
-            if not 0 <= id < count:
-                yield f"{name} contains id {id}, but there are {count} values"
+        yield from unknown_ids(f"{name} contains", getattr(graph, name), count)
     for id, value in enumerate(graph.values):
         yield from _of_value(id, value, graph, segment)
     for index, call in enumerate(graph.chain):
         if not call.name:
             yield f"call {index} has no operator"
-        for id in call.args:
-            if not 0 <= id < count:
-                yield f"call {index} uses id {id}, but there are {count} values"
+        yield from unknown_ids(f"call {index} uses", call.args, count)
 
 
 def _of_value(id: int, value: schema.ValueT, graph: schema.GraphT, segment: int) -> Iterator[str]:
@@ -97,7 +91,7 @@ def _of_tensor(id: int, tensor: schema.TensorT, graph: schema.GraphT, segment: i
     size = math.prod(int(dim) for dim in tensor.dims) * FROM_FORMAT[tensor.dataType].itemsize
     if data.length < size:
         yield f"constant {tensor.constantId} has {data.length} bytes, and tensor {id} has {size}"
-    if data.offset == _NAMED:
+    if data.offset == NAMED:
         if not data.key:
             yield f"constant {tensor.constantId} has no key"
     elif data.offset + size > segment:

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from delegatec_schemas import vulkan_graph as schema
 
-from delegatec.backends.vulkan.blob import NAMED, Blob
+from delegatec.backends.vulkan.blob import Blob
+from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 from delegatec.backends.vulkan.memory.representation import Representation
 from delegatec.backends.vulkan.memory.sharing import allocated_bytes

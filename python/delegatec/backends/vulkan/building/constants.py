@@ -22,7 +22,7 @@ from delegatec.backends.common.constants import (
     to_float16,
 )
 from delegatec.backends.common.settings import Overflow
-from delegatec.backends.vulkan.blob import NAMED
+from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData

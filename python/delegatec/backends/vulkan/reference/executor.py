@@ -11,7 +11,8 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.vulkan_graph import Content, DataType, MemoryLayout, StorageType, TensorT
 
-from delegatec.backends.vulkan.blob import NAMED, Blob
+from delegatec.backends.vulkan.blob import Blob
+from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
 from delegatec.backends.vulkan.reference import (
     attention,

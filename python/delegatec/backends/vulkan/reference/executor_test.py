@@ -7,7 +7,8 @@ import pytest
 import torch
 from delegatec_schemas.vulkan_graph import MemoryLayout, StorageType
 
-from delegatec.backends.vulkan.blob import NAMED, read_blob
+from delegatec.backends.vulkan.blob import read_blob
+from delegatec.backends.vulkan.checks import NAMED
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.backends.vulkan.reference.testing import BUFFER, CHANNELS, WIDTH, Blob, Place
 from delegatec.backends.vulkan.reference.unspecified import Unspecified
