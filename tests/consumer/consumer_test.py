@@ -89,12 +89,15 @@ def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None
 def test_query_by_kind(consumer: NestedBazel) -> None:
     mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]
+    vulkan = consumer.run("query", "kind(vulkan_program, //...)").stdout.split()
+    assert sorted(vulkan) == ["//model:net_half_vulkan", "//model:net_vulkan"]
     portable = consumer.run("query", "kind(portable_program, //...)").stdout.split()
     assert portable == ["//model:net_portable"]
 
 
 def test_inspect(consumer: NestedBazel) -> None:
     assert "MPSBackend" in consumer.run("run", "//model:net_mps.inspect").stdout
+    assert "buffer, memory " in consumer.run("run", "//model:net_half_vulkan.inspect", "--", "--blobs").stdout
 
 
 def test_a_wrong_model_is_one_message(consumer: NestedBazel) -> None:

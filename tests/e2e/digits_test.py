@@ -32,7 +32,7 @@ def test_eager_accuracy(expected: torch.Tensor, pictures: Pictures) -> None:
     assert accuracy(expected, pictures) == pytest.approx(ACCURACY)
 
 
-@pytest.mark.parametrize("name", ["portable", "mps"])
+@pytest.mark.parametrize("name", ["portable", "mps", "vulkan"])
 def test_accuracy_equals_eager_mode(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     path = f"examples/digits/digits_{name}.pte"
     program = Real(path) if name == "portable" else Simulated(path)
@@ -48,6 +48,7 @@ def test_any_batch_up_to_its_bound(expected: torch.Tensor, pictures: Pictures) -
     assert largest_difference([logits], [expected]) <= TOLERANCE
 
 
-def test_mps_is_one_delegate() -> None:
-    found = calls("examples/digits/digits_mps.pte")
-    assert (found.delegates, found.kernels) == (("MPSBackend",), ())
+@pytest.mark.parametrize(("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend")])
+def test_everything_is_one_delegate(name: str, backend: str) -> None:
+    found = calls(f"examples/digits/digits_{name}.pte")
+    assert (found.delegates, found.kernels) == ((backend,), ())

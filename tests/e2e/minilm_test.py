@@ -25,7 +25,7 @@ SENTENCES = [
 # Sentences 0 and 1, 2 and 3, 4 and 5 mean about the same.
 PAIRS = ((0, 1), (2, 3), (4, 5))
 # Of values up to 0.2. Found: 1.5e-7, and 3e-4 for float16.
-TOLERANCE = {"portable": 2e-6, "mps": 2e-6, "mps_fp16": 2e-3}
+TOLERANCE = {"portable": 2e-6, "mps": 2e-6, "mps_fp16": 2e-3, "vulkan": 2e-6, "vulkan_fp16": 2e-3}
 
 Encoder = Callable[..., list[torch.Tensor]]
 
@@ -55,7 +55,7 @@ def eager() -> Encoder:
     return run
 
 
-@pytest.fixture(scope="module", params=["portable", "mps", "mps_fp16"])
+@pytest.fixture(scope="module", params=TOLERANCE)
 def program(request: pytest.FixtureRequest) -> tuple[str, Encoder]:
     path = f"examples/minilm/minilm_{request.param}.pte"
     return request.param, Real(path) if request.param == "portable" else Simulated(path)
@@ -77,7 +77,7 @@ def test_values_and_ranking_agree_with_eager_mode(
     name, encoder = program
     found, expected = embed(encoder, tokens), embed(eager, tokens)
     assert largest_difference([found], [expected]) <= TOLERANCE[name]
-    if name == "mps_fp16":
+    if name.endswith("fp16"):
         # Far sentences are at equal distance up to the precision of float16: only the nearest is certain.
         assert torch.equal(ranking(found)[:6, 0], ranking(expected)[:6, 0])
     else:
@@ -93,11 +93,11 @@ def test_a_sentence_of_nothing_but_padding(program: tuple[str, Encoder], eager: 
     assert largest_difference(encoder(nothing, nothing), eager(nothing, nothing)) <= TOLERANCE[name]
 
 
-@pytest.mark.parametrize("name", ["mps", "mps_fp16"])
-def test_everything_is_one_delegate(name: str) -> None:
-    found = calls(f"examples/minilm/minilm_{name}.pte")
-    assert found.delegates == ("MPSBackend",)
-    assert found.kernels == ()
+@pytest.mark.parametrize(("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend")])
+@pytest.mark.parametrize("precision", ["", "_fp16"])
+def test_everything_is_one_delegate(name: str, backend: str, precision: str) -> None:
+    found = calls(f"examples/minilm/minilm_{name}{precision}.pte")
+    assert (found.delegates, found.kernels) == ((backend,), ())
 
 
 def test_weights_of_the_pooler_are_not_in_the_program() -> None:

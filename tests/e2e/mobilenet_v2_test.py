@@ -9,7 +9,7 @@ import torch
 from built import Real, Simulated, calls, largest_difference, manifest
 
 # Of logits up to 5. Found: 8e-6; and 0.04 for float16, as in eager mode in float16.
-TOLERANCE = {"portable": 5e-5, "mps": 5e-5, "mps_fp16": 0.08}
+TOLERANCE = {"portable": 5e-5, "mps": 5e-5, "mps_fp16": 0.08, "vulkan": 5e-5, "vulkan_fp16": 0.08}
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def eager() -> torch.nn.Module:
     return mobilenet_v2.build().module.eval()
 
 
-@pytest.mark.parametrize("name", ["portable", "mps", "mps_fp16"])
+@pytest.mark.parametrize("name", TOLERANCE)
 def test_logits_agree_with_eager_mode(name: str, eager: torch.nn.Module) -> None:
     path = f"examples/mobilenet_v2/mobilenet_v2_{name}.pte"
     program = Real(path) if name == "portable" else Simulated(path)
@@ -29,10 +29,11 @@ def test_logits_agree_with_eager_mode(name: str, eager: torch.nn.Module) -> None
     assert largest_difference(program(picture), [expected]) <= TOLERANCE[name]
 
 
-@pytest.mark.parametrize("name", ["mps", "mps_fp16"])
-def test_everything_is_one_delegate(name: str) -> None:
-    found = calls(f"examples/mobilenet_v2/mobilenet_v2_{name}.pte")
-    assert (found.delegates, found.kernels) == (("MPSBackend",), ())
+@pytest.mark.parametrize(("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend")])
+@pytest.mark.parametrize("precision", ["", "_fp16"])
+def test_everything_is_one_delegate(name: str, backend: str, precision: str) -> None:
+    found = calls(f"examples/mobilenet_v2/mobilenet_v2_{name}{precision}.pte")
+    assert (found.delegates, found.kernels) == ((backend,), ())
 
 
 def test_memory_plan_is_within_one_percent_of_its_lower_bound() -> None:

@@ -2,7 +2,7 @@
 """The outputs and actions of the rules that lower."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "mps_program")
+load("//rules:defs.bzl", "BACKENDS", "DelegateProgramInfo", "delegate_program", "mps_program", "vulkan_program")
 load(":actions.bzl", "action_of", "flags_of", "names_of")
 
 _DELEGATION_FLAGS = [
@@ -110,6 +110,16 @@ def lowering_tests(name):
         require_full_delegation = True,
         tags = ["manual"],
     )
+    vulkan_program(
+        name = "mlp_buffers",
+        fp16_overflow = "saturate",
+        precision = "fp16",
+        program = "//tests/rules/models:mlp",
+        require_full_delegation = True,
+        storage = "buffer",
+        tags = ["manual"],
+        textures = "desktop",
+    )
     delegate_program(
         name = "mlp_plugin",
         backend = "tests.rules.models.activation:backend",
@@ -201,6 +211,19 @@ def lowering_tests(name):
         target_under_test = ":mlp_fp16",
     )
     _lowering_test(
+        name = name + "_vulkan_buffers",
+        size = "small",
+        backend = "vulkan",
+        options = {
+            "fp16_overflow": "saturate",
+            "precision": "fp16",
+            "storage": "buffer",
+            "textures": "desktop",
+        },
+        require_full_delegation = True,
+        target_under_test = ":mlp_buffers",
+    )
+    _lowering_test(
         name = name + "_portable",
         size = "small",
         backend = "portable",
@@ -237,6 +260,7 @@ def lowering_tests(name):
                 "_portable_external",
                 "_ruled",
                 "_several",
+                "_vulkan_buffers",
             ] + ["_" + backend for backend in BACKENDS]
         ],
     )

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -31,6 +31,11 @@ def refusal_tests(name):
     delegate_program(name = "line_break", backend = "a:B", options = {"flags": ["--a", "--b\nc"]}, program = program, tags = ["manual"])
     mps_program(name = "misspelt_value", int4 = "paked", program = program, tags = ["manual"])
     mps_program(name = "unknown_value", precision = "fp8", program = program, tags = ["manual"])
+    vulkan_program(name = "misspelt_storage", program = program, storage = "bufer", tags = ["manual"])
+    vulkan_program(name = "limits_as_storage", program = program, storage = "desktop", tags = ["manual"])
+    vulkan_program(name = "unknown_limits", program = program, tags = ["manual"], textures = "2048")
+    vulkan_program(name = "unknown_overflow", fp16_overflow = "clamp", precision = "fp16", program = program, tags = ["manual"])
+    delegate_program(name = "option_of_mps", backend = "vulkan", options = {"int4": "packed"}, program = program, tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
     delegate_program(name = "unclear_option", backends = ["a:B", "mps"], options = {"precision": "fp16"}, program = program, tags = ["manual"])
@@ -45,16 +50,21 @@ def refusal_tests(name):
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
+        "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
+        "misspelt_storage": ["error DC402", "cannot be \"bufer\"", "expected: texture or buffer", "help: did you mean \"buffer\"? texture stores"],
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
+        "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
+        "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
+        "unknown_overflow": ["error DC402", "cannot be \"clamp\"", "expected: error or saturate", "help: with fp16, error rejects"],
         "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores"],
     }
     for target, texts in refusals.items():
