@@ -10,46 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from delegatec_schemas import vulkan_graph as schema
 
 from delegatec.backends.vulkan.dtypes import FROM_FORMAT
+from delegatec.backends.vulkan.memory.allocations import Life, allocate
 from delegatec.backends.vulkan.memory.representation import Representation, stored_elements
 
 PREPACK = "et_vk.prepack.default"
 """The operator that copies a constant to a tensor, before the first run."""
 
 
-@dataclass
-class _Life:
-    id: int
-    size: int
-    first: int
-    last: int
-
-
 def share_memory(graph: schema.GraphT) -> None:
-    """Sets the memory ids of all tensors that calls compute, and of inputs.
-
-    Larger tensors come first; each takes the allocation of a larger one that is free during its life, and
-    among several the one that is least larger.
-    """
-    lives = sorted(_lives(graph), key=lambda life: (-life.size, life.first, life.id))
-    allocations: list[list[_Life]] = []
-    for life in lives:
-        free = [
-            index
-            for index, users in enumerate(allocations)
-            if all(life.last < user.first or user.last < life.first for user in users)
-        ]
-        if free:
-            index = free[-1]
-        else:
-            index = len(allocations)
-            allocations.append([])
-        allocations[index].append(life)
-        graph.values[life.id].content.memoryId = index
+    """Sets the memory ids of all tensors that calls compute, and of inputs."""
+    for index, allocation in enumerate(allocate(_lives(graph))):
+        for life in allocation.lives:
+            graph.values[life.id].content.memoryId = index
 
 
 def allocated_bytes(graph: schema.GraphT) -> int:
@@ -75,13 +51,13 @@ def stored_bytes(tensor: schema.TensorT) -> int:
     return elements * FROM_FORMAT[tensor.dataType].itemsize
 
 
-def _lives(graph: schema.GraphT) -> Iterator[_Life]:
+def _lives(graph: schema.GraphT) -> Iterator[Life]:
     end = len(graph.chain)
     first: dict[int, int] = dict.fromkeys(graph.inputIds, -1)
     last: dict[int, int] = {}
     packed = set()
     for index, call in enumerate(graph.chain):
-        ids = [each for id in call.args for each in _tensors(graph, id)]
+        ids = [each for id in call.args for each in tensor_ids(graph, id)]
         if call.name == PREPACK:
             packed.update(ids)
         for id in ids:
@@ -92,11 +68,12 @@ def _lives(graph: schema.GraphT) -> Iterator[_Life]:
     for id, start in first.items():
         tensor = graph.values[id].content
         if tensor.constantId < 0 and id not in packed:
-            yield _Life(id, stored_bytes(tensor), start, last.get(id, start))
+            yield Life(id, stored_bytes(tensor), start, last.get(id, start))
 
 
-def _tensors(graph: schema.GraphT, id: int) -> list[int]:
+def tensor_ids(graph: schema.GraphT, id: int) -> list[int]:
+    """Returns the tensors in an argument of a call: one, those of a list, or none."""
     value = graph.values[id]
     if value.contentType == schema.Content.ValueList:
-        return [each for item in value.content.items for each in _tensors(graph, item)]
+        return [each for item in value.content.items for each in tensor_ids(graph, item)]
     return [id] if value.contentType == schema.Content.Tensor else []

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations that tensors share if their lives do not overlap.
+
+Larger tensors come first. A tensor takes an allocation that is free during its life, the smallest of them.
+If none is free, two allocations may exchange some of their tensors to free one: those of one that overlap the
+tensor, those of the other that overlap these, and so on. This may be worth it even if one of them grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Final
+
+# Limits the search for exchanges, so that sharing takes linear time.
+_STEPS_PER_TENSOR: Final = 256
+
+
+@dataclass(frozen=True)
+class Life:
+    """The life of a tensor.
+
+    Attributes:
+        id: of its value.
+        size: in bytes.
+        first: index of the call that computes it.
+        last: index of the last call that uses it.
+    """
+
+    id: int
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Life) -> bool:
+        """Whether both are alive at one time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(eq=False)
+class Allocation:
+    """Memory of tensors whose lives do not overlap.
+
+    Attributes:
+        lives: of its tensors, in order of time.
+        size: of the largest tensor so far, in bytes.
+    """
+
+    lives: list[Life] = field(default_factory=list)
+    size: int = 0
+
+    def overlapping(self, life: Life) -> Sequence[Life]:
+        """Returns the lives that overlap another one."""
+        end = start = bisect_right(self.lives, life.last, key=_first)
+        while start and self.lives[start - 1].last >= life.first:
+            start -= 1
+        return self.lives[start:end]
+
+    def add(self, life: Life) -> None:
+        """Adds a life that overlaps none."""
+        self.lives.insert(bisect_right(self.lives, life.first, key=_first), life)
+        self.size = max(self.size, life.size)
+
+    def remove(self, life: Life) -> None:
+        """Removes a life."""
+        del self.lives[bisect_left(self.lives, life.first, key=_first)]
+
+
+def allocate(lives: Iterable[Life]) -> list[Allocation]:
+    """Returns allocations for all lives."""
+    ordered = sorted(lives, key=lambda life: (-life.size, life.first, life.id))
+    search = _Search(_STEPS_PER_TENSOR * len(ordered))
+    for life in ordered:
+        search.add(life)
+    return search.allocations
+
+
+def _first(life: Life) -> int:
+    return life.first
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """Lives that leave an allocation for another one, which then frees it for a tensor, and those that come.
+
+    Attributes:
+        growth: bytes that both need besides.
+    """
+
+    place: Allocation
+    other: Allocation
+    leaving: frozenset[Life]
+    coming: frozenset[Life]
+    growth: int
+
+    def apply(self) -> None:
+        moves = ((self.place, self.other, self.leaving), (self.other, self.place, self.coming))
+        for source, _, lives in moves:
+            for life in lives:
+                source.remove(life)
+        for _, target, lives in moves:
+            for life in lives:
+                target.add(life)
+
+
+class _Search:
+    def __init__(self, steps: int) -> None:
+        self.allocations: list[Allocation] = []
+        self._steps = steps
+
+    def add(self, life: Life) -> None:
+        """Adds a life that is not larger than those before."""
+        free = [each for each in self.allocations if not each.overlapping(life)]
+        place = min(free, key=lambda each: each.size) if free else self._freed(life)
+        if place is None:
+            place = Allocation()
+            self.allocations.append(place)
+        place.add(life)
+
+    def _freed(self, life: Life) -> Allocation | None:
+        """Returns an allocation after the exchange with the least growth, if that is less than a new one."""
+        best: _Exchange | None = None
+        for place, other in permutations(sorted(self.allocations, key=lambda each: each.size), 2):
+            found = self._exchange(place, other, life)
+            if found and found.growth < (best.growth if best else life.size):
+                best = found
+            if best and not best.growth:
+                break
+        if best is None:
+            return None
+        best.apply()
+        return best.place
+
+    def _exchange(self, place: Allocation, other: Allocation, life: Life) -> _Exchange | None:
+        """Returns the exchange that frees an allocation during a life, if there is one."""
+        leaving, coming = {*place.overlapping(life)}, set[Life]()
+        queue = [*leaving]
+        while queue:
+            each = queue.pop()
+            self._steps -= 1
+            is_leaving = each in leaving
+            if self._steps < 0 or (not is_leaving and each.overlaps(life)):
+                return None
+            others, found = (other, coming) if is_leaving else (place, leaving)
+            neighbors = {*others.overlapping(each)} - found
+            found |= neighbors
+            queue += neighbors
+        growth = sum(
+            max(0, *(each.size - target.size for each in moved))
+            for target, moved in ((other, leaving), (place, coming))
+            if moved
+        )
+        return _Exchange(place, other, frozenset(leaving), frozenset(coming), growth)
