@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import TO_FORMAT, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.representation import Representation
+from delegatec.backends.vulkan.memory.sharing import PREPACK
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.arguments import dtype_of
 
@@ -42,6 +43,7 @@ class GraphBuilder:
         settings: as given.
         graph: the graph so far.
         constants: its constants.
+        names: id of a constant -> name of the placeholder whose value it is.
         origins: for each call, the nodes that it computes.
     """
 
@@ -52,6 +54,7 @@ class GraphBuilder:
             version="0", chain=[], values=[], inputIds=[], outputIds=[], constants=[], shaders=[]
         )
         self.constants = Constants(view, settings)
+        self.names: dict[int, str] = {}
         self.origins: list[list[Node]] = []
         self._view = view
         self._ids: dict[Node, int] = {}
@@ -137,7 +140,9 @@ class GraphBuilder:
     def _constant(self, node: Node, tensor: torch.Tensor) -> int:
         dtype = stored(node.meta["val"].dtype)
         index, data = self.constants.add(node, tensor, dtype)
-        return self._tensor_reference(index, data, dtype, tuple(tensor.shape))
+        id = self._tensor_reference(index, data, dtype, tuple(tensor.shape))
+        self.names[id] = node.name
+        return id
 
     def _tensor_reference(
         self, index: int, data: schema.BytesT, dtype: torch.dtype, shape: Sequence[int]
@@ -155,6 +160,14 @@ class GraphBuilder:
         if key not in self._shared:
             index, data = self.constants.add_number(number, stored(dtype), self.current)
             self._shared[key] = self._tensor_reference(index, data, stored(dtype), [])
+        return self._shared[key]
+
+    def packed(self, number: Number, dtype: torch.dtype, representation: Representation) -> int:
+        """Returns a constant tensor of one element for operators that pack no operands; deduplicated."""
+        key = ("packed", dtype, repr(number), representation)
+        if key not in self._shared:
+            self._shared[key] = self.tensor(torch.empty((), dtype=dtype), representation)
+            self.call(PREPACK, self.number(number, dtype), self._shared[key])
         return self._shared[key]
 
     def fill(self, number: Number, dtype: torch.dtype) -> int:

@@ -42,8 +42,8 @@ def _convert_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
     source, result = _types(node)
     if is_narrowed_input(node) and not is_constant(bind(node)["self"]):
         return (Group(ANY, (), (0,)),)
-    between_floats = {source, result} <= FLOATS
-    return (Group(ANY if source == result or between_floats else BUFFER, (bind(node)["self"],), (0,)),)
+    is_anywhere = source == result or ({source, result} - {torch.bool} <= FLOATS and result != torch.bool)
+    return (Group(ANY if is_anywhere else BUFFER, (bind(node)["self"],), (0,)),)
 
 
 def _unknown_conversion(node: Node, _: object) -> str | None:
@@ -60,6 +60,9 @@ def _convert(b: GraphBuilder, node: Node) -> None:
     is_copied = is_narrowed_input(node) and not b.is_constant(source)
     if first == second or is_copied or b.widens_in_copy(source, node):
         b.alias(node, b.of(source))
+    elif node.meta[REPRESENTATION].is_texture and first == torch.bool:
+        one, zero = (b.packed(number, second, node.meta[REPRESENTATION]) for number in (1.0, 0.0))
+        b.call("aten.where.self", b.of(source), one, zero, b.result(node))
     elif node.meta[REPRESENTATION].is_texture:
         b.call("aten._to_copy.default", b.of(source), *[b.null()] * 6, b.result(node))
     else:
@@ -71,7 +74,9 @@ def _clone(b: GraphBuilder, node: Node) -> None:
     """Copies a tensor to another representation, and constants to the device before the first run."""
     source = bind(node)["self"]
     if b.is_constant(source):
-        b.call(PREPACK, b.of(source), b.result(node))
+        constant, packed = b.of(source), b.result(node)
+        b.call(PREPACK, constant, packed)
+        b.names[packed] = b.names[constant]
     else:
         b.call("aten.clone.default", b.of(source), b.null(), b.result(node))
 
