@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,7 +16,8 @@ from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 if TYPE_CHECKING:
-    from delegatec.delegation import BackendRegistry
+    from delegatec.delegation import Backend, BackendRegistry, BlobLabels
+    from delegatec.program.reader.model import Delegate
 
 _Result = TypeVar("_Result")
 
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trusted_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
-        "--blobs", action="store_true", help="print the contents of the delegates' blobs of a .pte; text only"
+        "--blobs", action="store_true", help="print the contents of the delegates' blobs of a .pte"
     )
 
 
@@ -68,11 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         _check_no_extras(arguments, kind_of_file(head))
     if head[4:8] == _PROGRAM:
         _check_extras(arguments)
-        text = _program(arguments.file, arguments.format)
-        if arguments.lines:
-            text += _lines(arguments.file, arguments.debug_map)
-        if arguments.blobs:
-            text += _blobs_of(arguments.file, _backends(arguments), arguments.debug_map)
+        text = _program_json(arguments) if arguments.format == "json" else _program(arguments)
     elif head[4:8] == _DATA_FILE:
         text = _data_file(arguments.file, arguments.format)
     elif head.startswith(_ZIP):
@@ -83,12 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _program(path: str, format_: str) -> str:
+def _program(arguments: argparse.Namespace) -> str:
     from delegatec.report.inspection import inspect_program
     from delegatec.report.text import format_program
 
-    contents = inspect_program(path)
-    return _json(dataclasses.asdict(contents)) if format_ == "json" else format_program(contents)
+    text = format_program(inspect_program(arguments.file))
+    if arguments.lines:
+        text += _lines(arguments.file, arguments.debug_map)
+    if arguments.blobs:
+        text += _blobs_of(arguments.file, _backends(arguments), arguments.debug_map)
+    return text
+
+
+def _program_json(arguments: argparse.Namespace) -> str:
+    """Returns the contents as JSON; with --blobs, delegates with a graph have it."""
+    from delegatec.delegation import blob_graph_json, plugins
+    from delegatec.report.inspection import inspect_program
+
+    contents = dataclasses.asdict(inspect_program(arguments.file))
+    if arguments.blobs:
+        found = _delegates(arguments.file, _backends(arguments), arguments.debug_map)
+        described = {method["name"]: method["delegates"] for method in contents["methods"]}
+        for method, index, delegate, backend, labels in found:
+            graph = backend and plugins.graph(backend, delegate.blob)
+            if graph:
+                described[method][index]["graph"] = blob_graph_json(graph, labels)
+    return _json(contents)
 
 
 def _data_file(path: str, format_: str) -> str:
@@ -107,9 +124,8 @@ def _check_no_extras(arguments: argparse.Namespace, kind: str) -> None:
 
 
 def _check_extras(arguments: argparse.Namespace) -> None:
-    for name in ("blobs", "lines"):
-        if getattr(arguments, name) and arguments.format == "json":
-            raise CommandLineError(f"--{name}: expected --format text")
+    if arguments.lines and arguments.format == "json":
+        raise CommandLineError("--lines: expected --format text")
     if arguments.lines and not arguments.debug_map:
         raise CommandLineError("--lines: expected --debug-map as well: a .pte does not record source lines")
 
@@ -151,19 +167,27 @@ def _backends(arguments: argparse.Namespace) -> BackendRegistry:
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
     """Returns the text of each delegate's blob, headed by its method and backend."""
     from delegatec.delegation import plugins
+
+    parts = []
+    for method, index, delegate, backend, labels in _delegates(path, backends, debug_map):
+        text = backend and plugins.description(backend, delegate.blob, labels)
+        text = text or "no backend that can read it is available"
+        parts.append(f"\n{method}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
+    return "".join(parts)
+
+
+def _delegates(
+    path: str, backends: BackendRegistry, debug_map: str
+) -> Iterator[tuple[str, int, Delegate, Backend | None, BlobLabels | None]]:
+    """Yields each delegate, after its method and index, with its backend and labels, if known."""
     from delegatec.program.reader import read_program
     from delegatec.report.blob_labels import blob_labels
 
     labels = _of_debug_map(debug_map, blob_labels) if debug_map else {}
-    found = {backend.id: backend for backend in backends}
-    parts = []
+    by_id = {backend.id: backend for backend in backends}
     for method in read_program(path).methods:
         for index, delegate in enumerate(method.delegates):
-            backend = found.get(delegate.id)
-            text = backend and plugins.description(backend, delegate.blob, labels.get((method.name, index)))
-            text = text or "no backend that can read it is available"
-            parts.append(f"\n{method.name}, delegate {index} ({delegate.id}): {text.rstrip()}\n")
-    return "".join(parts)
+            yield method.name, index, delegate, by_id.get(delegate.id), labels.get((method.name, index))
 
 
 def _exported(path: str, format_: str, trusted: bool) -> str:

@@ -6,6 +6,7 @@ from delegatec.delegation.blobs.blob_graph import BlobLabels as BlobLabels
 from delegatec.delegation.blobs.blob_graph import BlobNode as BlobNode
 from delegatec.delegation.blobs.blob_graph import BlobValue as BlobValue
 from delegatec.delegation.blobs.blob_graph import Family as Family
+from delegatec.delegation.blobs.blob_json import blob_graph_json as blob_graph_json
 from delegatec.delegation.blobs.blob_text import blob_headline as blob_headline
 from delegatec.delegation.blobs.blob_text import blob_notes as blob_notes
 from delegatec.delegation.blobs.blob_text import blob_operation_text as blob_operation_text

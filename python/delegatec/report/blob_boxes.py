@@ -65,11 +65,12 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
         prefix: path of the enclosing module, which is omitted in names of weights.
     """
     tooltip = blob_operation_text(graph, labels, node)
-    stored = [(role, id) for role, id in node.operands if graph.values.get(id, _NONE).note]
+    stored = [(role, id) for role, id in node.operands if graph.values.get(id, _NONE).bytes]
     literals = [graph.values[id].literal for _, id in stored if graph.values[id].literal]
     weights = [(role, id) for role, id in stored if not graph.values[id].literal]
     attributes = [f"{name} {text}" for name, text in node.attributes.items()]
     result = str(graph.values[node.results[0]]) if node.results else ""
+    place = graph.values[node.results[0]].note if node.results else ""
     family = f"op {node.family.name.lower()}" + (" dead" if node.identifier in graph.dead else "")
     title = " ".join([node.operation, *literals])
     if node.family in _SMALL and not weights:
@@ -77,7 +78,12 @@ def operation_box(graph: BlobGraph, labels: BlobLabels, node: BlobNode, prefix: 
         return Box(
             title=_cut(" ".join([title, *brief, "→", result])), kind=f"{family} small", tooltip=tooltip
         )
-    lines = [", ".join(attributes), *(_weight(graph, labels, *weight, prefix) for weight in weights), result]
+    lines = [
+        ", ".join(attributes),
+        *(_weight(graph, labels, *weight, prefix) for weight in weights),
+        result,
+        place,
+    ]
     return Box(title=title, lines=[_cut(line) for line in lines if line], kind=family, tooltip=tooltip)
 
 

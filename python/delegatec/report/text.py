@@ -20,11 +20,13 @@ def format_program(contents: ProgramContents) -> str:
         Lines, with a final newline.
     """
     lines = [f"program of {len(contents.methods)} method(s), {_size(contents.bytes)}", ""]
-    lines += _table(
-        [("part", "offset", "bytes"), *((p.kind, str(p.offset), str(p.bytes)) for p in contents.parts)]
-    )
-    for key, segment in contents.named_data.items():
-        lines.append(f"  named data {key}: part {segment + 1}")
+    # Segments follow the program.
+    keys = {segment + 1: key for key, segment in contents.named_data.items()}
+    rows = [
+        (part.kind, str(part.offset), str(part.bytes), keys.get(number, ""))
+        for number, part in enumerate(contents.parts)
+    ]
+    lines += _table([("part", "offset", "bytes", "key" if keys else ""), *rows])
     for method in contents.methods:
         lines += ["", *_method(method)]
     return "\n".join(lines) + "\n"

@@ -14,7 +14,6 @@ from delegatec.backends.vulkan.backend import VULKAN
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.testing import calls, compile_module, graph_of
 from delegatec.delegation import CompileSpec
-from delegatec.delegation.blobs.blob_text import format_blob_graph
 from delegatec.diagnostics import DelegatecError
 
 X = torch.randn(2, 8)
@@ -71,11 +70,3 @@ def test_every_call_has_its_handles() -> None:
     ids = [call.nodeId for call in graph_of(compiled).chain]
     assert ids == list(range(len(ids)))
     assert set(delegate.debug_handle_map) == set(ids)
-
-
-def test_the_text_of_a_graph_has_storage_and_layout() -> None:
-    compiled = compile_module(nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU()), (torch.randn(1, 1, 6, 6),))
-    text = format_blob_graph(VULKAN.graph(memoryview(compiled.blobs()[0])))
-    assert "et_vk.conv_with_clamp.default" in text
-    assert "texture, channels packed" in text
-    assert "shared memory on the device" in text

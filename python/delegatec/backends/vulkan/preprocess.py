@@ -39,7 +39,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
         write_blob(builder.graph),
         _debug_map(builder.origins),
         builder.constants.data,
-        builder.constants.names,
+        builder.names,
     )
 
 

@@ -32,6 +32,7 @@ class BlobValue:
         bytes: size of a constant's data; 0 for other values.
         literal: a constant of one element as text, such as "0.5"; empty for others.
         note: on its storage, such as "at 32".
+        placement: where it is stored, for tools: property -> value.
     """
 
     dtype: str
@@ -39,6 +40,7 @@ class BlobValue:
     bytes: int = 0
     literal: str = ""
     note: str = ""
+    placement: Mapping[str, int | str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Returns dtype and shape, such as `f16[1, 197, 768]`."""
@@ -78,6 +80,7 @@ class BlobGraph:
         outputs: ids of outputs, in order.
         constants: ids of constants, in order.
         notes: sentences on the graph as a whole.
+        totals: numbers in them, for tools: name -> number.
     """
 
     title: str
@@ -87,6 +90,7 @@ class BlobGraph:
     outputs: tuple[int, ...]
     constants: tuple[int, ...]
     notes: tuple[str, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def dead(self) -> frozenset[int | str]:

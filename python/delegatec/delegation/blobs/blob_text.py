@@ -95,7 +95,8 @@ def _operation(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> Row:
     operands = [_operand(graph, labels, role, id) for role, id in node.operands]
     attributes = [f"{name}={text}" for name, text in node.attributes.items()]
     identifier = str(node.identifier)
-    comment = [labels.modules.get(identifier, ""), labels.lines.get(identifier, "")]
+    notes = " / ".join(graph.values[id].note for id in node.results if graph.values[id].note)
+    comment = [notes, labels.modules.get(identifier, ""), labels.lines.get(identifier, "")]
     return (
         ", ".join(f"%{id}" for id in node.results),
         ", ".join(str(graph.values[id]) for id in node.results),

@@ -45,12 +45,10 @@ class Constants:
 
     Attributes:
         data: key -> bytes.
-        names: index of a constant -> name of the placeholder whose value it is.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         self.data: dict[str, NamedData] = {}
-        self.names: dict[int, str] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
         self._indices: dict[str, int] = {}
@@ -72,9 +70,7 @@ class Constants:
             problem = beyond_float16 if dtype == torch.float16 else beyond_int32
             name = name_of(self._view.program, node)
             self._problems.append(problem(f"{name} has {lost}", _user(node)))
-        index, entry = self._add(data)
-        self.names.setdefault(index, node.name)
-        return index, entry
+        return self._add(data)
 
     def add_number(
         self, number: bool | int | float, dtype: torch.dtype, node: Node | None
