@@ -166,8 +166,8 @@ def test_blobs_of_a_backend_of_ones_own(
     program = (tmp_path / "a.pte").read_bytes().replace(b"MPSBackend", b"OwnBackend")
     (tmp_path / "a.pte").write_bytes(program)
     (tmp_path / "own_backend.py").write_text(
-        "from delegatec.backends.mps import backend\n"
-        "class Own(type(backend.MPS)):\n"
+        "from delegatec.delegation.testing import EagerBackend\n"
+        "class Own(EagerBackend):\n"
         "    id, name = 'OwnBackend', 'own'\n"
         "    def describe(self, blob):\n"
         "        return f'{len(blob)} bytes'\n"
