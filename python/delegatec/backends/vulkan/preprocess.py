@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from torch.fx import Node
-
 from delegatec.backends.vulkan.blob import write_blob
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.sharing import share_memory
 from delegatec.backends.vulkan.operators.table import TABLE
 from delegatec.delegation.protocol.backend import PreprocessResult
-from delegatec.delegation.protocol.mapping import DebugHandleMap, DelegateMappingBuilder
+from delegatec.delegation.protocol.mapping import debug_map_of
 from delegatec.delegation.protocol.view import PartitionView
 
 
@@ -37,16 +33,7 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     share_memory(builder.graph)
     return PreprocessResult(
         write_blob(builder.graph),
-        _debug_map(builder.origins),
+        debug_map_of(builder.origins),
         builder.constants.data,
         builder.names,
     )
-
-
-def _debug_map(origins: Sequence[Sequence[Node]]) -> DebugHandleMap:
-    mapping = DelegateMappingBuilder()
-    for id, nodes in enumerate(origins):
-        known = [node for node in nodes if "debug_handle" in node.meta]
-        if known:
-            mapping.insert_delegate_mapping_entry(nodes=known, identifier=id)
-    return mapping.get_delegate_mapping()

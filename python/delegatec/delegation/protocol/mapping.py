@@ -102,6 +102,15 @@ class DelegateMappingBuilder:
         return given
 
 
+def debug_map_of(origins: Iterable[Iterable[Node]]) -> DebugHandleMap:
+    """Returns index of each instruction -> handles of the nodes that it computes, where these have some."""
+    found = (
+        sorted({node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta})
+        for nodes in origins
+    )
+    return {index: tuple(handles) for index, handles in enumerate(found) if handles}
+
+
 def check_mapping(mapping: Mapping[int | str, tuple[int, ...]], view: PartitionView, backend_id: str) -> None:
     """Checks that a debug map matches its partition.
 

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Graph, Node
 
 from delegatec.delegation import DelegateMappingBuilder, PartitionView
-from delegatec.delegation.protocol.mapping import DebugHandleMap, check_mapping
+from delegatec.delegation.protocol.mapping import DebugHandleMap, check_mapping, debug_map_of
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 
@@ -52,6 +52,11 @@ def test_handles_are_sorted_once_each_and_none_is_skipped() -> None:
     builder.insert_delegate_mapping_entry(nodes=[_node(5), _node(None), _node(1), _node(5)])
     builder.insert_delegate_mapping_entry(nodes=_node(8))
     assert builder.get_delegate_mapping() == {0: (2, 9), 1: (1, 5), 2: (8,)}
+
+
+def test_a_map_of_origins_has_no_entries_without_handles() -> None:
+    origins = [[_node(7), _node(3), _node(7)], [], [_node(None)], [_node(None), _node(2)]]
+    assert debug_map_of(origins) == {0: (3, 7), 3: (2,)}
 
 
 def test_the_map_is_a_copy() -> None:

@@ -14,7 +14,7 @@ from delegatec.backends.mps.blob import write_blob
 from delegatec.backends.mps.checks import BITS
 from delegatec.backends.mps.operands import operand_ids, result_ids
 from delegatec.delegation import Part
-from delegatec.delegation.protocol.mapping import DebugHandleMap, DelegateMappingBuilder
+from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,7 @@ class Draft:
 
     def debug_map(self) -> DebugHandleMap:
         """Returns index of each operation -> handle of its origin."""
-        builder = DelegateMappingBuilder()
-        for index, operation in enumerate(self.operations):
-            if operation.origin is not None and "debug_handle" in operation.origin.meta:
-                builder.insert_delegate_mapping_entry(nodes=operation.origin, identifier=index)
-        return builder.get_delegate_mapping()
+        return debug_map_of([] if each.origin is None else [each.origin] for each in self.operations)
 
     def blob(self) -> list[Part]:
         """Returns the blob of the current graph."""
