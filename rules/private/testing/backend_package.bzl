@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`backend_package`: the targets of a backend in `python/delegatec/backends`."""
+
+load(":pytest.bzl", "pytest_test")
+
+_HELPERS = [
+    "**/testing.py",
+    "operators/grid.py",
+    "reference/cases*.py",
+    "reference/cases/*.py",
+]
+
+def backend_package(name, schema):
+    """Declares the library of a backend, `testing` with the helpers of its tests, the tests, and `record`.
+
+    `record` runs the tests of operators, and writes `operators/recorded.json`.
+
+    Args:
+        name: the backend's name, and that of its library.
+        schema: the schema of its blobs, in `//schemas`.
+    """
+    helpers = native.glob(_HELPERS)
+    operators_tests = native.glob(["operators/**/*_test.py"])
+    conftest = ["operators/conftest.py"]
+    native.py_library(
+        name = name,
+        srcs = native.glob(["**/*.py"], exclude = _HELPERS + conftest + ["**/*_test.py"]),
+        data = ["operators/recorded.json"],
+        imports = ["../../.."],
+        deps = [
+            "//python/delegatec/backends/common",
+            "//python/delegatec/delegation",
+            "//python/delegatec/diagnostics",
+            "//python/delegatec/edge",
+            "//python/delegatec/flatbuffer",
+            "//schemas:%s_py" % schema,
+            "@delegatec_pip_compiler//:lib",
+        ],
+    )
+    native.py_library(
+        name = "testing",
+        testonly = True,
+        srcs = helpers,
+        deps = [
+            "//python/delegatec/backends",
+            "//python/delegatec/backends/common:testing",
+        ],
+    )
+    pytest_test(
+        name = name + "_test",
+        srcs = native.glob(["**/*_test.py"], exclude = ["operators/**", "reference/**"]),
+        data = [
+            "//schemas:%s.fbs" % schema,
+            "//third_party/flatc",
+        ],
+        deps = [":testing"],
+    )
+    pytest_test(
+        name = "operators_test",
+        # In one process: the operators of all their lowerings are compared with operators/recorded.json.
+        srcs = conftest + operators_tests,
+        deps = [":testing"],
+    )
+    native.py_binary(
+        name = "record",
+        testonly = True,
+        srcs = operators_tests + conftest + [
+            "//rules/private/testing:pytest_main.py",
+            "//rules/private/testing:verified_passes.py",
+        ],
+        args = ["--record"] + ["$(rootpath %s)" % test for test in operators_tests],
+        main = "//rules/private/testing:pytest_main.py",
+        tags = ["manual"],
+        deps = [
+            ":testing",
+            "@delegatec_pip_test//:lib",
+        ],
+    )
+    pytest_test(
+        name = "reference_test",
+        srcs = native.glob(["reference/*_test.py"]),
+        deps = [":testing"],
+    )
