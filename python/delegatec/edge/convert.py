@@ -36,6 +36,7 @@ from delegatec.edge.passes.fold_constants import (
 )
 from delegatec.edge.passes.fold_padding import fold_padding
 from delegatec.edge.passes.gather_rows_first import gather_rows_first
+from delegatec.edge.passes.group_heads import group_heads
 from delegatec.edge.passes.index_to_view import index_to_view
 from delegatec.edge.passes.movement.cancel import cancel_permutations
 from delegatec.edge.passes.movement.merge import merge_movements
@@ -78,6 +79,7 @@ _CLEAN: tuple[Pass, ...] = (
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
     select_by_value,
+    group_heads,
     fold_casts,
     gather_rows_first,
     eliminate_common,

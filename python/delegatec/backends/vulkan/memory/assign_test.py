@@ -125,8 +125,8 @@ def _tensors(graph: schema.GraphT, id: int) -> list[int]:
 
 
 def test_tensors_that_live_together_do_not_share_memory() -> None:
-    model = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-    graph = graph_of(compile_module(model, (torch.randn(2, 8, 16),)))
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    graph = graph_of(compile_module(nn.Sequential(layer, layer), (torch.randn(2, 8, 16),)))
     lives = _lives(graph)
     users: dict[int, list[int]] = {}
     for id in lives:

@@ -12,6 +12,7 @@ from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.operators import (
+    attention,
     convolution,
     creation,
     elementwise,
@@ -28,6 +29,7 @@ from delegatec.backends.vulkan.operators.rules import UNIVERSAL
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
     "Matrix products": products.ROWS,
+    "Attention": attention.ROWS,
     "Convolution": convolution.ROWS,
     "Pooling and resizing": pooling.ROWS,
     "Normalization": normalization.ROWS,

@@ -60,7 +60,7 @@ def _fused(run: Run, call: Call) -> None:
 def _check_mask(call: Call, mask: Tensor, shape: list[int]) -> None:
     must_pack(call.name, WIDTH, mask)
     padded = [1] * (_RANK - mask.dim) + mask.sizes
-    if padded[2:] != shape[2:] or any(a not in (1, b) for a, b in zip(padded[:2], shape[:2], strict=True)):
+    if padded[3] != shape[3] or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
         reject(f"{call.name} with the mask {mask} for weights of the shape {shape}")
 
 

@@ -55,22 +55,27 @@ def _mask(
     if mask is None:
         return scores, None
     if dtype_of(mask) is torch.bool:
-        return _where(b, mask, scores), _any_in_row(b, mask, dtype_of(scores))
+        return _where(b, mask, scores), any_in_row(b, mask, dtype_of(scores))
     masked = b.call(aten.add.Tensor, scores, mask)
     if b.facts.of(mask).low > -math.inf:
         return masked, None
     allowed = b.call(aten.ne.Scalar, mask, -math.inf)
-    return _where(b, allowed, masked), _any_in_row(b, allowed, dtype_of(scores))
+    return _where(b, allowed, masked), any_in_row(b, allowed, dtype_of(scores))
 
 
 def _where(b: Builder, mask: Node, scores: Node) -> Node:
-    lowest = b.call(aten.full.default, [], torch.finfo(dtype_of(scores)).min, dtype=dtype_of(scores))
-    return b.call(aten.where.self, mask, scores, lowest)
+    return b.call(aten.where.self, mask, scores, lowest(b, dtype_of(scores)))
 
 
-def _any_in_row(b: Builder, mask: Node, result_dtype: torch.dtype) -> Node:
-    share = b.call(aten.mean.dim, b.call(aten._to_copy.default, mask, dtype=result_dtype), [-1], True)
-    return b.call(aten._to_copy.default, b.call(aten.gt.Scalar, share, 0), dtype=result_dtype)
+def lowest(b: Builder, dtype: torch.dtype) -> Node:
+    """Returns the score of masked elements, the lowest finite number."""
+    return b.call(aten.full.default, [], torch.finfo(dtype).min, dtype=dtype)
+
+
+def any_in_row(b: Builder, mask: Node, dtype: torch.dtype) -> Node:
+    """Returns 0 for each row of a mask that is false everywhere, else 1."""
+    share = b.call(aten.mean.dim, b.call(aten._to_copy.default, mask, dtype=dtype), [-1], True)
+    return b.call(aten._to_copy.default, b.call(aten.gt.Scalar, share, 0), dtype=dtype)
 
 
 def _transpose(b: Builder, x: Node) -> Node:

@@ -9,11 +9,18 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.vulkan.operators.rewrites import elements, layers, normalization, reductions
+from delegatec.backends.vulkan.operators.rewrites import (
+    attention,
+    elements,
+    layers,
+    normalization,
+    reductions,
+)
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 
 REWRITES: Final[Rewrites] = rewrites(
+    attention.REWRITES,
     elements.REWRITES,
     reductions.REWRITES,
     normalization.REWRITES,
