@@ -11,8 +11,7 @@ from types import ModuleType
 import pytest
 
 from delegatec.delegation import BackendRegistry, to_backend
-from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
-from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut
+from delegatec.delegation.testing import NET_ARGS, SPECS, EagerBackend, Net, SupportsAllBut, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 SOURCE = """
@@ -59,7 +58,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def rejected(backend: EagerBackend, partitioner: SupportsAllBut) -> tuple[Diagnostic, ...]:
     with pytest.raises(DelegatecError) as error:
-        to_backend(edge(Net(), ARGS), partitioner, registry=BackendRegistry([backend]))
+        to_backend(edge(Net(), NET_ARGS), partitioner, registry=BackendRegistry([backend]))
     return error.value.diagnostics
 
 
@@ -111,4 +110,4 @@ def test_a_built_in_backend_that_raises_is_a_bug_of_ours() -> None:
             raise KeyError("ours")
 
     with pytest.raises(KeyError, match="ours"):
-        to_backend("EagerBackend", edge(Net(), ARGS), SPECS, registry=BackendRegistry([Broken()]))
+        to_backend("EagerBackend", edge(Net(), NET_ARGS), SPECS, registry=BackendRegistry([Broken()]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for tests: a backend that runs nodes in eager mode, computed bytes, a counter of Python lines."""
+"""Helpers for tests: a model, a backend that runs nodes in eager mode, computed bytes, a count of lines."""
 
 from __future__ import annotations
 
@@ -27,9 +27,35 @@ from delegatec.delegation import (
     call_delegate,
 )
 from delegatec.delegation.grouping import convex_groups
-from delegatec.edge import EdgeProgram
+from delegatec.edge import EdgeProgram, to_edge
 
 SPECS = (CompileSpec("level", b"\x01"),)
+
+
+class Net(torch.nn.Module):
+    """A linear layer, functions of elements, a reduction, and a buffer that it writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.scale = torch.nn.Parameter(torch.full((4,), 3.0))
+        self.total: torch.Tensor
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        h = self.first(x).relu()
+        s = torch.sin(h) * self.scale
+        self.total.add_(s.sum(0))
+        return {"a": torch.cos(s) + y, "b": h.max(), "c": h}
+
+
+NET_ARGS = (torch.randn(2, 4), torch.randn(4))
+"""Inputs of `Net`."""
+
+
+def edge(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram:
+    """Returns the edge program of a module for example inputs."""
+    return to_edge(torch.export.export(module.eval(), args))
 
 
 class SupportsAllBut:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from delegatec.delegation import BackendRegistry, LoweredModule, LoweredProgram, call_delegate, to_backend
-from delegatec.delegation.lowering.to_backend_test import ARGS, Net, edge
-from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut
+from delegatec.delegation.testing import NET_ARGS, SPECS, EagerBackend, Net, SupportsAllBut, edge
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, print_program, to_edge
 from delegatec.edge.module import EdgeModule
@@ -74,13 +73,13 @@ def test_inputs_may_have_any_strides() -> None:
 
 
 def test_state_is_kept_from_call_to_call() -> None:
-    eager, program = Net(), edge(Net(), ARGS)
+    eager, program = Net(), edge(Net(), NET_ARGS)
     registry = BackendRegistry([EagerBackend()])
     eager.load_state_dict({**eager.state_dict(), **weights(program)})
     module = to_backend("EagerBackend", program, SPECS, registry=registry)
     for _ in range(2):
         with torch.no_grad():
-            torch.testing.assert_close(module(*ARGS), eager(*ARGS))
+            torch.testing.assert_close(module(*NET_ARGS), eager(*NET_ARGS))
     torch.testing.assert_close(module.state_total, eager.total)
     assert eager.total.abs().max() > 0.1
     assert not weights(program)["total"].any()
@@ -107,17 +106,17 @@ def test_it_prints_the_delegate_and_the_original() -> None:
 def test_it_is_exported_again_and_lowered(strict: bool, dynamic: bool) -> None:
     size = {0: torch.export.Dim("size", min=2, max=8)}
     shapes = {"x": size, "y": None} if dynamic else None
-    module = Around(lowered(Stateless(), ARGS, shapes)).eval()
-    exported = torch.export.export(module, ARGS, dynamic_shapes=shapes, strict=strict)
+    module = Around(lowered(Stateless(), NET_ARGS, shapes)).eval()
+    exported = torch.export.export(module, NET_ARGS, dynamic_shapes=shapes, strict=strict)
     with torch.no_grad():
-        wanted = module(*ARGS)
-    torch.testing.assert_close(exported.module()(*ARGS), wanted)
+        wanted = module(*NET_ARGS)
+    torch.testing.assert_close(exported.module()(*NET_ARGS), wanted)
 
     program = to_edge(exported)
     (call,) = calls(program)
     assert call.meta["debug_handle"] >= 1
     assert [str(user.meta["val"].dtype) for user in call.users] == ["torch.float32"] * 2
-    torch.testing.assert_close(EdgeModule(program)(*ARGS), wanted)
+    torch.testing.assert_close(EdgeModule(program)(*NET_ARGS), wanted)
 
     # Another backend lowers the rest; the delegate does not change.
     other = EagerBackend("Other")
@@ -125,21 +124,21 @@ def test_it_is_exported_again_and_lowered(strict: bool, dynamic: bool) -> None:
     modules = [program.graph_module.get_submodule(str(node.args[0])) for node in calls(program)]
     assert [module.backend_id for module in modules] == ["Other", "EagerBackend", "Other"]
     assert report.nodes_left == 0 and len(report.delegates) == 2
-    torch.testing.assert_close(EdgeModule(program)(*ARGS), wanted)
+    torch.testing.assert_close(EdgeModule(program)(*NET_ARGS), wanted)
     assert "delegatec_call_delegate" in print_program(program)
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_state_survives_a_second_export(strict: bool) -> None:
-    module = Around(lowered(Net(), ARGS)).eval()
-    program = to_edge(torch.export.export(module, ARGS, strict=strict))
+    module = Around(lowered(Net(), NET_ARGS)).eval()
+    program = to_edge(torch.export.export(module, NET_ARGS, strict=strict))
     assert [spec.target for spec in program.input_specs if spec.arg.name in program.mutated_inputs()] == [
         "lowered.state_total"
     ]
     again = EdgeModule(program)
     for _ in range(2):
         with torch.no_grad():
-            torch.testing.assert_close(again(*ARGS), module(*ARGS))
+            torch.testing.assert_close(again(*NET_ARGS), module(*NET_ARGS))
 
 
 class Stateless(torch.nn.Module):
@@ -155,8 +154,8 @@ class Stateless(torch.nn.Module):
 
 
 def test_a_partition_shows_its_original_nodes() -> None:
-    program = edge(Net(), ARGS)
-    reference = EdgeModule(edge(Net(), ARGS))
+    program = edge(Net(), NET_ARGS)
+    reference = EdgeModule(edge(Net(), NET_ARGS))
     report = to_backend(
         program, SupportsAllBut(aten.sin.default), registry=BackendRegistry([EagerBackend()])
     ).report
@@ -167,7 +166,7 @@ def test_a_partition_shows_its_original_nodes() -> None:
     # As a separate program it has the results of the delegate.
     inputs = [torch.randn(*node.meta["val"].shape) for node in second.original.inputs]
     torch.testing.assert_close(EdgeModule(second.original_program)(*inputs), second(*inputs))
-    assert reference(*ARGS).keys() == EdgeModule(program)(*ARGS).keys()
+    assert reference(*NET_ARGS).keys() == EdgeModule(program)(*NET_ARGS).keys()
 
 
 def test_a_program_that_computes_nothing_is_rejected() -> None:
@@ -181,6 +180,6 @@ def test_a_program_that_computes_nothing_is_rejected() -> None:
 
 
 def test_gradients_do_not_pass() -> None:
-    module = lowered(Stateless(), ARGS)
-    result = module(ARGS[0].clone().requires_grad_(), ARGS[1])
+    module = lowered(Stateless(), NET_ARGS)
+    result = module(NET_ARGS[0].clone().requires_grad_(), NET_ARGS[1])
     assert not result["a"].requires_grad

@@ -21,8 +21,7 @@ from delegatec.delegation import (
     to_backend,
 )
 from delegatec.delegation.grouping_test import contracted_is_acyclic
-from delegatec.delegation.lowering.to_backend_test import edge
-from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, lines_run
+from delegatec.delegation.testing import SPECS, EagerBackend, SupportsAllBut, edge, lines_run
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge import EdgeProgram
 from delegatec.edge.module import EdgeModule
