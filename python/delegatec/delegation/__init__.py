@@ -32,6 +32,7 @@ from delegatec.delegation.protocol.backend import OptionSpec as OptionSpec
 from delegatec.delegation.protocol.backend import OptionValue as OptionValue
 from delegatec.delegation.protocol.backend import PreprocessResult as PreprocessResult
 from delegatec.delegation.protocol.backend import ReferenceExecutor as ReferenceExecutor
+from delegatec.delegation.protocol.capabilities import HasBoundary as HasBoundary
 from delegatec.delegation.protocol.capabilities import HasDescription as HasDescription
 from delegatec.delegation.protocol.capabilities import HasGraph as HasGraph
 from delegatec.delegation.protocol.capabilities import HasNamedData as HasNamedData

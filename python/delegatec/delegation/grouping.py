@@ -6,19 +6,43 @@ to it of the number of edges from a supported to an unsupported node. No edge le
 within a phase from a supported to an unsupported node, so all supported nodes of one phase can run in one
 step: contracting each phase to a node leaves the graph acyclic. No grouping has fewer groups: a path that
 leaves and returns k times passes k + 1 groups, as a group that it returned to would depend on itself.
+
+Calls on constants alone, such as the dequantization of a weight, can run at any time before their first user.
+They are in its group if it is supported, so that they are not computed by an earlier one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from torch.fx import Node
 
 
-def phases(predecessors: Sequence[Iterable[int]], supported: Sequence[bool]) -> list[int]:
+def constant_calls(nodes: Sequence[Node], constants: Collection[str]) -> frozenset[int]:
+    """Returns the indices of calls that depend on constants alone.
+
+    Args:
+        nodes: calls, in topological order.
+        constants: names of placeholders.
+    """
+    found: dict[Node, int] = {}
+    for position, node in enumerate(nodes):
+        operands = node.all_input_nodes
+        if operands and all(each in found or each.name in constants for each in operands):
+            found[node] = position
+    return frozenset(found.values())
+
+
+def phases(
+    predecessors: Sequence[Iterable[int]], supported: Sequence[bool], movable: Collection[int] = ()
+) -> list[int]:
     """Returns the phase of each node.
 
     Args:
         predecessors: for each node, in topological order, the indices of its operands.
         supported: for each node, whether the backend supports it.
+        movable: nodes that are in the phase of their first user, if they are supported; all operands of such
+            a node are movable.
     """
     phase = [0] * len(predecessors)
     for node, sources in enumerate(predecessors):
@@ -27,10 +51,30 @@ def phases(predecessors: Sequence[Iterable[int]], supported: Sequence[bool]) -> 
         for source in sources:
             deepest = max(deepest, phase[source] + (supported[source] and not here))
         phase[node] = deepest
+    if movable:
+        _delay(phase, predecessors, supported, movable)
     return phase
 
 
-def convex_groups(predecessors: Sequence[Iterable[int]], supported: Sequence[bool]) -> list[list[int]]:
+def _delay(
+    phase: list[int],
+    predecessors: Sequence[Iterable[int]],
+    supported: Sequence[bool],
+    movable: Collection[int],
+) -> None:
+    latest: dict[int, int] = {}
+    for node in range(len(phase) - 1, -1, -1):
+        if node in movable and supported[node]:
+            phase[node] = latest.get(node, phase[node])
+        bound = phase[node] - (not supported[node])
+        for source in predecessors[node]:
+            if supported[source]:
+                latest[source] = min(latest.get(source, bound), bound)
+
+
+def convex_groups(
+    predecessors: Sequence[Iterable[int]], supported: Sequence[bool], movable: Collection[int] = ()
+) -> list[list[int]]:
     """Groups the supported nodes into as few groups as possible.
 
     Every group is convex (no path leaves and returns), and contracting every group leaves the graph acyclic.
@@ -39,12 +83,13 @@ def convex_groups(predecessors: Sequence[Iterable[int]], supported: Sequence[boo
     Args:
         predecessors: for each node, in topological order, the indices of its operands.
         supported: for each node, whether the backend supports it.
+        movable: see `phases`.
 
     Returns:
         The groups in the order in which they can run, each in topological order.
     """
     groups: dict[int, list[int]] = {}
-    for node, phase in enumerate(phases(predecessors, supported)):
+    for node, phase in enumerate(phases(predecessors, supported, movable)):
         if supported[node]:
             groups.setdefault(phase, []).append(node)
     return [groups[phase] for phase in sorted(groups)]

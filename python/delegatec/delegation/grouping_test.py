@@ -107,6 +107,24 @@ def test_diamond_around_an_outside_node_is_two_groups() -> None:
     assert convex_groups([[], [0], [0], [1, 2]], [True, False, True, True]) == [[0, 2], [3]]
 
 
+@given(dags(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_movable_nodes_are_in_the_group_of_their_first_user(dag: Dag, data: st.DataObject) -> None:
+    predecessors, supported = dag
+    movable: set[int] = set()
+    for node, sources in enumerate(predecessors):
+        if movable.issuperset(sources) and data.draw(st.booleans()):
+            movable.add(node)
+    groups = convex_groups(predecessors, supported, movable)
+    assert len(groups) == len(convex_groups(predecessors, supported))
+    assert contracted_is_acyclic(predecessors, groups)
+    owner = {node: index for index, group in enumerate(groups) for node in group}
+    for node in movable:
+        users = [user for user, sources in enumerate(predecessors) if node in sources]
+        if node in owner and users and all(user in owner for user in users):
+            assert owner[node] == min(owner[user] for user in users)
+
+
 def test_cost_is_linear() -> None:
     def cost(size: int) -> int:
         rng = random.Random(7)

@@ -26,7 +26,7 @@ _SCHEMAS: Final = (
 )
 
 
-def _split(shape: Sequence[Any], block: Sequence[Any]) -> tuple[list[Any], list[Any], list[int]]:
+def in_blocks(shape: Sequence[Any], block: Sequence[Any]) -> tuple[list[Any], list[Any], list[int]]:
     """Returns the shape in blocks, the shape of one number per block, and the dimensions inside blocks."""
     split: list[Any] = []
     single: list[Any] = []
@@ -42,7 +42,8 @@ def _split(shape: Sequence[Any], block: Sequence[Any]) -> tuple[list[Any], list[
     return split, single, inside
 
 
-def _limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[float, float]:
+def limits(dtype: torch.dtype, low: float | None, high: float | None) -> tuple[float, float]:
+    """Returns the least and largest level."""
     return (
         torch.iinfo(dtype).min if low is None else low,
         torch.iinfo(dtype).max if high is None else high,
@@ -62,8 +63,8 @@ def choose_qparams(
     keepdim: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Returns scales and zero points for blocks of a tensor."""
-    low, high = _limits(target, low, high)
-    shape, _, inside = _split(x.shape, block)
+    low, high = limits(target, low, high)
+    shape, _, inside = in_blocks(x.shape, block)
     blocks = x.view(shape)
     least = torch.clamp(torch.amin(blocks, inside, keepdim), max=0)
     largest = torch.clamp(torch.amax(blocks, inside, keepdim), min=0)
@@ -95,8 +96,8 @@ def quantize(
     high: float | None = None,
 ) -> Tensor:
     """Returns the levels of a tensor."""
-    low, high = _limits(dtype, low, high)
-    shape, per_block, _ = _split(x.shape, block)
+    low, high = limits(dtype, low, high)
+    shape, per_block, _ = in_blocks(x.shape, block)
     levels = torch.round(x.view(shape) * scale.view(per_block).reciprocal())
     if zero_point is not None:
         levels = levels + zero_point.view(per_block)
@@ -114,7 +115,7 @@ def dequantize(
     out_dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Returns the values of levels."""
-    shape, per_block, _ = _split(x.shape, block)
+    shape, per_block, _ = in_blocks(x.shape, block)
     levels = x.view(shape).to(out_dtype)
     if zero_point is not None:
         levels = levels - zero_point.view(per_block).to(out_dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from torch._ops import OpOverload
 
@@ -30,7 +30,10 @@ class TableBackend(Generic[SettingsT]):
         table: the supported calls.
         rewrites: for other calls.
         prepare: returns passes over a private program that run before it is legalized.
+        fuse: passes that run after these, on a program whose calls are legal or can be legalized separately.
     """
+
+    partitioner_type: ClassVar[type[TablePartitioner[Any]]] = TablePartitioner
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class TableBackend(Generic[SettingsT]):
         table: OperatorTable[Any, SettingsT],
         rewrites: Rewrites,
         prepare: Callable[[SettingsT], Sequence[Pass]] = lambda _: (),
+        fuse: Sequence[Pass] = (),
     ) -> None:
         self.id: Final = codec.backend
         self.name: Final = name
@@ -48,6 +52,7 @@ class TableBackend(Generic[SettingsT]):
         self._preserved = table.preserved() | preserved(rewrites)
         self._target = cache(lambda settings: TableTarget(table, rewrites, settings))
         self._prepare = prepare
+        self._fuse = fuse
 
     def compile_specs(self, options: Mapping[str, Any]) -> list[CompileSpec]:
         """See `Backend.compile_specs`."""
@@ -61,12 +66,12 @@ class TableBackend(Generic[SettingsT]):
         """See `Backend.partitioner`."""
         settings = self.settings(compile_specs)
         delegation = DelegationSpec(self.id, tuple(compile_specs))
-        return TablePartitioner(self._target(settings), delegation, self._prepare(settings))
+        return self.partitioner_type(self._target(settings), delegation, self._prepare(settings))
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `HasPasses.passes`. A program that needs neither preparation nor rewrites has none."""
         settings = self.settings(compile_specs)
-        target, prepare = self._target(settings), self._prepare(settings)
+        target, prepare = self._target(settings), (*self._prepare(settings), *self._fuse)
 
         def legalize(program: EdgeProgram) -> bool:
             return target.legalize(program, view.facts_in(program))

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
 from delegatec.delegation.delegates.call_delegate import call_delegate
-from delegatec.delegation.grouping import connected_components, convex_groups
-from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioning, Rejection
+from delegatec.delegation.grouping import connected_components, constant_calls, convex_groups
+from delegatec.delegation.protocol.partitioner import (
+    DelegationSpec,
+    Partitioning,
+    Rejection,
+    with_results,
+)
 from delegatec.edge.program import EdgeProgram
 
 SettingsT = TypeVar("SettingsT")
@@ -50,55 +55,61 @@ class TablePartitioner(Generic[SettingsT]):
             supported.append(rejection is None)
             if rejection is not None and node.target is not call_delegate:
                 rejections.append(rejection)
-        groups, trivial = worthwhile_groups(nodes, predecessors, supported, self.is_worthwhile)
-        rejections += [
-            Rejection(
-                nodes[i],
-                "trivial",
-                "it is part of a group that only moves data, which is not worth the call of a delegate",
-            )
-            for i in trivial
-            if nodes[i].target is not operator.getitem
-        ]
+        groups, dropped = worthwhile_groups(
+            nodes,
+            predecessors,
+            supported,
+            lambda part: self._reasons(program, part),
+            constant_calls(nodes, program.fixed_constants()),
+        )
+        rejections += [each for each in dropped if each.node.target is not operator.getitem]
         rejections.sort(key=lambda rejection: index[rejection.node])
         return Partitioning(self._delegation, [[nodes[i] for i in group] for group in groups], rejections)
+
+    def _reasons(self, program: EdgeProgram, part: Sequence[Node]) -> list[Rejection]:
+        if self.is_worthwhile(part):
+            return with_results(self.misplaced(program, part))
+        message = "it is part of a group that only moves data, which is not worth the call of a delegate"
+        return [Rejection(node, "trivial", message) for node in part]
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Whether any of the nodes does more than move data."""
         return self._target.computes(nodes)
+
+    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
+        """See `HasBoundary.misplaced`: by default, nodes do not depend on others."""
+        return ()
 
 
 def worthwhile_groups(
     nodes: Sequence[Node],
     predecessors: Sequence[Sequence[int]],
     supported: Sequence[bool],
-    is_worthwhile: Callable[[Sequence[Node]], bool],
-) -> tuple[list[list[int]], list[int]]:
-    """Returns convex groups without connected components that compute nothing.
+    reasons: Callable[[Sequence[Node]], Sequence[Rejection]],
+    movable: Collection[int] = (),
+) -> tuple[list[list[int]], list[Rejection]]:
+    """Returns convex groups without the nodes of connected components that there is a reason against.
 
     Args:
         nodes: all operator nodes, in topological order.
         predecessors: for each, indices of its operands.
         supported: for each, whether the delegate supports it.
-        is_worthwhile: whether connected nodes are worth the call of a delegate.
+        reasons: returns the reasons against nodes of a connected component.
+        movable: nodes that may be in the group of a user, see `phases`.
 
     Returns:
-        The groups, and the indices of nodes in components that compute nothing.
+        The groups, and the reasons.
     """
-    left: list[int] = []
+    index = {node: position for position, node in enumerate(nodes)}
+    left: list[Rejection] = []
     kept = list(supported)
     while True:
-        groups = convex_groups(predecessors, kept)
-        dropped = [
-            i
-            for group in groups
-            for part in connected_components(group, predecessors)
-            if not is_worthwhile([nodes[i] for i in part])
-            for i in part
-        ]
+        groups = convex_groups(predecessors, kept, movable)
+        parts = [part for group in groups for part in connected_components(group, predecessors)]
+        dropped = [each for part in parts for each in reasons([nodes[i] for i in part])]
         if not dropped:
             return groups, left
         # Without them, groups may merge: a path through them no longer leaves a delegate.
         left += dropped
-        for i in dropped:
-            kept[i] = False
+        for each in dropped:
+            kept[index[each.node]] = False

@@ -10,45 +10,45 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
+from delegatec.backends.vulkan.fusion.levels import cancel_conversions
+from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
 from delegatec.backends.vulkan.memory.representation import Representation
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE, demands_with
+from delegatec.backends.vulkan.partitioner import VulkanPartitioner
 from delegatec.backends.vulkan.preprocess import preprocess
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
+_TEXTURES: Final = (Representation.WIDTH, Representation.CHANNELS, Representation.HEIGHT)
+_QUANTIZED: Final = tuple(each for each in Representation if each.is_quantized)
 _PREFERENCE: Final = {
-    Storage.TEXTURE: (
-        Representation.WIDTH,
-        Representation.CHANNELS,
-        Representation.HEIGHT,
-        Representation.BUFFER,
-    ),
-    Storage.BUFFER: (
-        Representation.BUFFER,
-        Representation.WIDTH,
-        Representation.CHANNELS,
-        Representation.HEIGHT,
-    ),
+    Storage.TEXTURE: (*_TEXTURES, Representation.BUFFER, *_QUANTIZED),
+    Storage.BUFFER: (Representation.BUFFER, *_TEXTURES, *_QUANTIZED),
 }
 
 
 class VulkanBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the Vulkan runtime."""
 
+    partitioner_type = VulkanPartitioner
+
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `HasPasses.passes`. The last one chooses the memory of each value."""
         settings = self.settings(compile_specs)
+
+        def cancel_levels(program: EdgeProgram) -> bool:
+            return cancel_conversions(program, view.facts_in(program))
 
         def assign_memory(program: EdgeProgram) -> bool:
             demands = demands_with(settings, lambda node: node.name in program.constants)
             return assign(program, demands, _PREFERENCE[settings.storage], settings.limits)
 
-        return [*super().passes(view, compile_specs), assign_memory]
+        return [*super().passes(view, compile_specs), cancel_levels, assign_memory]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16 or int32."""
@@ -63,4 +63,4 @@ class VulkanBackend(TableBackend[Settings]):
         return blob_graph(read_blob(blob))
 
 
-VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, precision_passes)
+VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, precision_passes, (fuse_weights,))

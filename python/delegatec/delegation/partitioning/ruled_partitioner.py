@@ -6,12 +6,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
+from torch.fx import Node
+
 from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.delegates.operators import operator_name
-from delegatec.delegation.grouping import connected_components, convex_groups, phases
+from delegatec.delegation.grouping import (
+    connected_components,
+    constant_calls,
+    convex_groups,
+    phases,
+)
 from delegatec.delegation.partitioning.rules import PartitionRules
-from delegatec.delegation.protocol.capabilities import HasWorth
-from delegatec.delegation.protocol.partitioner import Partitioner, Partitioning, Rejection
+from delegatec.delegation.protocol.capabilities import HasBoundary, HasWorth
+from delegatec.delegation.protocol.partitioner import Partitioner, Partitioning, Rejection, with_results
 from delegatec.edge.program import EdgeProgram
 
 
@@ -35,7 +42,7 @@ class RuledPartitioner:
         found = self.inner.partition(program)
         if not isinstance(found, Partitioning):
             return found  # to_backend reports the error
-        selection = _Selection(program, found, self.inner if isinstance(self.inner, HasWorth) else None)
+        selection = _Selection(program, found, self.inner)
         selection.reject_listed(self.rules)
         selection.reject_small(self.rules.minimum_nodes)
         selection.reject_beyond(self.rules.maximum_delegates)
@@ -51,8 +58,9 @@ class _Selection:
         self,
         program: EdgeProgram,
         found: Partitioning,
-        judge: HasWorth | None,
+        judge: Partitioner,
     ) -> None:
+        self._program = program
         self._found = found
         self._judge = judge
         self._nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -61,6 +69,7 @@ class _Selection:
             [self._index[source] for source in node.all_input_nodes if source in self._index]
             for node in self._nodes
         ]
+        self._movable = constant_calls(self._nodes, program.fixed_constants())
         self._owner = [-1] * len(self._nodes)
         self._groups = [[self._index[node] for node in group] for group in found.groups if group]
         for number, group in enumerate(self._groups):
@@ -68,7 +77,7 @@ class _Selection:
                 self._owner[member] = number
         assigned = [owner >= 0 for owner in self._owner]
         self._is_maximal = sorted(map(sorted, self._groups)) == sorted(
-            convex_groups(self._predecessors, assigned)
+            convex_groups(self._predecessors, assigned, self._movable)
         )
         self._reasons: dict[int, Rejection] = {}
 
@@ -153,17 +162,23 @@ class _Selection:
                 self._reasons[position] = Rejection(node, rule, message, help)
 
     def _reject_trivial(self) -> None:
-        """Rejects connected components that the partitioner would not delegate separately."""
-        while self._judge is not None:
+        """Rejects nodes that the partitioner would not delegate in the groups that they are in now."""
+        while True:
             parts = [p for group in self._groups for p in connected_components(group, self._predecessors)]
-            trivial = [
-                p for p in parts if not self._judge.is_worthwhile([self._nodes[member] for member in p])
-            ]
-            if not trivial:
+            found = [reason for part in parts for reason in self._against([self._nodes[i] for i in part])]
+            if not found:
                 return
-            for part in trivial:
-                self._reject(part, "trivial", "too small to be worth a call after rules split its group", "")
+            for each in found:
+                self._reject([self._index[each.node]], each.rule, each.message, each.help)
             self._regroup()
+
+    def _against(self, part: Sequence[Node]) -> Sequence[Rejection]:
+        if isinstance(self._judge, HasWorth) and not self._judge.is_worthwhile(part):
+            message = "too small to be worth a call after rules split its group"
+            return [Rejection(node, "trivial", message) for node in part]
+        if isinstance(self._judge, HasBoundary):
+            return with_results(self._judge.misplaced(self._program, part))
+        return ()
 
     def _regroup(self) -> None:
         """Groups the assigned nodes, each group convex.
@@ -173,10 +188,10 @@ class _Selection:
         """
         assigned = [owner >= 0 for owner in self._owner]
         if self._is_maximal:
-            self._groups = convex_groups(self._predecessors, assigned)
+            self._groups = convex_groups(self._predecessors, assigned, self._movable)
             return
         groups: dict[tuple[int, int], list[int]] = {}
-        for member, phase in enumerate(phases(self._predecessors, assigned)):
+        for member, phase in enumerate(phases(self._predecessors, assigned, self._movable)):
             if assigned[member]:
                 groups.setdefault((phase, self._owner[member]), []).append(member)
         self._groups = [groups[key] for key in sorted(groups)]

@@ -10,8 +10,10 @@ from torch.fx import Node
 
 from delegatec.delegation.blobs.blob_graph import BlobGraph
 from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.program import EdgeProgram
 
 
 @runtime_checkable
@@ -64,6 +66,20 @@ class HasWorth(Protocol):
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Whether connected nodes are worth a call; used when a user's rules split a group."""
+        ...
+
+
+@runtime_checkable
+class HasBoundary(Protocol):
+    """A partitioner that supports some nodes only together with nodes that they are connected to."""
+
+    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
+        """Returns reasons for nodes of a connected group that cannot be in it, as another one is not.
+
+        Args:
+            program: of the nodes.
+            nodes: the group.
+        """
         ...
 
 

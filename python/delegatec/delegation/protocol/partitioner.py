@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -41,6 +43,16 @@ class Rejection:
     rule: str
     message: str
     help: str = ""
+
+
+def with_results(rejections: Sequence[Rejection]) -> list[Rejection]:
+    """Adds the results of rejected calls, and the calls of rejected results."""
+    found: dict[Node, Rejection] = {}
+    for each in rejections:
+        call = each.node.all_input_nodes[0] if each.node.target is operator.getitem else each.node
+        for node in (call, *(user for user in call.users if user.target is operator.getitem)):
+            found.setdefault(node, Rejection(node, each.rule, each.message, each.help))
+    return list(found.values())
 
 
 @dataclass

@@ -11,6 +11,7 @@ import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.affine import AFFINE
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
@@ -109,4 +110,6 @@ def _has_rows(operand: Node, node: Node, height: int) -> bool:
 
 
 def _is_per_row(node: Node) -> bool:
+    if node.target is AFFINE.dequantize_affine.default:
+        return bool(bind(node)["block_size"][0] == 1)
     return node.target is quantized.dequantize_per_channel.default and bind(node)["axis"] == 0

@@ -14,6 +14,7 @@ from delegatec.backends.vulkan.memory.choice import Problem, Transfer, choose
 from delegatec.backends.vulkan.memory.demands import Group, result_values
 from delegatec.backends.vulkan.memory.representation import (
     ANY,
+    INT8,
     MOST_TEXTURE_DIMENSIONS,
     Limits,
     Representation,
@@ -74,7 +75,8 @@ class _Assignment:
     def add_input(self, node: Node) -> None:
         """Adds an input of the delegate: the runtime can copy it to any representation."""
         shape = tuple(node.meta["val"].shape)
-        domain = frozenset(each for each in ANY if fits(shape, each, self._limits))
+        possible = INT8 if node.meta["val"].dtype == torch.int8 else ANY
+        domain = frozenset(each for each in possible if fits(shape, each, self._limits))
         self._producers[node] = self._variable(domain)
 
     def add_call(self, node: Node, groups: Sequence[Group]) -> None:

@@ -146,6 +146,8 @@ def test_layouts_of_other_writers_count_without_padding() -> None:
         dataType=schema.DataType.INT8,
         dims=[1, 3, 5, 7],
         storageType=schema.StorageType.BUFFER,
-        memoryLayout=schema.MemoryLayout.INT8_4W4C,
+        memoryLayout=schema.MemoryLayout.INT8_CONV2D,
     )
     assert stored_bytes(tensor) == 1 * 3 * 5 * 7
+    tensor.memoryLayout = schema.MemoryLayout.INT8_4W4C
+    assert stored_bytes(tensor) == 1 * 4 * 5 * 8

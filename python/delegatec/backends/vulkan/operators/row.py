@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.common import row
@@ -37,7 +38,7 @@ class OperatorRow(row.OperatorRow[GraphBuilder, Settings]):
 
 
 def operator_row(
-    name: str,
+    name: str | OpOverload,
     demands: Demands,
     dtypes: Collection[torch.dtype],
     *constraints: Constraint,
@@ -50,7 +51,7 @@ def operator_row(
     """Returns a row.
 
     Args:
-        name: of the overload in ATen.
+        name: of the overload in ATen, or another overload.
         demands: on memory.
         dtypes: of the operands.
         *constraints: of this row, besides.
@@ -60,7 +61,7 @@ def operator_row(
         preserved: whether it must not be decomposed before partitioning.
         known: what must be known about its operands.
     """
-    target = overload(name)
+    target = overload(name) if isinstance(name, str) else name
     fixed: tuple[Constraint, ...] = (
         operand_dtypes(dtypes, "the runtime has no shaders for others."),
         *constraints,

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec.backends.vulkan.dtypes import ALL
+from delegatec.backends.vulkan.dtypes import ALL, LEVELS
 from delegatec.backends.vulkan.operators.row import Constraint
 from delegatec.edge.legalize.constraints import known_dtypes, no_empty_tensors, rank_at_most, static_shapes
 
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
     static_shapes("the delegate is compiled for the shapes in the blob."),
     known_dtypes(
-        ALL,
-        "Tensors are float32, float16, int32, int64 or bool: the runtime has shaders for these only.",
+        ALL | LEVELS,
+        "Tensors are float32, float16, int32, int64 or bool, or int8 if quantized: the runtime has shaders "
+        "for these only.",
         "convert to float32 or int32",
     ),
     no_empty_tensors("a texture cannot be empty."),

@@ -10,10 +10,12 @@ import itertools
 from typing import Final
 
 from delegatec.backends.vulkan.operators.rewrites import (
+    affine,
     attention,
     elements,
     layers,
     normalization,
+    quantized,
     reductions,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
@@ -25,5 +27,7 @@ REWRITES: Final[Rewrites] = rewrites(
     reductions.REWRITES,
     normalization.REWRITES,
     layers.REWRITES,
+    quantized.REWRITES,
+    affine.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -101,11 +101,21 @@ def _index_select(builder: Builder, node: Node) -> Node | None:
     return builder.call(aten.gather.default, x.node, dim, spread.node, val=node.meta["val"])
 
 
+def _embedding(builder: Builder, node: Node) -> Node | None:
+    """Gathers rows of a table that is not a constant."""
+    bound = bind(node)
+    if builder.facts.constant(bound["weight"]) is not None:
+        return None
+    table, indices = value_of(builder, bound["weight"]), value_of(builder, bound["indices"])
+    return table.index_select(0, indices.view(indices.numel)).view(*shape_of(node)).node
+
+
 REWRITES: Final = (
     Rewrite(aten.linear.default, _linear, preserved=True),
     Rewrite(aten.linear.default, _variable_linear, note="mm"),
     Rewrite(aten.addmm.default, _addmm, note="mm"),
     Rewrite(aten.convolution.default, _convolution, note="image by image"),
     Rewrite(aten.convolution.default, _merged_groups, note="with zeros between channels of a group"),
+    Rewrite(aten.embedding.default, _embedding),
     Rewrite(aten.index_select.default, _index_select, computes=False),
 )

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with quantized weights, and look-ups in quantized tables, by the runtime's operators for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.backends.vulkan.operators.rewrites.quantized import halves, pack
+from delegatec.backends.vulkan.operators.runtime import RUNTIME
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.analysis.quantized import QuantizedConstant, quantized, quantized_constant
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+_TEXEL: Final = 4
+_BLOCK: Final = 8
+_EMBEDDING: Final = 32
+_INT4: Final = (-8, 7)
+_INT8: Final = (-128, 127)
+
+
+def fuse_weights(program: EdgeProgram) -> bool:
+    """Replaces matrix products whose second matrix is a dequantized constant.
+
+    Args:
+        program: a private program, edited in place.
+
+    Returns:
+        Whether it changed.
+    """
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        fuse = _FUSED.get(node.target)
+        result = fuse(builder.at(node), node) if fuse is not None else None
+        if result is not None:
+            replace(node, result)
+            changed = True
+    if changed:
+        program.graph.eliminate_dead_code()
+        program.erase_unused_placeholders()
+    return changed
+
+
+class Matrix:
+    """A quantized weight of a product.
+
+    Attributes:
+        source: the constant of its levels.
+        levels: integers, (columns of the product, rows).
+        scales: float32, (columns, groups of rows).
+        zeros: of the same shape; None if all are zero.
+        group: rows per group.
+    """
+
+    def __init__(self, found: QuantizedConstant, levels: Tensor, transposed: bool) -> None:
+        self.source = found.levels
+        order = (1, 0) if transposed else (0, 1)
+        self.levels = levels.detach().permute(order)
+        columns, rows = self.levels.shape
+        height, self.group = (found.block[dim] for dim in order)
+        parts = (found.scales, found.zeros)
+        self.scales, self.zeros = (
+            None if part is None else part.permute(order).repeat_interleave(height, 0).to(torch.float32)
+            for part in parts
+        )
+        assert self.scales is not None and self.scales.shape == (columns, rows // self.group)
+
+    def range(self) -> tuple[int, int]:
+        """Returns the least and largest level."""
+        low, high = self.levels.aminmax()
+        return int(low), int(high)
+
+
+def matrix_of(program: EdgeProgram, node: Node, transposed: bool = False) -> Matrix | None:
+    """Returns a quantized weight, if a node dequantizes one.
+
+    Args:
+        program: of the node.
+        node: an operand of a product.
+        transposed: whether its rows are those of the product's operand.
+    """
+    if node.target is aten.permute.default and bind(node)["dims"] == [1, 0]:
+        return matrix_of(program, node.all_input_nodes[0], not transposed)
+    found = quantized_constant(node, lambda each: program.constants.get(each.name))
+    if found is None or len(found.block) != 2:
+        return None
+    return Matrix(found, program.constants[found.levels.name], transposed)
+
+
+def _linear(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    matrix = matrix_of(builder.program, bound["weight"])
+    return (
+        None if matrix is None else _product(builder, bound["input"], matrix, bound["bias"], shape_of(node))
+    )
+
+
+def _mm(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    matrix = matrix_of(builder.program, bound["mat2"], transposed=True)
+    return None if matrix is None else _product(builder, bound["self"], matrix, None, shape_of(node))
+
+
+def _addmm(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    if bound["alpha"] != 1 or bound["beta"] != 1 or len(shape_of(bound["self"])) != 1:
+        return None
+    matrix = matrix_of(builder.program, bound["mat2"], transposed=True)
+    return None if matrix is None else _product(builder, bound["mat1"], matrix, bound["self"], shape_of(node))
+
+
+def _embedding(builder: Builder, node: Node) -> Node | None:
+    """Dequantizes rows of a table of four bits while they are gathered; see `gather_rows_first`."""
+    bound = bind(node)
+    if bound.get("axis", 0) != 0 or bound.get("block_size", [1])[0] != 1 or len(shape_of(node)) != 2:
+        return None
+    operands = [bound["input"], *(bound.get(f"{name}s", bound.get(name)) for name in ("scale", "zero_point"))]
+    levels, scales, zeros = (_gathered_from(builder, each) for each in operands)
+    if levels is None or scales is None or (operands[2] is not None and zeros is None):
+        return None
+    if (zeros is not None and bool(zeros[1].any())) or len({id(each[2]) for each in (levels, scales)}) > 1:
+        return None
+    (source, table_levels, indices), steps = levels, scales[1].detach().reshape(len(levels[1]), -1)
+    low, high = map(int, table_levels.aminmax())
+    width = shape_of(node)[1] // steps.shape[1]
+    if low < _INT4[0] or high > _INT4[1] or shape_of(node)[1] % _EMBEDDING or width % _TEXEL:
+        return None
+    return builder.call(
+        RUNTIME.embedding_q4gsw.default,
+        builder.derived(source, pack(table_levels.detach(), high_first=True), torch.uint8),
+        builder.derived(scales[0], steps.to(torch.float32), dtype_of(node)),
+        *(width, indices, False),
+        val=node.meta["val"],
+    )
+
+
+def _gathered_from(builder: Builder, node: Node | None) -> tuple[Node, Tensor, Node] | None:
+    """Returns a constant, its value, and the indices of rows that a node gathers from it."""
+    if node is None or node.target is not aten.index_select.default:
+        return None
+    source, dim, indices = bind(node).values()
+    constant = builder.program.constants.get(source.name)
+    return None if constant is None or dim != 0 else (source, constant, indices)
+
+
+def _product(
+    builder: Builder, node: Node, matrix: Matrix, bias: Node | None, shape: tuple[int, ...]
+) -> Node | None:
+    """Returns a product with a weight of four or eight bits; None if the runtime has none."""
+    x = value_of(builder, node)
+    if x.dtype not in FLOATS:
+        return None
+    rows = x.view(x.numel // x.shape[-1], x.shape[-1])
+    constant = bias is None or bias.name in builder.program.constants
+    product = _multiplied(rows, matrix, bias if constant else None)
+    if product is None:
+        return None
+    result = product.view(*shape)
+    return result.node if constant else (result + value_of(builder, bias)).node  # type: ignore[arg-type]
+
+
+def _multiplied(x: Value, matrix: Matrix, bias: Node | None) -> Value | None:
+    rows = matrix.levels.shape[1]
+    low, high = matrix.range()
+    if low < _INT8[0] or high > _INT8[1]:
+        return None
+    grouped = matrix.group % _TEXEL == 0 and rows % _BLOCK == 0
+    if grouped and _INT4[0] <= low and high <= _INT4[1]:
+        parts = [(matrix.levels, 1)]
+        shift = 0
+    elif matrix.group == rows:
+        return _shifted(_int8(x, matrix, bias), x, matrix, 0)
+    elif grouped:
+        parts, shift = halves(matrix.levels), _BLOCK
+    else:
+        return None
+    total: Value | None = None
+    for levels, factor in parts:
+        part = _int4(x, matrix, levels, factor, bias if total is None else None)
+        total = part if total is None else total + part
+    assert total is not None
+    return _shifted(total, x, matrix, shift)
+
+
+def _int8(x: Value, matrix: Matrix, bias: Node | None) -> Value:
+    """Multiplies by levels of eight bits and a scale per column."""
+    builder, (columns, rows) = x.builder, matrix.levels.shape
+    padding = (0, -rows % _TEXEL, 0, -columns % _TEXEL)
+    levels = torch.nn.functional.pad(matrix.levels.to(torch.int8), padding)
+    assert matrix.scales is not None
+    scales = _padded(matrix.scales[:, 0])
+    x = x if padding[1] == 0 else x.pad((0, padding[1]))
+    found = builder.call(
+        RUNTIME.linear_q8csw.default,
+        x.node,
+        builder.derived(matrix.source, levels.contiguous(), torch.int8),
+        builder.derived(matrix.source, scales, x.dtype),
+        _bias(builder, bias, x.dtype),
+        val=builder.empty((x.shape[0], levels.shape[0]), x.dtype),
+    )
+    return _columns(Value(builder, found), columns)
+
+
+def _int4(x: Value, matrix: Matrix, levels: Tensor, factor: int, bias: Node | None) -> Value:
+    """Multiplies by levels of four bits and a scale per column and group."""
+    builder, columns = x.builder, levels.shape[0]
+    assert matrix.scales is not None
+    padded = torch.nn.functional.pad(levels, (0, 0, 0, -columns % _TEXEL))
+    found = builder.call(
+        RUNTIME.linear_q4gsw.default,
+        x.node,
+        builder.derived(matrix.source, pack(padded), torch.uint8),
+        builder.derived(matrix.source, _padded(matrix.scales.T * factor), x.dtype),
+        matrix.group,
+        _bias(builder, bias, x.dtype),
+        val=builder.empty((x.shape[0], padded.shape[0]), x.dtype),
+    )
+    return _columns(Value(builder, found), columns)
+
+
+def _shifted(product: Value, x: Value, matrix: Matrix, shift: int) -> Value:
+    """Subtracts zero points, which multiply the sums of rows."""
+    if matrix.zeros is None and not shift:
+        return product
+    assert matrix.scales is not None
+    zeros = torch.zeros_like(matrix.scales) if matrix.zeros is None else matrix.zeros
+    groups = matrix.scales.shape[1]
+    sums = x.view(x.shape[0], groups, matrix.group).sum([2]) if groups > 1 else x.sum([1], keepdim=True)
+    weight = ((zeros - shift) * matrix.scales).T
+    steps = table(x.builder, weight.contiguous()).to(x.dtype)
+    return product - (sums @ steps if groups > 1 else sums * steps)
+
+
+def _bias(builder: Builder, bias: Node | None, dtype: torch.dtype) -> Node | None:
+    return (
+        None if bias is None else builder.derived(bias, _padded(builder.program.constants[bias.name]), dtype)
+    )
+
+
+def _padded(values: Tensor) -> Tensor:
+    """Pads rows to whole texels."""
+    return torch.nn.functional.pad(values.detach(), (0, -values.shape[-1] % _TEXEL)).contiguous()
+
+
+def _columns(product: Value, count: int) -> Value:
+    return product if product.shape[1] == count else product.slice(1, 0, count)
+
+
+_FUSED: Final[dict[Any, Callable[[Builder, Node], Node | None]]] = {
+    aten.linear.default: _linear,
+    aten.mm.default: _mm,
+    aten.addmm.default: _addmm,
+    quantized.dequantize_per_channel.default: _embedding,
+    quantized.dequantize_per_channel_group.default: _embedding,
+    AFFINE.dequantize_affine.default: _embedding,
+}

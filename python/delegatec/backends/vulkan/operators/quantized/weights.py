@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with, and look-ups in, constants of 8 or 4 bits. The runtime packs them before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.vulkan.dtypes import FLOATS, INTEGERS
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant
+from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
+from delegatec.backends.vulkan.memory.representation import WIDTH
+from delegatec.backends.vulkan.operators.row import OperatorRow, operator_row, same_call
+from delegatec.backends.vulkan.operators.runtime import RUNTIME
+from delegatec.edge.arguments import bind, dtype_of
+
+_OPERANDS: Final = FLOATS | INTEGERS | {torch.int8, torch.uint8}
+
+
+def _linear_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    return (Group(ROW_PACKED, (bind(node)["x"],), (0,)),)
+
+
+def _levels_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    """Of float16 in buffers, sums of levels are float16, too, and overflow."""
+    allowed = ROW_PACKED if dtype_of(node) == torch.float32 else WIDTH
+    return (Group(allowed, (bind(node)["x"],), (0,)),)
+
+
+def _embedding_memory(node: Node, _: IsConstant) -> Sequence[Group]:
+    return (Group(ROW_PACKED, (bind(node)["indices"],), (0,)),)
+
+
+def _row(target: Any, demands: Any, name: str) -> OperatorRow:
+    return operator_row(target, demands, _OPERANDS, lower=same_call(f"et_vk.{name}.default"))
+
+
+ROWS: Final = (
+    _row(RUNTIME.linear_q8csw.default, _levels_memory, "linear_q8csw"),
+    _row(RUNTIME.linear_q4gsw.default, _linear_memory, "linear_q4gsw"),
+    _row(RUNTIME.embedding_q4gsw.default, _embedding_memory, "embedding_q4gsw"),
+)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantization in blocks, whose parameters are computed in each run, in float32."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
+from delegatec.edge.affine import AFFINE, in_blocks, limits
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import Value, full, value_of
+
+aten = torch.ops.aten
+
+
+def _float32(builder: Builder, node: Node) -> Value:
+    is_levels = dtype_of(node) == torch.int8
+    return levels_of(builder, node) if is_levels else value_of(builder, node, torch.float32)
+
+
+def _result(value: Value, like: torch.Tensor) -> Node:
+    value = value.view(*like.shape)
+    return quantized_levels(value) if like.dtype == torch.int8 else value.to(like.dtype).node
+
+
+def _quantize(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
+    x, scale = (_float32(builder, bound[name]) for name in ("input", "scale"))
+    levels = (x.view(*shape) * scale.view(*per_block).reciprocal()).round()
+    if bound["zero_point"] is not None:
+        levels = levels + _float32(builder, bound["zero_point"]).view(*per_block)
+    low, high = limits(bound["output_dtype"], bound["quant_min"], bound["quant_max"])
+    return _result(levels.clamp(low, high), node.meta["val"])
+
+
+def _dequantize(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    shape, per_block, _ = in_blocks(shape_of(bound["input"]), bound["block_size"])
+    levels = _float32(builder, bound["input"]).view(*shape)
+    if bound["zero_point"] is not None:
+        levels = levels - _float32(builder, bound["zero_point"]).view(*per_block)
+    return _result(levels * _float32(builder, bound["scale"]).view(*per_block), node.meta["val"])
+
+
+def _choose(builder: Builder, node: Node) -> list[Node] | None:
+    bound = bind(node)
+    dtype = dtype_of(bound["input"])
+    low, high = limits(bound["target_dtype"], bound["quant_min"], bound["quant_max"])
+    shape, per_block, inside = in_blocks(shape_of(bound["input"]), bound["block_size"])
+    blocks = _float32(builder, bound["input"]).view(*shape)
+
+    def extreme(target: torch._ops.OpOverload) -> Value:
+        found = builder.call(target, blocks.node, inside, True, val=builder.empty(per_block, torch.float32))
+        return Value(builder, found)
+
+    least, largest = extreme(aten.amin.default).clamp(high=0.0), extreme(aten.amax.default).clamp(low=0.0)
+    smallest = torch.finfo(dtype).smallest_normal if bound["eps"] is None else bound["eps"]
+    if bound["mapping_type"] == "ASYMMETRIC":
+        scale = ((largest - least) / float(high - low)).clamp(low=smallest)
+        zeros = (-((least / scale).round()) + low).clamp(low, high)
+    elif bound["mapping_type"] == "SYMMETRIC":
+        scale = ((-least).maximum(largest) / (float(high - low) / 2)).clamp(low=smallest)
+        zeros = full(builder, per_block, int((high + low + 1) / 2), torch.float32)
+    else:
+        return None
+    return [_result(value, like) for value, like in zip((scale, zeros), node.meta["val"], strict=True)]
+
+
+REWRITES: Final = tuple(
+    Rewrite(getattr(AFFINE, name).default, rule, note="in floating point", preserved=True)
+    for name, rule in (
+        ("choose_qparams_affine", _choose),
+        ("quantize_affine", _quantize),
+        ("dequantize_affine", _dequantize),
+    )
+)
