@@ -111,7 +111,7 @@ def _components(problem: Problem) -> list[list[int]]:
     return list(found.values())
 
 
-def _neighbours(problem: Problem, component: Iterable[int]) -> set[int]:
+def _neighbors(problem: Problem, component: Iterable[int]) -> set[int]:
     members = set(component)
     touched: set[int] = set()
     for transfer in problem.transfers:
@@ -129,7 +129,7 @@ def _uniform(
 ) -> Representation | None:
     """Returns a representation for a component that needs no transition, if there is one."""
     common = frozenset.intersection(*(problem.domains[variable] for variable in component))
-    outside = {labels[variable] for variable in _neighbours(problem, component)}
+    outside = {labels[variable] for variable in _neighbors(problem, component)}
     if len(outside) > 1:
         return None
     return next((each for each in problem.preference if each in common and outside <= {each}), None)
