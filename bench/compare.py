@@ -31,10 +31,10 @@ def trials(names: list[str], backends: list[str], rounds: int) -> Iterator[tuple
     """Yields the outcome of every tool for every pair: (model, backend, tool, outcome)."""
     with tempfile.TemporaryDirectory() as temporary:
         warm_up = Path(temporary) / "small.pt2"
-        page.child(_TRIAL, "export", models.small.__name__, warm_up)
+        page.child(_TRIAL, "export", "small", warm_up)
         for name in names:
             model = Path(temporary) / "model.pt2"
-            page.child(_TRIAL, "export", models.MODELS[name].__name__, model)
+            page.child(_TRIAL, "export", name, model)
             for backend in backends:
                 for tool in TOOLS:
                     options = (f"--warm-up={warm_up}", f"--rounds={rounds}")

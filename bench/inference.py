@@ -37,8 +37,8 @@ def runs(names: list[str], rounds: int) -> Iterator[tuple[str, dict[str, Run]]]:
     with tempfile.TemporaryDirectory() as temporary:
         model = Path(temporary) / "model.pt2"
         for name in names:
+            page.child("trial.py", "export", name, model)
             function = models.MODELS[name].__name__
-            page.child("trial.py", "export", function, model)
             line = page.child("inference_trial.py", function, model, f"--rounds={rounds}")
             yield name, {each: Run(**run) for each, run in json.loads(line).items()}
 

@@ -18,20 +18,23 @@ NAME: Final = "peer"
 
 
 def prepare() -> None:
-    """Imports its MPS backend, disables its logs, and makes it support constants of minus infinity and True.
+    """Imports its backends, disables their logs, and makes them support constants of infinity and True.
 
-    It writes a graph as JSON for flatc, which supports neither Python's `-Infinity` nor `true` for a float:
-    without this, it fails on every model with masked attention.
+    They write a graph as JSON for flatc, which supports neither Python's `Infinity` nor `true` for a float:
+    without this, they fail on every model with masked attention.
     """
+    import torchao.quantization  # noqa: F401 - registers operators that its Vulkan backend refers to
     from executorch.backends.apple.mps.serialization import mps_graph_serialize
+    from executorch.backends.vulkan.serialization import vulkan_graph_serialize
 
     def dumps(*args: object, **kwargs: object) -> str:
         text = json.dumps(*args, **kwargs)  # type: ignore[arg-type]
-        return text.replace("-Infinity", "-inf").replace('"fill_value": true', '"fill_value": 1.0')
+        return text.replace("Infinity", "inf").replace('"fill_value": true', '"fill_value": 1.0')
 
-    # Its MPS backend sets the root logger to DEBUG, which costs time.
+    # They set the root logger to DEBUG and INFO, which costs time.
     logging.getLogger().setLevel(logging.WARNING)
-    mps_graph_serialize.json = types.SimpleNamespace(dumps=dumps)
+    for serializer in (mps_graph_serialize, vulkan_graph_serialize):
+        serializer.json = types.SimpleNamespace(dumps=dumps)
 
 
 def version() -> str:
@@ -72,5 +75,11 @@ def _mps_partitioner(precision: str) -> Any:
     return MPSPartitioner([CompileSpec("use_fp16", bytes([precision == "fp16"]))])
 
 
+def _vulkan_partitioner(precision: str) -> Any:
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+
+    return VulkanPartitioner({"force_fp16": precision == "fp16"})
+
+
 # Backend -> precision -> the peer's partitioner, for backends that it has.
-_PARTITIONERS: Final = {"mps": _mps_partitioner}
+_PARTITIONERS: Final = {"mps": _mps_partitioner, "vulkan": _vulkan_partitioner}

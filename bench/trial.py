@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One trial in a separate process: writes a `.pt2`, or lowers one by one tool for one backend.
 
-    trial.py export FUNCTION_OF_MODELS FILE.pt2
+    trial.py export NAME_OF_MODEL FILE.pt2
     trial.py (ours|peer) BACKEND FILE.pt2 --warm-up=SMALL.pt2 --rounds=3
 
 The last line on stdout is the outcome as JSON.
@@ -24,6 +24,7 @@ from typing import Final
 
 import torch
 from arena import live_bytes
+from device import device_use
 from stopwatch import Stopwatch, added_memory
 from torch.export import ExportedProgram
 
@@ -59,6 +60,7 @@ class Outcome:
         planned: bytes of planned memory.
         live: the maximum number of these bytes alive at one time.
         file: bytes of the program file.
+        device: fields of `DeviceUse`.
         versions: of the tool.
     """
 
@@ -72,6 +74,7 @@ class Outcome:
     planned: int = 0
     live: int = 0
     file: int = 0
+    device: dict[str, int] = field(default_factory=dict)
     versions: str = ""
 
     @property
@@ -94,7 +97,7 @@ def try_tool(name: str, backend: str, model: Path, warm_up: Path, rounds: int) -
         watches = [_round(tool, backend, model, path) for _ in range(rounds)]
         outcome.seconds = {
             stage: statistics.median(watch.seconds[stage] for watch in watches)
-            for stage in watches[0].seconds
+            for stage in (watches[0].seconds if watches else ())
         }
         _describe(path, outcome)
     return outcome
@@ -132,23 +135,26 @@ def _describe(path: Path, outcome: Outcome) -> None:
     outcome.planned = sum(method.arena_bytes)
     outcome.live = live_bytes(method)
     outcome.file = path.stat().st_size
+    outcome.device = asdict(device_use(method))
 
 
 def _export(name: str, path: str) -> None:
     import models
+    from vulkan_models import VULKAN_MODELS
 
+    builders = {"small": models.small, **models.MODELS, **VULKAN_MODELS}
     from delegatec.frontend import archive
     from delegatec.frontend.export import export
 
     torch.manual_seed(0)
-    archive.save(export(getattr(models, name)()), path)
+    archive.save(export(builders[name]()), path)
 
 
 def main() -> None:
     """Parses the command line and prints the outcome."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool", choices=("export", *TOOLS))
-    parser.add_argument("what", help="a function of models.py, or a backend")
+    parser.add_argument("what", help="name of a model, or a backend")
     parser.add_argument("model", type=Path)
     parser.add_argument("--warm-up", type=Path)
     parser.add_argument("--rounds", type=int, default=3)

@@ -148,7 +148,8 @@ def _in_runtime(pte: Path) -> _Run:
 
 
 def _in_reference(pte: Path) -> _Run:
-    return Interpreter(read_program(pte).method("forward"), builtin_backends()).run
+    program = read_program(pte)
+    return Interpreter(program.method("forward"), builtin_backends(), named_data=program.named_bytes()).run
 
 
 def refusal(case: Case) -> str | None:

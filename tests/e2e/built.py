@@ -76,8 +76,9 @@ class Simulated:
     """A built program on this host, its delegates by reference executors, from the blobs alone."""
 
     def __init__(self, path: str) -> None:
-        (method,) = read_program(built(path)).methods
-        self._interpreter = Interpreter(method, builtin_backends())
+        program = read_program(built(path))
+        (method,) = program.methods
+        self._interpreter = Interpreter(method, builtin_backends(), named_data=program.named_bytes())
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         return self._interpreter.run(inputs)
