@@ -73,7 +73,8 @@ _BLOCKS: Final = {
     Representation.INT8_4W4C: (4, 1, 4),
     Representation.INT8_4C: (1, 1, 4),
 }
-_PACKED: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}
+PACKED_AXIS: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}
+"""The axis of which each texel has four elements: 0 is the width."""
 
 
 class Limits(NamedTuple):
@@ -93,7 +94,7 @@ def extents(shape: Sequence[int], representation: Representation) -> tuple[int, 
     """
     batch, *sizes = [1] * (MOST_TEXTURE_DIMENSIONS - len(shape)) + list(shape)
     extent = sizes[::-1]
-    packed = _PACKED[representation]
+    packed = PACKED_AXIS[representation]
     extent[packed] = -(-extent[packed] // _TEXEL)
     return extent[0], extent[1], extent[2] * batch
 

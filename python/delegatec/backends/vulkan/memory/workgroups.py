@@ -14,6 +14,8 @@ from delegatec.backends.vulkan.memory.representation import Representation, exte
 
 _ROWS: Final = 4
 _AXES: Final = 3
+INVOCATIONS: Final = 4
+"""The number of invocations that share a reduced row."""
 
 
 def reduces_safely(shape: Sequence[int], dims: Sequence[int], representation: Representation) -> bool:

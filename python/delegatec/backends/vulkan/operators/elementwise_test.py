@@ -75,6 +75,7 @@ CASES: dict[str, Case] = {
     "a number": (lambda x: 1.0 - x / 3 + 2.5, (X,), "div.Tensor sub.Tensor add.Tensor"),
     "a number over a tensor": (lambda x: 3 / x, (POSITIVE,), ""),
     "a constant": (lambda x: torch.arange(4.0) * x + 1, (X,), "prepack mul.Tensor add.Tensor"),
+    "reciprocal of rank 0": (lambda x: x.reciprocal(), (torch.tensor(3.0),), ""),
     "rank 0": (lambda x: x * 2 + 1, (torch.tensor(3.0),), ""),
     "rank 5": (lambda x: x.exp() * 2 + 1, (X.reshape(2, 1, 3, 2, 2),), ""),
     "a constant of rank 5": (

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -161,7 +162,26 @@ OTHERS: dict[str, Case] = {
         for shape in ((4, 6), (3, 8), (8, 16), (2, 4, 8), (2, 3, 4, 5), (1, 3, 19, 19))
         for dim in range(len(shape))
     },
-    "log softmax": (lambda x: x.log_softmax(-1), (X,), "_log_softmax"),
+    "log softmax": (lambda x: x.log_softmax(-1), (X,), ""),
+    "log softmax of sines": (lambda x: x.sin().log_softmax(-1), (X,), "sin _log_softmax"),
+    "log softmax of minus infinity": (
+        lambda x: x.masked_fill(x > 1, -math.inf).log_softmax(1),
+        (floats(3, 8),),
+        "",
+    ),
+    "log softmax of columns with minus infinity": (
+        lambda x: x.masked_fill(x > 0, -math.inf).log_softmax(0),
+        (floats(4, 6) + torch.tensor([-9.0, 0, 0, 0])[:, None],),
+        "",
+    ),
+    **{
+        f"softmax of {size} channels": (
+            lambda x: (x - 20).softmax(1),
+            (floats(1, size, 4, 8),),
+            "sub.Tensor _softmax",
+        )
+        for size in (1, 3)
+    },
     "softmax of masks": (
         lambda x: x.masked_fill(torch.tensor([True, False]).view(2, 1, 1), torch.finfo().min).softmax(-1),
         (X,),

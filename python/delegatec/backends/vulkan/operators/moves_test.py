@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from torch.nn import functional
 
@@ -109,6 +112,8 @@ REDUCTIONS: dict[str, Case] = {
         for keep in (True, False)
     },
     "mean of float16 in float32": (lambda x: x.half().mean(1, dtype=torch.float32), (X,), ""),
+    "sum of a long row": (lambda x: x.sum(-1), (floats(2, 2100),), ""),
+    "max of a long row": (lambda x: x.amax(-1), (floats(2, 2100),), ""),
     "variance": (lambda x: x.var(-1), (X,), ""),
     "any": (lambda x: (x > 1).any(-1), (X,), ""),
     "argmax": (lambda x: x.argmax(-1), (X,), "argmax view_copy"),
@@ -135,3 +140,13 @@ def test_moves(case: Case, options: dict[str, str]) -> None:
 def test_reductions_and_lookups(case: Case, options: dict[str, str]) -> None:
     function, args, _ = case
     run_case(function, args, "", **options)
+
+
+@pytest.mark.parametrize("storage", ["texture", "buffer"])
+@pytest.mark.parametrize("name", ["mean", "sum", "amax", "amin"])
+@pytest.mark.parametrize("dim", [-1, 0, (0, 1)])
+def test_reductions_beyond_float16(name: str, dim: Any, storage: str) -> None:
+    """The shader for buffers clamps float32 to the range of float16."""
+    reduce = getattr(torch, name)
+    x = floats(3, 5) + 4
+    run_case(lambda x: reduce(x * 1e6, dim) + reduce(-x * 1e6, dim, True).sum(), (x,), storage=storage)

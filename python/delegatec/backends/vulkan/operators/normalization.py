@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,14 +15,17 @@ from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import (
     BUFFER,
     CHANNELS,
+    PACKED_AXIS,
     TEXTURES,
     WIDTH,
     Representation,
     extents,
 )
-from delegatec.backends.vulkan.memory.workgroups import reduces_safely
+from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_at_most, rank_of
 
 _PARAMETERS: Final = constants("weight", "bias")
@@ -31,7 +35,14 @@ def _softmax_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     bound = bind(node)
     shape = shape_of(bound["self"])
     dim = positive(bound["dim"], len(shape))
-    textures = {each for each in TEXTURES if len(shape) <= 4 and reduces_safely(shape, [dim], each)}
+    # Along an axis that is not packed, each invocation starts with its own texel, which may not exist.
+    textures = {
+        each
+        for each in TEXTURES
+        if len(shape) <= 4
+        and reduces_safely(shape, [dim], each)
+        and (shape[dim] >= INVOCATIONS or PACKED_AXIS[each] == len(shape) - 1 - dim)
+    }
     return (Group(BUFFER | textures, (bound["self"],), (0,)),)
 
 
@@ -41,6 +52,13 @@ def _reduced_depth(node: Node, _: object) -> str | None:
         return None
     dim = positive(bind(node)["dim"], 4)
     return f"over dimension {dim}" if dim == 0 or (dim == 1 and shape[0] > 1) else None
+
+
+_NO_INFINITY: Final[constraint.Constraint[Facts]] = constraint.Constraint(
+    "value",
+    "No element is minus infinity: most shaders write zero for an infinite result.",
+    lambda node, facts: None if facts.of(bind(node)["self"]).low > -math.inf else "an unknown lower bound",
+)
 
 
 def _softmax(b: GraphBuilder, node: Node) -> None:
@@ -96,6 +114,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
                 _reduced_depth,
             ),
             lower=_softmax,
+            known=(_NO_INFINITY,) if name == "_log_softmax" else (),
         )
         for name in ("_softmax", "_log_softmax")
     ),

@@ -6,31 +6,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
-from delegatec.backends.vulkan.memory.representation import BUFFER, TEXTURES, Representation
+from delegatec.backends.vulkan.memory.representation import BUFFER, PACKED_AXIS, TEXTURES
 from delegatec.backends.vulkan.memory.workgroups import reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import HAS_AXIS, OWN_DTYPE, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
-
-_PACKED_AXIS: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}
 
 
 def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
     bound, dims = bind(node), reduced_dims(node)
     shape = shape_of(bound["self"])
-    allowed = set(BUFFER) if dims == [len(shape) - 1] else set()
+    # The shader for buffers clamps its results to the range of float16, also float32.
+    is_half = dtype_of(node) == torch.float16
+    allowed = set(BUFFER) if is_half and dims == [len(shape) - 1] else set()
     if len(shape) <= 4 and bound["keepdim"]:
         axes = [len(shape) - 1 - dim for dim in dims]
         allowed |= {
             each
             for each in TEXTURES
-            if reduces_safely(shape, dims, each) and (len(dims) == 1 or _PACKED_AXIS[each] not in axes)
+            if reduces_safely(shape, dims, each) and (len(dims) == 1 or PACKED_AXIS[each] not in axes)
         }
     return (Group(frozenset(allowed), (bound["self"],), (0,)),)
 

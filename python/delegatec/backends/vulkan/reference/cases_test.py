@@ -17,7 +17,7 @@ from delegatec.backends.vulkan.reference.unspecified import Unspecified
 
 _IDS: Final = [f"{index}-{case.name}" for index, case in enumerate(CASES)]
 _NAMES: Final = ("buffer", "width", "height", "channels")
-_USUAL: Final = Unspecified(barriers="ignored")
+_USUAL: Final = Unspecified(barriers="ignored", texels="zero")
 # Operators with separate tests.
 _ELSEWHERE: Final = frozenset(
     ("et_vk.prepack.default", "sym_size.int", "add", "sub", "mul", "floordiv")

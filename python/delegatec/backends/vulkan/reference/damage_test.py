@@ -33,7 +33,7 @@ _CASES: Final = [
 _BLOBS: Final = [(case.blob(case.places[-1]).data(), case.inputs) for case in _CASES if case.places]
 # A damaged size or count must not become work.
 _LIMITS: Final = Limits(plane=512, volume=64, buffer=65536)
-_USUAL: Final = Unspecified(barriers="ignored")
+_USUAL: Final = Unspecified(barriers="ignored", texels="zero")
 
 
 def _outcome(data: bytes, inputs: list[torch.Tensor]) -> str:

@@ -238,6 +238,25 @@ def test_undefined_behavior_is_rejected_by_default() -> None:
     assert torch.allclose(result, torch.softmax(x, 1))
 
 
+def test_texels_outside_of_an_image() -> None:
+    """Softmax of three channels by four invocations, each of which starts with its own texel."""
+    x = torch.rand(3, 4, 4) - 150
+    blob = Blob()
+    blob.call("aten._softmax.default", blob.input(x, WIDTH), 0, False, blob.output(x.shape, place=WIDTH))
+    with pytest.raises(DelegatecError, match="DC440"):
+        blob.run(x)
+    (result,) = blob.run(x, unspecified=Unspecified(texels="zero"))
+    assert not torch.allclose(result, torch.softmax(x, 0))
+
+
+def test_reductions_of_buffers_are_clamped() -> None:
+    blob = Blob()
+    blob.call(
+        "aten.sum.dim_IntList", blob.input(X, BUFFER), [1], True, None, blob.output((2, 1), place=BUFFER)
+    )
+    assert blob.run(X * 0 + 1e6)[0].equal(torch.full((X.shape[0], 1), 65504.0))
+
+
 @pytest.mark.parametrize(("width", "spoiled"), [(5, True), (8, False)])
 def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
     """The inverse root of the zeros after a row is infinite, and NaN if multiplied by a weight's zeros."""

@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.reference.run import Run, Semantics, kernel_name
 from delegatec.backends.vulkan.reference.tensors import BUFFER, CHANNELS, WIDTH, Tensor, reject
 
 _MOST: Final = 4
+_INVOCATIONS: Final = 4
 _SMALLEST_SUM: Final = 1e-37
 _LOWEST: Final = -3.402823e38
 
@@ -36,6 +37,12 @@ def _softmax(name: str) -> Semantics:
             check_barriers(run, call, out.limits, out.limits, (whcn,))
         value = run.read(x).float()
         largest = value.amax(axis, keepdim=True).clamp(min=_LOWEST)
+        if not out.is_buffer and out.packed != whcn and x.sizes[axis] < _INVOCATIONS:
+            # each invocation starts with its own texel, which may not exist
+            run.unspecified.choose(
+                "texels", lambda: True, f"{call.name} of {x.sizes[axis]} texels by {_INVOCATIONS} invocations"
+            )
+            largest = largest.clamp(min=0.0)
         total = (value - largest).exp().sum(axis, keepdim=True).clamp(min=_SMALLEST_SUM)
         result = (value - largest).exp() / total if name == "softmax" else value - largest - total.log()
         finite = out.is_buffer or out.packed != whcn

@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.reference.tensors import CHANNELS, Tensor, reject
 Value = torch.Tensor
 _MOST: Final = 4
 _GROUPS: Final = 4
+_FLOAT16_MAX: Final = 65504
 
 
 def check_barriers(
@@ -135,7 +136,8 @@ def _per_row(run: Run, call: Call, x: Tensor, out: Tensor, name: str, keep: int)
     value = run.read(x)
     if name in _REDUCTIONS:
         value = value if value.dtype == torch.int32 and name != "mean" else value.float()
-        reduced = _REDUCTIONS[name](value, [-1])
+        # This shader's test for float16 holds for every type.
+        reduced = _REDUCTIONS[name](value, [-1]).clamp(-_FLOAT16_MAX, _FLOAT16_MAX)
     else:
         reduced = (torch.argmax if name == "argmax" else torch.argmin)(value, -1, keepdim=True)
     if run.dynamic:

@@ -17,6 +17,8 @@ class Unspecified(UnspecifiedBehavior):
         barriers: some invocations of a workgroup return before a barrier that the others reach (softmax,
             reductions and variance of textures whose extent is not a multiple of the workgroup's). Most
             drivers ignore it; Mesa 26.1 computes wrong rows.
+        texels: texels outside of an image are zero, or raise (softmax of less than four elements along an
+            axis that is not packed).
         rounding: how `round` rounds x.5.
         powers: `pow` of a negative number.
         nan: minimum, maximum and clamp of a NaN: the other operand, or the NaN.
@@ -26,6 +28,7 @@ class Unspecified(UnspecifiedBehavior):
     runtime: ClassVar = "the Vulkan runtime"
 
     barriers: Literal["ignored", "raise"] = "raise"
+    texels: Literal["zero", "raise"] = "raise"
     rounding: Literal["even", "away", "raise"] = "even"
     powers: Literal["nan", "magnitude", "raise"] = "nan"
     nan: Literal["other", "nan", "raise"] = "nan"

@@ -54,7 +54,8 @@ def _maximum(x: Value, y: Value) -> Value:
 
 
 def _reciprocal(x: Value) -> Value:
-    return Value(x.builder, x.builder.constant(torch.ones(1, dtype=x.dtype))) / x
+    one = torch.ones([1] * min(x.rank, 1), dtype=x.dtype)
+    return Value(x.builder, x.builder.constant(one)) / x
 
 
 def _erf(x: Value) -> Value:

@@ -71,6 +71,16 @@ def _softmax(builder: Builder, node: Node) -> Node | None:
     return Value(builder, moved).permute(*(order.index(each) for each in range(4))).node
 
 
+def _log_softmax(builder: Builder, node: Node) -> Node | None:
+    """Keeps minus infinity, for which most shaders write zero."""
+    x = value_of(builder, bind(node)["self"])
+    lowest = torch.finfo(x.dtype).min
+    if builder.facts.of(x.node).low >= lowest:
+        return None
+    result = again(builder, node, self=x.clamp(low=lowest).node)
+    return x.ge(lowest).where(Value(builder, result), x).node
+
+
 def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
     """Scales and shifts each channel."""
     bound = bind(node)
@@ -98,5 +108,6 @@ REWRITES: Final = (
     Rewrite(aten.native_layer_norm.default, _layer_norm),
     Rewrite(aten.native_group_norm.default, _group_norm),
     *(Rewrite(target, _softmax) for target in (aten._softmax.default, aten._log_softmax.default)),
+    Rewrite(aten._log_softmax.default, _log_softmax),
     Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note="a product and a sum"),
 )

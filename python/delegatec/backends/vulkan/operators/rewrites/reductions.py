@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -13,7 +14,7 @@ from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
-from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.legalize.value import Value, value_of
@@ -33,12 +34,60 @@ def _rows(builder: Builder, node: Node) -> Node | None:
     x, dims = value_of(builder, bind(node)["self"], dtype_of(node)), reduced_dims(node)
     if not x.shape:
         return x.node
+    if x.rank == _RANK and dims == [1]:
+        return None
     kept = [dim for dim in range(x.rank) if dim not in dims]
     count = math.prod(x.shape[dim] for dim in dims)
     rows = x.permute(*kept, *dims).view(x.numel // count, count)
     target: Any = _REDUCTIONS[node.target]
     return Value(builder, builder.call(target, rows.node, [1], True)).view(*shape_of(node)).node
 
+
+def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
+    """Returns a rule that reduces rows, long ones in two steps, with a function of the call and a matrix."""
+
+    def rule(builder: Builder, node: Node) -> Node | None:
+        x = value_of(builder, bind(node)["self"], dtype_of(node))
+        if x.rank != _RANK or reduced_dims(node) != [1]:
+            return None
+        count = x.shape[1]
+        part = _divisor(count) if count > _LONG else 1
+        for each in (count,) if part == 1 else (count // part, part):
+            x = Value(builder, reduce(node, x.view(x.numel // each, each)))
+        return x.view(*shape_of(node)).node
+
+    return rule
+
+
+def _short_rows(builder: Builder, node: Node) -> Node | None:
+    """Multiplies without joining dimensions."""
+    x = value_of(builder, bind(node)["self"], dtype_of(node))
+    if x.rank <= _RANK or reduced_dims(node) != [x.rank - 1] or x.shape[-1] > _LONG:
+        return None
+    return Value(builder, _product(node, x)).view(*shape_of(node)).node
+
+
+def _product(node: Node, x: Value) -> Node:
+    """Multiplies by a column of ones, or of a fraction for a mean."""
+    count = x.shape[-1]
+    ones = torch.full((1, count), 1 / count if node.target is aten.mean.dim else 1.0, dtype=x.dtype)
+    return x.builder.call(aten.linear.default, x.node, x.builder.constant(ones))
+
+
+def _image(node: Node, x: Value) -> Node:
+    """Reduces an image, with one dimension that is reduced, too."""
+    target: Any = node.target
+    return x.builder.call(target, x.view(1, 1, *x.shape).node, [1, 3], True)
+
+
+def _divisor(count: int) -> int:
+    """Returns the largest divisor that is not above the square root."""
+    return next(each for each in range(math.isqrt(count), 0, -1) if count % each == 0)
+
+
+_RANK: Final = 2
+# A product sums a row in order, so that rounding grows with the length; and textures limit it.
+_LONG: Final = 2048
 
 _REDUCTIONS: Final[dict[Any, Any]] = {
     aten.mean.dim: aten.mean.dim,
@@ -81,7 +130,18 @@ _FLOATS: Final = (operand_dtypes(FLOATS, "the runtime reduces floats."),)
 REWRITES: Final = (
     *(Rewrite(target, _kept, _FLOATS) for target in (aten.mean.dim, aten.sum.dim_IntList)),
     *(Rewrite(target, _kept, _FLOATS) for target in (aten.amax.default, aten.amin.default)),
-    *(Rewrite(target, _rows, _FLOATS, note="of rows in a buffer") for target in _REDUCTIONS),
+    *(Rewrite(target, _short_rows, _FLOATS) for target in (aten.mean.dim, aten.sum.dim_IntList)),
+    *(Rewrite(target, _rows, _FLOATS, note="of rows") for target in _REDUCTIONS),
+    *(
+        Rewrite(
+            target, _by_rows(_product), _FLOATS, note="a product with ones: buffers clamp to float16's range"
+        )
+        for target in (aten.mean.dim, aten.sum.dim_IntList)
+    ),
+    *(
+        Rewrite(target, _by_rows(_image), _FLOATS, note="of images")
+        for target in (aten.amax.default, aten.amin.default)
+    ),
     *(Rewrite(target, _position, _FLOATS) for target in (aten.argmax.default, aten.argmin.default)),
     *(Rewrite(target, _max_of_dim, _FLOATS) for target in _EXTREMA),
 )
