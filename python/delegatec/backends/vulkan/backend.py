@@ -22,6 +22,7 @@ from delegatec.backends.vulkan.preprocess import preprocess
 from delegatec.backends.vulkan.reference.executor import VulkanReferenceExecutor
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.recover_rms_norm import recover_rms_norm
 from delegatec.edge.program import EdgeProgram
 
 _TEXTURES: Final = (Representation.WIDTH, Representation.CHANNELS, Representation.HEIGHT)
@@ -63,4 +64,8 @@ class VulkanBackend(TableBackend[Settings]):
         return blob_graph(read_blob(blob))
 
 
-VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, precision_passes, (fuse_weights,))
+def _prepare(settings: Settings) -> Sequence[Pass]:
+    return [recover_rms_norm, *precision_passes(settings)]
+
+
+VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, _prepare, (fuse_weights,))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions in textures: four invocations share a reduced row, and four rows a workgroup.
+"""Workgroups of the runtime's shaders.
 
-Their shaders return where a row is out of bounds before the others wait at a barrier, which is undefined. So
-the number of rows must be a multiple of four.
+Reductions in textures: four invocations share a reduced row, and four rows a workgroup. Their shaders return
+where a row is out of bounds before the others wait at a barrier, which is undefined. So the number of rows
+must be a multiple of four.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from delegatec.backends.vulkan.memory.representation import Representation, extents
+
+MOST_WORKGROUPS: Final = 65535
+"""In each direction, on any device."""
 
 _ROWS: Final = 4
 _AXES: Final = 3

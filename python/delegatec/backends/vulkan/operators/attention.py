@@ -12,6 +12,7 @@ from torch.fx import Node
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tensor_operands
 from delegatec.backends.vulkan.memory.representation import BUFFER, WIDTH
+from delegatec.backends.vulkan.memory.workgroups import MOST_WORKGROUPS
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row, same_call
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, shape_of
@@ -19,7 +20,6 @@ from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import same_dtypes
 
 _TEXEL: Final = 4
-_MOST_WORKGROUPS: Final = 65535
 
 
 def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -35,7 +35,7 @@ def _shapes(node: Node, _: object) -> str | None:
     if len(query) != 4 or key != (*query[:2], key[-2], query[-1]) or value != key or result != query:
         return f"operands of shapes {list(query)}, {list(key)} and {list(value)}"
     *heads, rows, _ = query
-    if max(math.prod(heads), rows) > _MOST_WORKGROUPS:
+    if max(math.prod(heads), rows) > MOST_WORKGROUPS:
         return f"{math.prod(heads)} matrices of {rows} rows"
     mask = bound["attn_mask"]
     if mask is not None:

@@ -17,6 +17,7 @@ from delegatec.backends.vulkan.testing import calls, compile_module, graph_of, r
 TALL = floats(1, 8, 20)
 GRID = floats(1, 5, 6, 2).tanh()
 ROWS = floats(5, 7)
+SCALES = floats(4, seed=3)
 
 
 class Both(nn.Module):
@@ -156,7 +157,14 @@ OTHERS: dict[str, Case] = {
     "instance norm": (module(nn.InstanceNorm2d, 8), (IMAGE,), ""),
     "batch norm": (module(nn.BatchNorm2d, 8), (IMAGE,), ""),
     "batch norm of rows": (module(nn.BatchNorm1d, 7), (ROWS,), ""),
-    "rms norm": (module(nn.RMSNorm, 4), (X,), ""),
+    "rms norm": (module(nn.RMSNorm, 4), (X,), "rms_norm"),
+    "rms norm of padded rows": (module(nn.RMSNorm, 7, eps=0.1), (ROWS,), "rms_norm"),
+    "rms norm without weights": (lambda x: functional.rms_norm(x, (4,)), (X,), "rms_norm"),
+    "rms norm of two dimensions": (module(nn.RMSNorm, (3, 4)), (X,), "view_copy rms_norm view_copy"),
+    "rms norm of rank 5": (module(nn.RMSNorm, 4), (X[None, None],), "view_copy rms_norm view_copy"),
+    "rms norm of many rows": (module(nn.RMSNorm, 4), (floats(70000, 4),), ""),
+    "rms norm with a variable weight": (lambda x, w: functional.rms_norm(x, (4,), w), (X, X[0, 0]), ""),
+    "rms norm by hand": (lambda x: x * (x.pow(2).mean(-1, True) + 1e-6).rsqrt() * SCALES, (X,), "rms_norm"),
     **{
         f"softmax of {shape} along {dim}": (lambda x, dim=dim: x.softmax(dim), (floats(*shape),), "")
         for shape in ((4, 6), (3, 8), (8, 16), (2, 4, 8), (2, 3, 4, 5), (1, 3, 19, 19))

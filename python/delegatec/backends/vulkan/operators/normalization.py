@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
-from delegatec.backends.vulkan.memory.demands import Group, IsConstant
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant, first_operand
 from delegatec.backends.vulkan.memory.representation import (
     BUFFER,
     CHANNELS,
@@ -21,8 +21,15 @@ from delegatec.backends.vulkan.memory.representation import (
     Representation,
     extents,
 )
-from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, reduces_safely
-from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
+from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
+from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, MOST_WORKGROUPS, reduces_safely
+from delegatec.backends.vulkan.operators.row import (
+    Constraint,
+    OperatorRow,
+    constants,
+    operator_row,
+    same_call,
+)
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize import constraint
@@ -83,12 +90,20 @@ def _layer_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     return (Group(allowed, (source,), (0, 1, 2)),)
 
 
-def _affine(node: Node, _: object) -> str | None:
-    bound = bind(node)
-    return next((f"{name} is absent" for name in ("weight", "bias") if bound[name] is None), None)
+def _given(*names: str) -> Constraint:
+    def broken(node: Node, _: object) -> str | None:
+        bound = bind(node)
+        return next((f"{name} is absent" for name in names if bound[name] is None), None)
+
+    return Constraint("argument", f"{' and '.join(names)} are given.", broken)
 
 
-_AFFINE: Final = Constraint("argument", "weight and bias are given.", _affine)
+_AFFINE: Final = _given("weight", "bias")
+
+
+def _too_many_rows(node: Node, _: object) -> str | None:
+    rows = math.prod(shape_of(node)[:-1])
+    return f"{rows} rows" if rows > MOST_WORKGROUPS else None
 
 
 def _group_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -125,6 +140,18 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         argument("normalized_shape", lambda value: len(value) == 1, "The last dimension is normalized."),
         _AFFINE,
         known=(_PARAMETERS,),
+    ),
+    operator_row(
+        "rms_norm",
+        first_operand(ROW_PACKED),
+        FLOATS,
+        argument("normalized_shape", lambda value: len(value) == 1, "The last dimension is normalized."),
+        rank_at_most(4, "the shaders have four dimensions."),
+        Constraint("shape", f"It has at most {MOST_WORKGROUPS} rows.", _too_many_rows),
+        _given("weight", "eps"),
+        lower=same_call("et_vk.rms_norm.default", "input", "weight", "eps"),
+        preserved=True,
+        known=(constants("weight"),),
     ),
     operator_row(
         "native_group_norm",

@@ -55,6 +55,7 @@ def _fused(run: Run, call: Call) -> None:
         weights = weights + wide(run.read(mask))
     probabilities = torch.softmax(weights, -1).to(q.dtype)
     run.write(out, wide(probabilities) @ wide(run.read(v)))
+    out.carry_pad(v)
 
 
 def _check_mask(call: Call, mask: Tensor, shape: list[int]) -> None:

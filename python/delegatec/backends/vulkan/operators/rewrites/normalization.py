@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.vulkan.memory.workgroups import MOST_WORKGROUPS
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
@@ -16,6 +17,8 @@ from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
+
+_RANK: Final = 4
 
 
 def _layer_norm(builder: Builder, node: Node) -> Any:
@@ -32,6 +35,27 @@ def _layer_norm(builder: Builder, node: Node) -> Any:
         weight=_parameter(builder, bound["weight"], count, 1.0, x.dtype),
         bias=_parameter(builder, bound["bias"], count, 0.0, x.dtype),
     )
+
+
+def _rms_norm(builder: Builder, node: Node) -> Node | None:
+    """Joins the normalized dimensions; absent weights are ones, variable ones are multiplied."""
+    bound = bind(node)
+    x, count = value_of(builder, bound["input"]), math.prod(bound["normalized_shape"])
+    weight, rows = bound["weight"], x.numel // count
+    if bound["eps"] is None:
+        return None
+    if rows > MOST_WORKGROUPS:
+        wide = x.to(torch.float32).view(rows, count)
+        epsilon: float = bound["eps"]
+        scale = ((wide * wide).mean([1], keepdim=True) + epsilon).rsqrt()
+        normal = (wide * scale).to(x.dtype).view(*x.shape)
+        return normal.node if weight is None else (normal * value_of(builder, weight)).node
+    is_variable = weight is not None and builder.facts.constant(weight) is None
+    row = _parameter(builder, None if is_variable else weight, count, 1.0, x.dtype)
+    shaped = x if x.rank <= _RANK and x.shape[-1] == count else x.view(rows, count)
+    norm = builder.call(aten.rms_norm.default, shaped.node, [count], row, bound["eps"])
+    result = Value(builder, norm).view(*x.shape)
+    return (result * value_of(builder, weight) if is_variable else result).node
 
 
 def _group_norm(builder: Builder, node: Node) -> Any:
@@ -106,6 +130,7 @@ def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
 
 REWRITES: Final = (
     Rewrite(aten.native_layer_norm.default, _layer_norm),
+    Rewrite(aten.rms_norm.default, _rms_norm),
     Rewrite(aten.native_group_norm.default, _group_norm),
     *(Rewrite(target, _softmax) for target in (aten._softmax.default, aten._log_softmax.default)),
     Rewrite(aten._log_softmax.default, _log_softmax),
