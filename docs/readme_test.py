@@ -59,7 +59,9 @@ class Decoder(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/mps.md", "docs/vulkan.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/mps.md", "docs/vulkan.md"]
+)
 def test_links_lead_to_files(page: str) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
     assert targets

@@ -129,7 +129,11 @@ class Legality(Generic[SettingsT]):
             refusal = self._target.exclusion(node) or self._tried(program, node)
         if refusal is None:
             return None
-        return Rejection(node, refusal.rule, refusal.message, refusal.help)
+        message = refusal.message
+        if refusal.rewritten:
+            which = "" if refusal.rewritten in message else f": {refusal.rewritten}"
+            message += f" (in its rewrite{which})"
+        return Rejection(node, refusal.rule, message, refusal.help)
 
     def _tried(self, program: EdgeProgram, node: Node) -> Refusal | None:
         results = tuple(user for user in node.users if user.target is operator.getitem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
 from torch.fx import Node
@@ -102,6 +103,7 @@ class Legalizer:
         for each in _between(before, holder):
             failure = None if is_erased(each) else self.legalize(each)
             if failure is not None:
+                failure = failure if failure.rewritten else replaced(failure, rewritten=str(each.target))
                 holder.graph.erase_node(holder)
                 return failure
         final: Any = holder.args[0]

@@ -30,11 +30,13 @@ class Refusal:
         rule: stable short id of the violated rule, such as "dtype".
         message: the violation, with the offending value.
         help: how to make it legal; empty if impossible.
+        rewritten: the call of a rewrite that is not legal; empty if it is the call itself.
     """
 
     rule: str
     message: str
     help: str = ""
+    rewritten: str = ""
 
 
 def first_broken(

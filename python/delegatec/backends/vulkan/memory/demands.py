@@ -77,9 +77,14 @@ def within(groups: Sequence[Group], node: Node, limits: Limits) -> Iterator[Grou
         node: the call.
         limits: of textures.
     """
-    results = result_values(node)
     for group in groups:
-        shapes = [tuple(operand.meta["val"].shape) for operand in group.operands]
-        shapes += [tuple(results[index].shape) for index in group.results]
+        shapes = shapes_of(group, node)
         fitting = {each for each in group.allowed if all(fits(shape, each, limits) for shape in shapes)}
         yield replace(group, allowed=frozenset(fitting))
+
+
+def shapes_of(group: Group, node: Node) -> list[tuple[int, ...]]:
+    """Returns the shapes of the tensors of a group of a call."""
+    results = result_values(node)
+    shapes = [tuple(operand.meta["val"].shape) for operand in group.operands]
+    return shapes + [tuple(results[index].shape) for index in group.results]

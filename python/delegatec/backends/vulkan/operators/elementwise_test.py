@@ -98,6 +98,15 @@ CASES: dict[str, Case] = {
             "integers": (INTEGERS, DIVISORS),
         }.items()
     },
+    **{
+        f"{name} of an integer and a fraction": (getattr(torch, name), args, "")
+        for name in ("add", "mul", "div", "maximum", "eq", "ne", "lt")
+        for args in ((INTEGERS.int(), INTEGERS + 0.5 * (INTEGERS % 2)),)
+    },
+    "sum of bools and numbers": (lambda x, mask: mask + x, (X, BOOLS), ""),
+    "quotient of integers": (torch.div, (INTEGERS, DIVISORS), ""),
+    "an integer and a fraction": (lambda x: (x + 1.5, 1.5 - x, (x == 1.5) | (x < 2.5)), (INTEGERS,), ""),
+    "where of several dtypes": (lambda x, mask: torch.where(mask, x, mask.int() + 3), (X, BOOLS), ""),
     "a comparison with a number": (lambda x: x > 0.5, (X,), "gt.Tensor"),
     "and": (lambda a, b: a & b, (BOOLS, BOOLS.flip(0)), "bitwise_and.Tensor"),
     "or": (torch.logical_or, (BOOLS, BOOLS.flip(0)), "logical_or"),

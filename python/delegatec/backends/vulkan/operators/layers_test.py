@@ -253,3 +253,13 @@ def test_products_of_integers_are_not_delegated() -> None:
     compiled = compile_module(Call(torch.mm), (torch.ones(2, 2, dtype=torch.int64),) * 2)
     assert [rule for _, rule, _ in compiled.left] == ["dtype"]
     assert compile_module(Call(lambda x, y: x @ y), (X, Y.mT)).left == []
+
+
+def test_reasons_name_the_call_of_a_rewrite_and_the_texture() -> None:
+    (found,) = compile_module(Call(lambda x: x.topk(2)[1]), (X,)).left
+    assert found[2].endswith("(in its rewrite: aten.where.self)")
+    convolution, image = nn.Conv2d(1, 1, 3), floats(1, 1, 2049, 3)
+    (found,) = compile_module(convolution, (image,), textures="desktop").left
+    text = "a texture of shape [1, 1, 2049, 3] has 3 x 2049 x 1 texels, more than 2048 x 2048 x 2048. "
+    assert found[1] == "storage" and found[2].startswith(text)
+    assert compile_module(convolution, (image,)).left == []

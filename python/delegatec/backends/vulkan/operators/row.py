@@ -15,7 +15,15 @@ from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.compile_spec import Settings
-from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied, within
+from delegatec.backends.vulkan.memory.demands import (
+    Demands,
+    Group,
+    IsConstant,
+    shapes_of,
+    tied,
+    within,
+)
+from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Limits, extents, fits
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
@@ -113,14 +121,30 @@ def storable(node: Node, demands: Demands, settings: Settings, is_constant: IsCo
 
 def _storable(demands: Demands) -> Constraint:
     def broken(node: Node, settings: Settings) -> str | None:
-        if all(group.allowed for group in storable(node, demands, settings, lambda _: False)):
-            return None
-        shapes = [list(source.meta["val"].shape) for source in node.all_input_nodes]
-        return f"operands of shapes {', '.join(map(str, shapes))}"
+        groups = demands(node, lambda _: False)
+        for group, fitting in zip(groups, within(groups, node, settings.limits), strict=True):
+            if not fitting.allowed:
+                return _misfit(node, group, settings.limits)
+        return None
 
     return constraint.Constraint(
         "storage",
-        "The operator supports a buffer or a texture that holds its operands and results: textures have at "
-        "most four dimensions, and extents within the limits.",
+        "The operator supports a buffer or a texture that holds its operands and results.",
         broken,
     )
+
+
+def _misfit(node: Node, group: Group, limits: Limits) -> str:
+    """Returns why no representation of a group holds all its tensors."""
+    for shape in shapes_of(group, node):
+        texture = next((each for each in group.allowed if each.is_texture), None)
+        if texture is None or any(fits(shape, each, limits) for each in group.allowed):
+            continue
+        if len(shape) > MOST_TEXTURE_DIMENSIONS:
+            return f"a texture of shape {list(shape)} has more than {MOST_TEXTURE_DIMENSIONS} dimensions"
+        width, height, depth = extents(shape, texture)
+        return (
+            f"a texture of shape {list(shape)} has {width} x {height} x {depth} texels, "
+            f"more than {limits.width} x {limits.height} x {limits.depth}"
+        )
+    return f"operands of shapes {', '.join(str(list(shape)) for shape in shapes_of(group, node))}"

@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.operators.rewrites import (
     elements,
     layers,
     normalization,
+    promotion,
     quantized,
     reductions,
 )
@@ -23,6 +24,7 @@ from delegatec.edge.legalize.rules import REWRITES as SHARED
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
+    promotion.REWRITES,
     elements.REWRITES,
     reductions.REWRITES,
     normalization.REWRITES,

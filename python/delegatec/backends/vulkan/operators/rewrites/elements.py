@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import overload
 from delegatec.backends.vulkan.dtypes import FLOATS
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
@@ -32,10 +32,12 @@ def _compared(compare: Callable[..., Value]) -> Rule:
     """Returns a rule for a comparison in the dtype that the operands are promoted to."""
 
     def rule(builder: Builder, node: Node) -> Node:
-        first, *others = list(bind(node).values())[:2]
-        x = value_of(builder, first)
-        operands = [value_of(builder, each, x.dtype) if isinstance(each, Node) else each for each in others]
-        return compare(x, *operands).node
+        operands = list(bind(node).values())[:2]
+        dtype = promoted(operands)
+        first, *others = (
+            value_of(builder, each, dtype) if isinstance(each, Node) else each for each in operands
+        )
+        return compare(first, *others).node
 
     return rule
 

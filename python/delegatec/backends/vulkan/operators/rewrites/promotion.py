@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Type promotion: the runtime's operators on two tensors have one dtype."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.common.row import overload
+from delegatec.edge.arguments import bind, dtype_of, promoted
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.ranks import again
+from delegatec.edge.legalize.value import value_of
+
+
+def _promote(builder: Builder, node: Node) -> Any:
+    """Converts operands to the dtype of the result, and those of a comparison to their common one."""
+    bound = bind(node)
+    operands = {name: bound[name] for name in ("self", "other")}
+    dtype = dtype_of(node)
+    if dtype == torch.bool:
+        dtype = promoted([*operands.values()])
+    nodes = {name: each for name, each in operands.items() if isinstance(each, Node)}
+    if all(dtype_of(each) == dtype for each in nodes.values()):
+        return None
+    return again(builder, node, **{name: value_of(builder, each, dtype).node for name, each in nodes.items()})
+
+
+_PROMOTING: Final = (
+    *(f"{name}.{kind}" for name in ("add", "sub", "mul", "div") for kind in ("Tensor", "Scalar")),
+    *(f"{name}.{kind}" for name in ("lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")),
+    *("rsub.Scalar", "minimum", "maximum", "where.self"),
+)
+
+REWRITES: Final = tuple(
+    Rewrite(overload(name), _promote, note="operands are converted to one dtype") for name in _PROMOTING
+)
