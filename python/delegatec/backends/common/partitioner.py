@@ -51,7 +51,7 @@ class TablePartitioner(Generic[SettingsT]):
             if node.target is operator.getitem:
                 supported.append(all(supported[source] for source in sources))
                 continue
-            rejection = legality.rejection(program, node)
+            rejection = self.rejection(program, node, legality)
             supported.append(rejection is None)
             if rejection is not None and node.target is not call_delegate:
                 rejections.append(rejection)
@@ -75,6 +75,10 @@ class TablePartitioner(Generic[SettingsT]):
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Whether any of the nodes does more than move data."""
         return self._target.computes(nodes)
+
+    def rejection(self, program: EdgeProgram, node: Node, legality: Legality[SettingsT]) -> Rejection | None:
+        """Returns why a call is not supported, if it is not."""
+        return legality.rejection(program, node)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `HasBoundary.misplaced`: by default, nodes do not depend on others."""

@@ -10,7 +10,8 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
-from delegatec.backends.vulkan.fusion.levels import cancel_conversions
+from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
+from delegatec.backends.vulkan.fusion.levels import cancel_conversions, sign_levels
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
@@ -68,4 +69,5 @@ def _prepare(settings: Settings) -> Sequence[Pass]:
     return [recover_rms_norm, *precision_passes(settings)]
 
 
-VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, _prepare, (fuse_weights,))
+_FUSION: Final = (sign_levels, fuse_layers, fuse_weights)
+VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, _prepare, _FUSION)

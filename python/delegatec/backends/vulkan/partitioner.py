@@ -4,19 +4,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import torch
 from torch.fx import Node
 
+from delegatec.backends.common.legality import Legality
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import LEVELS
+from delegatec.backends.vulkan.fusion.layers import Layer, layer_of, unsupported
 from delegatec.delegation import Rejection
-from delegatec.edge.arguments import tensors
+from delegatec.edge.analysis.quantized import QuantizedConstant, quantized_constant
+from delegatec.edge.arguments import bind, tensors
 from delegatec.edge.program import EdgeProgram
+
+_CONVOLUTION: Final = torch.ops.aten.convolution.default
+_DOC: Final = (
+    "The runtime convolves with weights of int8, one scale per channel of the result and no zero points, "
+    "between values that are quantized to int8 of the full range"
+)
+_HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
 
 class VulkanPartitioner(TablePartitioner[Settings]):
-    """Rejects nodes that would exchange int8 with nodes outside: the runtime sizes such copies wrongly."""
+    """Rejects nodes that would exchange int8 with nodes outside: the runtime sizes such copies wrongly.
+
+    A convolution with a quantized weight is supported between quantized values only, together with the calls
+    that quantize and dequantize them.
+    """
+
+    def rejection(self, program: EdgeProgram, node: Node, legality: Legality[Settings]) -> Rejection | None:
+        """See `TablePartitioner.rejection`."""
+        if node.target is not _CONVOLUTION or _weight_of(program, node) is None:
+            return super().rejection(program, node, legality)
+        layer = _layer_of(program, node)
+        reason = "of floating point" if layer is None else unsupported(layer)
+        if reason is None:
+            return None
+        return Rejection(node, "quantized", f"a convolution with a quantized weight, {reason}. {_DOC}", _HELP)
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `HasBoundary.misplaced`."""
@@ -31,7 +57,21 @@ class VulkanPartitioner(TablePartitioner[Settings]):
                 found.append(_rejection(node, "an input"))
             elif _is_quantized(node) and any(user not in members for user in node.users):
                 found.append(_rejection(node, "an output"))
+            elif node.target is _CONVOLUTION and _weight_of(program, node) is not None:
+                layer = _layer_of(program, node)
+                if layer is None or not members.issuperset(layer.members()):
+                    found.append(Rejection(node, "boundary", f"its operands are quantized elsewhere. {_DOC}"))
         return found
+
+
+def _weight_of(program: EdgeProgram, node: Node) -> QuantizedConstant | None:
+    constants = program.fixed_constants()
+    return quantized_constant(bind(node)["weight"], lambda each: constants.get(each.name))
+
+
+def _layer_of(program: EdgeProgram, node: Node) -> Layer | None:
+    constants = program.fixed_constants()
+    return layer_of(node, lambda each: constants.get(each.name))
 
 
 def _is_quantized(node: Node) -> bool:

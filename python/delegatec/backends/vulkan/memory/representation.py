@@ -73,6 +73,9 @@ _BLOCKS: Final = {
     Representation.INT8_4W4C: (4, 1, 4),
     Representation.INT8_4C: (1, 1, 4),
 }
+INT8_CHANNELS: Final = INT8 - {Representation.INT8_4W, Representation.INT8_4H4W}
+"""Those in which four channels are adjacent."""
+
 PACKED_AXIS: Final = {Representation.WIDTH: 0, Representation.HEIGHT: 1, Representation.CHANNELS: 2}
 """The axis of which each texel has four elements: 0 is the width."""
 

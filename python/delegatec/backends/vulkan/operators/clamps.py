@@ -14,7 +14,7 @@ from delegatec.edge.arguments import bind, dtype_of
 
 aten = torch.ops.aten
 
-_CLAMPS: Final = frozenset({aten.clamp.default, aten.hardtanh.default, aten.relu.default})
+CLAMPS: Final = frozenset({aten.clamp.default, aten.hardtanh.default, aten.relu.default})
 
 
 def bounds_of(node: Node) -> tuple[float | int | None, float | int | None]:
@@ -29,7 +29,7 @@ def bounds_of(node: Node) -> tuple[float | int | None, float | int | None]:
 def fused_clamp(node: Node) -> Node | None:
     """Returns the clamp that alone uses a value of floats, and has the same representation."""
     users = list(node.users)
-    is_fusible = len(users) == 1 and users[0].target in _CLAMPS and dtype_of(node).is_floating_point
+    is_fusible = len(users) == 1 and users[0].target in CLAMPS and dtype_of(node).is_floating_point
     return users[0] if is_fusible else None
 
 

@@ -7,9 +7,22 @@ from typing import Any, Final
 
 import torch
 
+_LAYER: Final = (
+    "Tensor x, float x_scale, int x_zero, Tensor weight, Tensor sums, Tensor scales, float scale, int zero, "
+    "Tensor? bias"
+)
+_WINDOW: Final = "int[] kernel, int[] stride, int[] padding, int[] dilation"
+_CONVOLUTIONS: Final = ("q8ta_conv2d", "q8ta_conv2d_pw", "q8ta_conv2d_dw")
 _SCHEMAS: Final = (
     "linear_q8csw(Tensor x, Tensor weight, Tensor scales, Tensor? bias) -> Tensor",
     "linear_q4gsw(Tensor x, Tensor weight, Tensor scales, int group_size, Tensor? bias) -> Tensor",
+    *(f"{name}({_LAYER}, {_WINDOW}, int groups, str activation) -> Tensor" for name in _CONVOLUTIONS),
+    f"q8ta_conv2d_transposed({_LAYER}, int[] kernel, int[] stride, int[] padding, int[] output_padding, "
+    "int[] dilation, int groups, str activation) -> Tensor",
+    *(f"{name}({_LAYER}, str activation) -> Tensor" for name in ("q8ta_linear", "q8ta_linear_gemv")),
+    "q8ta_add(Tensor x, Tensor y, float x_scale, int x_zero, float y_scale, int y_zero, float scale, "
+    "int zero, float alpha) -> Tensor",
+    "q8ta_relu(Tensor x, float x_scale, int x_zero, float scale, int zero) -> Tensor",
     "embedding_q4gsw(Tensor weight, Tensor scales, int group_size, Tensor indices, bool is_linear) -> Tensor",
 )
 

@@ -23,7 +23,7 @@ from delegatec.backends.vulkan.operators import (
     products,
     reduction,
 )
-from delegatec.backends.vulkan.operators.quantized import conversion, weights
+from delegatec.backends.vulkan.operators.quantized import conversion, layers, weights
 from delegatec.backends.vulkan.operators.row import OperatorRow, storable
 from delegatec.backends.vulkan.operators.rules import UNIVERSAL
 
@@ -38,7 +38,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Shape": moves.ROWS,
     "Look-up": lookups.ROWS,
     "Creation and conversion": creation.ROWS,
-    "Quantization": (*conversion.ROWS, *weights.ROWS),
+    "Quantization": (*conversion.ROWS, *layers.ROWS, *weights.ROWS),
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -12,6 +12,7 @@ import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.dtypes import LEVELS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import ANY, INT8
 from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row
@@ -23,6 +24,7 @@ quantized = torch.ops.quantized_decomposed
 QUANTIZE: Final = quantized.quantize_per_tensor.default
 DEQUANTIZE: Final = quantized.dequantize_per_tensor.default
 RANGE: Final = (-128, 127)
+UNSIGNED: Final = (0, 255)
 
 
 def _quantize_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -33,8 +35,22 @@ def _dequantize_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     return Group(INT8, (bind(node)["input"],)), Group(ANY, (), (0,))
 
 
+def is_shifted(node: Node) -> bool:
+    """Whether a quantization to uint8 can be one to int8: its levels are only dequantized."""
+    bound = bind(node)
+    limits = (bound["quant_min"], bound["quant_max"])
+    return bound["dtype"] == torch.uint8 and limits == UNSIGNED and all(map(_dequantizes, node.users))
+
+
+def _dequantizes(node: Node) -> bool:
+    return node.target is DEQUANTIZE and bind(node)["dtype"] == torch.uint8
+
+
 def _range(node: Node, _: object) -> str | None:
     bound = bind(node)
+    source = bound["input"] if node.target is DEQUANTIZE else node
+    if source.target is QUANTIZE and is_shifted(source):
+        return None
     if bound["dtype"] != torch.int8:
         return f"levels of dtype {short_name(bound['dtype'])}"
     limits = bound["quant_min"], bound["quant_max"]
@@ -68,7 +84,9 @@ def _lower(name: str) -> Lower:
 
 _CONSTRAINTS: Final = (
     rank_at_most(4, "blocks are of four dimensions."),
-    Constraint("levels", "Levels are int8, of the full range.", _range),
+    Constraint(
+        "levels", "Levels are int8 or uint8, of the full range; those of uint8 are only dequantized.", _range
+    ),
     Constraint("dtype", "The values are float32.", _float32),
     Constraint("argument", "The scale has an inverse in float32.", _scale),
 )
@@ -85,7 +103,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         DEQUANTIZE,
         _dequantize_memory,
-        {torch.int8},
+        LEVELS,
         *_CONSTRAINTS,
         lower=_lower("dequantize_per_tensor"),
         preserved=True,

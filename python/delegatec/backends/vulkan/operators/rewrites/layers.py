@@ -15,8 +15,8 @@ from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
-_MOST_IMAGES: Final = 32
-_MOST_MERGED: Final = 1 << 24
+MOST_IMAGES: Final = 32
+MOST_MERGED: Final = 1 << 24
 
 
 def _linear(builder: Builder, node: Node) -> Node | None:
@@ -58,7 +58,7 @@ def _convolution(builder: Builder, node: Node) -> Node | None:
     """Convolves the images of a batch one by one."""
     bound = bind(node)
     x = value_of(builder, bound["input"])
-    if x.rank != 4 or not 1 < x.shape[0] <= _MOST_IMAGES:
+    if x.rank != 4 or not 1 < x.shape[0] <= MOST_IMAGES:
         return None
     rest = [bound[name] for name in bound if name != "input"]
     images = [
@@ -74,19 +74,34 @@ def _merged_groups(builder: Builder, node: Node) -> Node | None:
     groups = bound["groups"]
     if weight is None or groups == 1 or bound["transposed"]:
         return None
+    found = merge_groups(weight.detach(), groups)
+    if found is None:
+        return None
+    wide, groups = found
+    arguments = {**bound, "weight": builder.derived(bound["weight"], wide), "groups": groups}
+    return builder.call(aten.convolution.default, *arguments.values(), val=node.meta["val"])
+
+
+def merge_groups(weight: torch.Tensor, groups: int) -> tuple[torch.Tensor, int] | None:
+    """Returns the weight of a convolution with fewer groups, of multiples of four channels, and their number.
+
+    None if it is too large.
+
+    Args:
+        weight: (results, operands per group, ...).
+        groups: more than one.
+    """
     inputs, outputs = weight.shape[1], weight.shape[0] // groups
     counts = [count for count in range(2, groups + 1) if groups % count == 0]
     is_pointwise = set(weight.shape[2:]) == {1}
     merged = next((n for n in counts if n * inputs % 4 == n * outputs % 4 == 0 and not is_pointwise), groups)
-    if merged * weight.numel() > _MOST_MERGED:
+    if merged * weight.numel() > MOST_MERGED:
         return None
-    blocks = weight.detach().view(groups // merged, merged, outputs, inputs, *weight.shape[2:])
+    blocks = weight.view(groups // merged, merged, outputs, inputs, *weight.shape[2:])
     wide = weight.new_zeros(groups // merged, merged, outputs, merged, inputs, *weight.shape[2:])
     for place in range(merged):
         wide[:, place, :, place] = blocks[:, place]
-    wide = wide.view(weight.shape[0], merged * inputs, *weight.shape[2:])
-    arguments = {**bound, "weight": builder.derived(bound["weight"], wide), "groups": groups // merged}
-    return builder.call(aten.convolution.default, *arguments.values(), val=node.meta["val"])
+    return wide.view(weight.shape[0], merged * inputs, *weight.shape[2:]), groups // merged
 
 
 def _index_select(builder: Builder, node: Node) -> Node | None:

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces layers between quantized values by the runtime's operators."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.vulkan.fusion.layers import (
+    TARGETS,
+    Layer,
+    activation_of,
+    is_depthwise,
+    layer_of,
+    unsupported,
+)
+from delegatec.backends.vulkan.operators.clamps import CLAMPS
+from delegatec.backends.vulkan.operators.quantized.conversion import RANGE
+from delegatec.backends.vulkan.operators.rewrites.layers import merge_groups
+from delegatec.backends.vulkan.operators.rewrites.quantized import levels_of, quantized_levels
+from delegatec.backends.vulkan.operators.runtime import RUNTIME
+from delegatec.edge.arguments import bind, each, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+_TEXEL: Final = 4
+
+
+def fuse_layers(program: EdgeProgram) -> bool:
+    """Replaces the layers of a private program; see `fusion.layers`.
+
+    Returns:
+        Whether it changed.
+    """
+    builder = Builder(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target not in TARGETS:
+            continue
+        layer = layer_of(node, lambda operand: program.constants.get(operand.name))
+        if layer is None or unsupported(layer) is not None:
+            continue
+        result = _FUSED[node.target](builder.at(layer.output), layer)
+        if result is not None:
+            replace(layer.output, result)
+            changed = True
+    if changed:
+        program.graph.eliminate_dead_code()
+        program.erase_unused_placeholders()
+    return changed
+
+
+def _sum(builder: Builder, layer: Layer) -> Node:
+    first, second = layer.inputs
+    name, limits = activation_of(layer)
+    low = bind(layer.output)["zero_point"] if name == "relu" else limits[0]
+    found = builder.call(
+        RUNTIME.q8ta_add.default,
+        *(bind(operand)["input"] for operand in layer.inputs),
+        *(number for operand in (first, second) for number in _parameters(operand)),
+        *_parameters(layer.output),
+        1.0,
+        val=layer.output.meta["val"],
+    )
+    return _limited(builder, found, (low, limits[1]))
+
+
+def _clamp(builder: Builder, layer: Layer) -> Node | None:
+    """Returns a clamp at zero that changes the scale, if no other bound matters."""
+    zero = bind(layer.output)["zero_point"]
+    name, limits = activation_of(layer)
+    if limits != RANGE or (name != "relu" and zero != RANGE[0]):
+        return None
+    return builder.call(
+        RUNTIME.q8ta_relu.default,
+        bind(layer.inputs[0])["input"],
+        *_parameters(layer.inputs[0]),
+        *_parameters(layer.output),
+        val=layer.output.meta["val"],
+    )
+
+
+def _linear(builder: Builder, layer: Layer) -> Node | None:
+    x = bind(layer.inputs[0])["input"]
+    assert layer.weight is not None
+    weight = _levels(builder, layer)
+    if len(shape_of(x)) != 2 or weight.shape[1] % _TEXEL or layer.weight.block[1] != weight.shape[1]:
+        return None
+    operator = RUNTIME.q8ta_linear_gemv if shape_of(x)[0] == 1 else RUNTIME.q8ta_linear
+    name, limits = activation_of(layer)
+    return _limited(
+        builder,
+        builder.call(
+            operator.default,
+            *_operands(builder, layer, x, weight, weight.sum(1, dtype=torch.int32)),
+            name,
+            val=layer.output.meta["val"],
+        ),
+        limits,
+    )
+
+
+def _convolution(builder: Builder, layer: Layer) -> Node | None:
+    bound = bind(layer.node)
+    x = bind(layer.inputs[0])["input"]
+    weight, groups, transposed = _levels(builder, layer), bound["groups"], bound["transposed"]
+    shape = tuple(weight.shape)
+    depthwise = not transposed and is_depthwise(shape, groups) and groups > 1
+    if transposed:
+        weight = weight.transpose(0, 1)
+    elif not depthwise and groups > 1 and (shape[1] % _TEXEL or shape[0] // groups % _TEXEL):
+        merged = merge_groups(weight, groups)
+        if merged is None:
+            return None
+        weight, groups = merged
+    sums = weight.flatten(1).sum(1, dtype=torch.int32)
+    kernel = list(weight.shape[2:])
+    stride, padding, dilation = (each(bound[name], 2) for name in ("stride", "padding", "dilation"))
+    if depthwise:
+        operator, packed = RUNTIME.q8ta_conv2d_dw, weight.permute(2, 3, 1, 0).flatten(2)
+    else:
+        packed = weight.permute(0, 2, 3, 1).flatten(1)
+        plain = (kernel, stride, padding, groups) == ([1, 1], [1, 1], [0, 0], 1)
+        operator = RUNTIME.q8ta_conv2d_pw if plain else RUNTIME.q8ta_conv2d
+    window: list[Any] = [kernel, stride, padding]
+    if transposed:
+        operator = RUNTIME.q8ta_conv2d_transposed
+        window.append(each(bound["output_padding"], 2))
+    name, limits = activation_of(layer)
+    count, *rest = shape_of(layer.output)
+    images = [x] if count == 1 else _images(builder, x)
+    results = [
+        builder.call(
+            operator.default,
+            *_operands(builder, layer, image, _padded(packed), sums),
+            *(*window, dilation, groups, name),
+            val=builder.empty((1, *rest), torch.int8),
+        )
+        for image in images
+    ]
+    found = results[0] if count == 1 else builder.call(aten.cat.default, results, 0)
+    return _limited(builder, found, limits)
+
+
+def _images(builder: Builder, x: Node) -> list[Node]:
+    return [builder.call(aten.slice.Tensor, x, 0, place, place + 1) for place in range(shape_of(x)[0])]
+
+
+def _parameters(node: Node) -> tuple[float, int]:
+    bound = bind(node)
+    return float(bound["scale"]), int(bound["zero_point"])
+
+
+def _levels(builder: Builder, layer: Layer) -> Tensor:
+    assert layer.weight is not None
+    return builder.program.constants[layer.weight.levels.name].detach()
+
+
+def _operands(builder: Builder, layer: Layer, x: Node, weight: Tensor, sums: Tensor) -> list[Any]:
+    """Returns the arguments of an operator with a weight, up to the bias."""
+    found = layer.weight
+    assert found is not None
+    scales = found.scales.flatten().to(torch.float32)
+    scales = scales.expand(len(sums)) if scales.numel() == 1 else scales
+    # constants are float32 also in a program of float16
+    constants = [weight.contiguous(), _padded(sums), _padded(scales)]
+    nodes: list[Any] = [builder.derived(found.levels, value, value.dtype) for value in constants]
+    bias = None
+    if layer.bias is not None:
+        bias = builder.derived(found.levels, _padded(layer.bias.detach().to(torch.float32)), torch.float32)
+    return [x, *_parameters(layer.inputs[0]), *nodes, *_parameters(layer.output), bias]
+
+
+def _padded(values: Tensor) -> Tensor:
+    """Pads rows to whole texels."""
+    return torch.nn.functional.pad(values, (0, -values.shape[-1] % _TEXEL)).contiguous()
+
+
+def _limited(builder: Builder, node: Node, limits: tuple[int, int]) -> Node:
+    """Clamps levels, unless all are in the limits."""
+    return node if limits == RANGE else quantized_levels(levels_of(builder, node).clamp(*map(float, limits)))
+
+
+_FUSED: Final[dict[Any, Any]] = {
+    aten.convolution.default: _convolution,
+    aten.linear.default: _linear,
+    aten.add.Tensor: _sum,
+    **dict.fromkeys(CLAMPS, _clamp),
+}

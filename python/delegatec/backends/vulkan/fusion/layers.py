@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers between quantized values, by the runtime's operators from int8 to int8.
+
+A layer is a convolution, a linear layer, a sum or a clamp whose operands are dequantized, and whose result,
+maybe clamped, is quantized. Convolutions with quantized weights have no other operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.vulkan.operators.clamps import CLAMPS, bounds_of
+from delegatec.backends.vulkan.operators.quantized.conversion import DEQUANTIZE, QUANTIZE, RANGE, is_shifted
+from delegatec.backends.vulkan.operators.rewrites.layers import MOST_IMAGES, MOST_MERGED
+from delegatec.edge.analysis.quantized import Constant, QuantizedConstant, quantized_constant
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+
+aten = torch.ops.aten
+
+_TEXEL: Final = 4
+_OPERANDS: Final = ("self", "other", "input")
+TARGETS: Final = frozenset({aten.convolution.default, aten.linear.default, aten.add.Tensor, *CLAMPS})
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer and what is between it and the quantized values.
+
+    Attributes:
+        node: the layer.
+        inputs: the calls that dequantize its operands.
+        clamp: the clamp of its result, if any.
+        output: the call that quantizes its result.
+        weight: its quantized weight; None for a sum.
+        constants: the calls that dequantize weight and bias.
+        bias: its values, float32; None if it has none.
+    """
+
+    node: Node
+    inputs: tuple[Node, ...]
+    clamp: Node | None
+    output: Node
+    weight: QuantizedConstant | None = None
+    constants: tuple[Node, ...] = ()
+    bias: Tensor | None = None
+
+    def members(self) -> Iterator[Node]:
+        """Yields all calls."""
+        yield from (*self.inputs, *self.constants, self.node, self.output)
+        if self.clamp is not None:
+            yield self.clamp
+
+
+def layer_of(node: Node, constant: Constant) -> Layer | None:
+    """Returns the layer of a node with a target in `TARGETS`, if its operands and result are quantized.
+
+    Args:
+        node: a call.
+        constant: returns the value of a constant node, and None for other nodes.
+    """
+    bound = bind(node)
+    ends = _ends(node)
+    inputs = tuple(bound[name] for name in _OPERANDS if name in bound)
+    if ends is None or not all(isinstance(each, Node) and _is_int8(each, DEQUANTIZE) for each in inputs):
+        return None
+    if node.target is aten.add.Tensor:
+        same = all(shape_of(each) == shape_of(node) for each in inputs) and bound["alpha"] == 1
+        return Layer(node, inputs, *ends) if same else None
+    if node.target in CLAMPS:
+        return Layer(node, inputs, node, ends[1]) if ends[0] is None else None
+    weight = quantized_constant(bound["weight"], constant)
+    if weight is None or weight.zeros is not None or dtype_of(weight.levels) != torch.int8:
+        return None
+    bias, constants = bound["bias"], [bound["weight"]]
+    values = None
+    if bias is not None:
+        values, folded = constant(bias), quantized_constant(bias, constant)
+        if folded is not None:
+            levels = constant(folded.levels)
+            assert levels is not None
+            values = folded.values(levels)
+            constants.append(bias)
+        if values is None:
+            return None
+    return Layer(node, inputs, *ends, weight, tuple(constants), values)
+
+
+def _ends(node: Node) -> tuple[Node | None, Node] | None:
+    """Returns the clamp and the quantization that alone use a value."""
+    clamp: Node | None = None
+    for _ in range(2):
+        users = list(node.users)
+        if len(users) != 1:
+            return None
+        if _is_int8(users[0], QUANTIZE):
+            return clamp, users[0]
+        if clamp is not None or users[0].target not in CLAMPS:
+            return None
+        node = clamp = users[0]
+    return None
+
+
+def _is_int8(node: Node, target: Any) -> bool:
+    """Whether a node quantizes or dequantizes int8 of the full range."""
+    if node.target is not target or len(shape_of(node)) > 4:
+        return False
+    bound = bind(node)
+    source = bound["input"] if target is DEQUANTIZE else node
+    is_full = (bound["quant_min"], bound["quant_max"]) == RANGE or target is DEQUANTIZE
+    is_levels = (bound["dtype"] == torch.int8 and is_full) or (
+        source.target is QUANTIZE and is_shifted(source)
+    )
+    return is_levels and 2.0**-120 < bound["scale"] < 2.0**120
+
+
+def activation_of(layer: Layer) -> tuple[str, tuple[int, int]]:
+    """Returns the activation of the runtime's operator, and bounds of the levels of its result.
+
+    Quantization is monotonic: a clamp before it limits levels. Most clamps are those of the range of int8.
+    """
+    if layer.clamp is None:
+        return "none", RANGE
+    bound = bind(layer.output)
+    scale, zero = bound["scale"], bound["zero_point"]
+    low, high = bounds_of(layer.clamp)
+    limits = [
+        end if each is None else max(RANGE[0], min(RANGE[1], round(each / scale) + zero))
+        for each, end in zip((low, high), RANGE, strict=True)
+    ]
+    if low == 0 and limits[0] > RANGE[0]:
+        return "relu", (RANGE[0], limits[1])
+    return "none", (limits[0], limits[1])
+
+
+def unsupported(layer: Layer) -> str | None:
+    """Returns why the runtime has no operator for a layer."""
+    if layer.node.target is not aten.convolution.default:
+        return None
+    bound = bind(layer.node)
+    assert layer.weight is not None
+    shape, groups = shape_of(layer.weight.levels), bound["groups"]
+    channels = 1 if bound["transposed"] else 0
+    blocks = [width for dim, width in enumerate(layer.weight.block) if dim != channels]
+    if len(shape_of(layer.node)) != 4:
+        return "of sequences"
+    if shape_of(layer.node)[0] > MOST_IMAGES:
+        return f"of {shape_of(layer.node)[0]} images"
+    if blocks != [size for dim, size in enumerate(shape) if dim != channels]:
+        return "with a weight that has several scales per channel of the result"
+    if bound["transposed"] and (set(bound["dilation"]) != {1} or groups > 1):
+        return "transposed, with dilation or groups"
+    if groups > 1 and not is_depthwise(shape, groups) and not _has_blocks(shape, groups):
+        levels = shape[0] * groups * shape[1]
+        return f"in {groups} groups" if levels * shape[2] * shape[3] > MOST_MERGED else None
+    return None
+
+
+def is_depthwise(shape: tuple[int, ...], groups: int) -> bool:
+    """Whether a convolution with a weight of a shape has one channel per group."""
+    return shape[0] == groups and shape[1] == 1
+
+
+def _has_blocks(shape: tuple[int, ...], groups: int) -> bool:
+    return shape[1] % _TEXEL == 0 and shape[0] // groups % _TEXEL == 0
