@@ -124,6 +124,24 @@ REDUCTIONS: dict[str, Case] = {
     "normalize": (lambda x: functional.normalize(x, dim=-1), (X,), ""),
     "gather": (lambda x, i: x.gather(1, i) * 2, (X, torch.tensor([[[0, 2, 1, 1]]] * 2)), "gather mul.Tensor"),
     "index_select": (lambda x, i: x.index_select(1, i) * 2, (X, torch.tensor([0, 2, 1])), ""),
+    **{
+        f"index_put at {places}": (
+            lambda x, i, y: torch.ops.aten.index_put(x, (None, i), y) * 2,
+            (X, torch.tensor(places), floats(2, len(places), 4, seed=7)),
+            "",
+        )
+        for places in ([1], [-1], [2, 0], [0, -1, 0])
+    },
+    "index_copy": (
+        lambda x, i, y: x.index_copy(2, i, y),
+        (X, torch.tensor([3, 1]), floats(2, 3, 2, seed=7)),
+        "",
+    ),
+    "index_put of one number": (
+        lambda x, i: x.index_put((i,), torch.tensor(2.0)),
+        (X, torch.tensor([1])),
+        "",
+    ),
     "select of bools": (lambda x: x[:, 1] | x[:, 0], (BOOLS,), ""),
 }
 

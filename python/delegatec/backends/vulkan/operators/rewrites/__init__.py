@@ -18,6 +18,7 @@ from delegatec.backends.vulkan.operators.rewrites import (
     promotion,
     quantized,
     reductions,
+    scattering,
 )
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
@@ -29,6 +30,7 @@ REWRITES: Final[Rewrites] = rewrites(
     reductions.REWRITES,
     normalization.REWRITES,
     layers.REWRITES,
+    scattering.REWRITES,
     quantized.REWRITES,
     affine.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
