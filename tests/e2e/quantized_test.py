@@ -14,6 +14,12 @@ from built import Real, Simulated, built, calls, largest_difference
 from delegatec import Model
 
 QUANTIZED = "examples/quantized"
+# Programs with delegates -> id of the backend.
+DELEGATED = {
+    "llama_8da4w_mps": "MPSBackend",
+    "llama_8da4w_vulkan": "VulkanBackend",
+    "mobilenet_v2_int8_mps": "MPSBackend",
+}
 # Model -> how it is built, tolerance, file of the float model, share of its size. Where an activation is
 # halfway between two levels, it may become either of them. Found: 0.02 of logits up to 1.3, and 0.16 of 5,
 # where eager mode with and without oneDNN differs by 0.13.
@@ -34,14 +40,15 @@ def test_results_agree_with_eager_mode(name: str) -> None:
     with torch.no_grad():
         expected = model.module(*model.example_inputs)
     assert expected.abs().max() > 1
-    for program in (Real(f"{QUANTIZED}/{name}_portable.pte"), Simulated(f"{QUANTIZED}/{name}_mps.pte")):
+    delegated = [Simulated(f"{QUANTIZED}/{each}.pte") for each in DELEGATED if each.startswith(name)]
+    for program in (Real(f"{QUANTIZED}/{name}_portable.pte"), *delegated):
         assert largest_difference(program(*model.example_inputs), [expected]) <= tolerance
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_everything_is_one_delegate(name: str) -> None:
-    found = calls(f"{QUANTIZED}/{name}_mps.pte")
-    assert (found.delegates, found.kernels) == (("MPSBackend",), ())
+@pytest.mark.parametrize(("name", "backend"), DELEGATED.items())
+def test_everything_is_one_delegate(name: str, backend: str) -> None:
+    found = calls(f"{QUANTIZED}/{name}.pte")
+    assert (found.delegates, found.kernels) == ((backend,), ())
 
 
 @pytest.mark.parametrize("name", MODELS)
