@@ -172,6 +172,8 @@ class GraphBuilder:
 
     def fill(self, number: Number, dtype: torch.dtype) -> int:
         """Returns a number that fills a tensor; reports it if it is beyond the dtype."""
+        if dtype == torch.bool:
+            return self.scalar(float(bool(number)))
         return self.scalar(float(self.constants.representable(number, stored(dtype), self.current)))
 
     def null(self) -> int:

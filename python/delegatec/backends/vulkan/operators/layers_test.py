@@ -170,6 +170,7 @@ OTHERS: dict[str, Case] = {
         for shape in ((4, 6), (3, 8), (8, 16), (2, 4, 8), (2, 3, 4, 5), (1, 3, 19, 19))
         for dim in range(len(shape))
     },
+    "linear of rank 5": (module(nn.Linear, 7, 3), (ROWS.view(1, 1, 1, 5, 7),), "view_copy linear view_copy"),
     "log softmax": (lambda x: x.log_softmax(-1), (X,), ""),
     "log softmax of sines": (lambda x: x.sin().log_softmax(-1), (X,), "sin _log_softmax"),
     "log softmax of minus infinity": (

@@ -142,6 +142,7 @@ REDUCTIONS: dict[str, Case] = {
         (X, torch.tensor([1])),
         "",
     ),
+    "fill of bools": (lambda x: x.masked_fill(x, 2), (BOOLS,), ""),
     "select of bools": (lambda x: x[:, 1] | x[:, 0], (BOOLS,), ""),
 }
 

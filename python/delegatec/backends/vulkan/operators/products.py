@@ -17,7 +17,7 @@ from delegatec.backends.vulkan.memory.representation import BUFFER, Representati
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
 from delegatec.edge.arguments import bind, shape_of
-from delegatec.edge.legalize.constraints import rank_of, same_dtypes
+from delegatec.edge.legalize.constraints import rank_at_most, rank_of, same_dtypes
 
 _TEXEL: Final = 4
 _CLEAN: Final = frozenset(
@@ -85,6 +85,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         _linear_memory,
         FLOATS,
         _SAME,
+        rank_at_most(4, "the shaders have four dimensions."),
         rank_of("weight", (2,), "a single output does not have a dimension."),
         Constraint("rank", "Products have one batch dimension.", _batches),
         known=(constants("weight", "bias"),),

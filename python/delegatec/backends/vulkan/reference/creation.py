@@ -20,6 +20,8 @@ _MOST: Final = 4
 
 def _number(run: Run, call: Call, value: float, out: Tensor) -> torch.Tensor:
     """Returns a float in the dtype of a result."""
+    if out.dtype == torch.bool and value not in (0.0, 1.0):
+        reject(f"{call.name} of {value:g} for {out}: bools are zero or one")
     number = torch.tensor(value, dtype=torch.float32)
     return number if out.dtype.is_floating_point else to_integers(run, number, call.name)
 
