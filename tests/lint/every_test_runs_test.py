@@ -23,13 +23,19 @@ def _package(test: Path) -> Path:
     return next(folder for folder in test.parents if (folder / "BUILD.bazel").is_file())
 
 
+def _loaded(build: Path) -> list[Path]:
+    """Returns the files of this workspace that a BUILD file loads macros from."""
+    labels = re.findall(r'^load\(\s*"//([^":]*):([^"]+)"', build.read_text(), re.MULTILINE)
+    return [ROOT / package / name for package, name in labels]
+
+
 def _is_named(test: Path, package: Path) -> bool:
     path = test.relative_to(package)
     patterns = {path.as_posix(), (path.parent / "*_test.py").as_posix()}
     patterns |= {(folder / "**/*_test.py").as_posix() for folder in path.parents}
     targets = [
         target
-        for file in (package / "BUILD.bazel", *package.glob("*.bzl"))
+        for file in (package / "BUILD.bazel", *package.glob("*.bzl"), *_loaded(package / "BUILD.bazel"))
         for target in _TARGET.findall(file.read_text())
     ]
     return any(f'"{pattern}"' in target for target in targets for pattern in patterns)
