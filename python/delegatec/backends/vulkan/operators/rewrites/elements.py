@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
-from delegatec.backends.vulkan.dtypes import FLOATS
+from delegatec.backends.vulkan.dtypes import FLOATS, INTEGERS
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes, result_dtypes
@@ -107,6 +107,15 @@ def _select_bools(builder: Builder, node: Node) -> Node | None:
         return None
     condition, one, other = (value_of(builder, each) for each in bind(node).values())
     return ((condition & one) | (~condition & other)).node
+
+
+def _select_integers(builder: Builder, node: Node) -> Node | None:
+    dtype = dtype_of(node)
+    if dtype not in INTEGERS:
+        return None
+    condition, one, other = bind(node).values()
+    x, y = (value_of(builder, each, dtype) for each in (one, other))
+    return (value_of(builder, condition, dtype) * (x - y) + y).node
 
 
 def _of_rank_one(builder: Builder, node: Node) -> Any:
@@ -207,5 +216,6 @@ REWRITES: Final = (
     Rewrite(aten.isnan.default, _compared(lambda x: ~x.le(x)), _FLOATS),
     Rewrite(aten.isinf.default, _compared(lambda x: x.abs().ge(math.inf)), _FLOATS),
     Rewrite(aten.where.self, _select_bools, note="by `and` and `or` for bools"),
+    Rewrite(aten.where.self, _select_integers, note="by a product for integers"),
     Rewrite(aten._to_copy.default, _to_bool),
 )
