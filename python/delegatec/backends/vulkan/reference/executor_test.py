@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor itself: inputs, outputs, constants, memory, layouts, dynamic shapes."""
+"""The executor itself: inputs, outputs, constants, layouts, arguments, undefined behavior."""
 
 from __future__ import annotations
 
@@ -100,48 +100,6 @@ def test_named_data() -> None:
         executor([])
     executor.load_named_data({"weights": memoryview(X.numpy().tobytes())})
     assert executor([])[0].equal(X)
-
-
-def _shared(first: int, second: int, third: int) -> Blob:
-    """Negates x, then takes both exponentials, and adds the first two."""
-    blob = Blob()
-    x = blob.input(X, WIDTH)
-    one, two, three = (blob.tensor(X.shape, place=WIDTH, memory=id) for id in (first, second, third))
-    blob.call("aten.neg.default", x, one)
-    blob.call("aten.exp.default", one, two)
-    blob.call("aten.exp.default", x, three)
-    blob.call("aten.add.Tensor", one, two, 1, blob.output(X.shape, place=WIDTH))
-    return blob
-
-
-def test_memory_of_its_own() -> None:
-    assert torch.allclose(_shared(-1, -1, -1).run(X)[0], -X + torch.exp(-X))
-    assert torch.allclose(_shared(0, 1, 2).run(X)[0], -X + torch.exp(-X))
-
-
-def test_overwritten_memory_is_not_read() -> None:
-    message = "is used before it is written, or after another tensor overwrote its memory"
-    assert _shared(0, 1, 0).rejection(X).endswith(message)
-    assert _shared(1, 0, 0).rejection(X).endswith(message)
-
-
-def test_an_operator_does_not_write_where_it_reads() -> None:
-    assert "which share memory" in _shared(0, 0, 1).rejection(X)
-
-
-def test_inputs_that_share_memory() -> None:
-    blob = Blob()
-    x, y = blob.input(X, WIDTH, memory=3), blob.input(X, WIDTH, memory=3)
-    blob.call("aten.add.Tensor", x, y, 1, blob.output(X.shape, place=WIDTH))
-    assert "overwrote its memory" in blob.rejection(X, X)
-
-
-def test_packed_constants_do_not_share_memory() -> None:
-    blob = Blob()
-    tensor = blob.tensor(X.shape, memory=0)
-    blob.call("et_vk.prepack.default", blob.constant(X), tensor)
-    blob.outputs.append(tensor)
-    assert "shares memory 0" in blob.rejection()
 
 
 @pytest.mark.parametrize("place", [BUFFER, WIDTH])
@@ -272,99 +230,3 @@ def test_infinite_elements_that_fill_texels(width: int, spoiled: bool) -> None:
 
 
 # ---- dynamic shapes ----
-
-
-def test_shapes_follow_the_inputs() -> None:
-    weight = torch.rand(4, 3)
-    blob = Blob()
-    x = blob.input(torch.zeros(8, 3), BUFFER)
-    middle = blob.tensor((8, 4), place=BUFFER)
-    blob.call("aten.linear.default", x, blob.constant(weight), None, middle)
-    blob.call("aten.permute.default", middle, [1, 0], blob.output((4, 8), place=BUFFER))
-    sizes = [blob.value(2), blob.value(-1)]
-    blob.call("aten.view_copy.default", middle, sizes, blob.output((2, 16), place=BUFFER))
-    run = blob.executor()
-    for rows in (8, 3, 5, 8):
-        given = torch.rand(rows, 3)
-        product = given @ weight.T
-        turned, viewed = run([given])
-        assert torch.allclose(turned, product.T)
-        assert torch.allclose(viewed, product.reshape(2, -1))
-
-
-def test_numbers_of_shapes() -> None:
-    blob = Blob()
-    x = blob.input(torch.zeros(8, 3), BUFFER)
-    size, more, less = blob.symbol(8), blob.symbol(9), blob.symbol(4)
-    blob.call("sym_size.int", x, 0, size)
-    blob.call("add", size, 1, more)
-    blob.call("floordiv", more, 2, less)
-    start = blob.symbol(0)
-    blob.call("sub", less, less, start)
-    scaled = blob.symbol(8)
-    blob.call("mul", size, 1, scaled)
-    out = blob.output((4, 3), place=BUFFER)
-    blob.call("aten.slice_copy.Tensor", x, 0, start, less, 1, out)
-    run = blob.executor()
-    for rows in (8, 5, 6):
-        given = torch.rand(rows, 3)
-        assert run([given])[0].equal(given[: (rows + 1) // 2])
-
-
-def test_an_operator_that_does_not_resize() -> None:
-    x = torch.rand(4, 6)
-    blob = Blob()
-    outs = [blob.output((4, 3), place=BUFFER), blob.output((4, 3), place=BUFFER)]
-    blob.call("aten.split_with_sizes_copy.default", blob.input(x, BUFFER), [3, 3], 1, outs)
-    assert "is the result of an operator that computes the shape [2, 3]" in blob.rejection(x[:2])
-
-
-def test_a_number_from_an_input() -> None:
-    blob = Blob()
-    where, x = blob.input(torch.tensor([2], dtype=torch.int32), BUFFER), blob.input(torch.zeros(5, 3), BUFFER)
-    index = blob.symbol(0)
-    blob.call("et_vk.select_as_symint.default", where, 0, 0, index)
-    blob.call("aten.select_copy.int", x, 0, index, blob.output((3,), place=BUFFER))
-    run = blob.executor()
-    given = torch.rand(5, 3)
-    for place in (0, 4, 2):
-        assert run([torch.tensor([place]), given])[0].equal(given[place])
-
-
-# ---- a cache ----
-
-
-@pytest.mark.parametrize("place", [BUFFER, WIDTH])
-@pytest.mark.parametrize("own", [False, True])
-def test_a_cache_keeps_its_values(place: Place, own: bool) -> None:
-    generator = torch.Generator().manual_seed(0)
-    blob = Blob()
-    position = blob.symbol(0)
-    blob.inputs.append(position)
-    shape = (1, 4, 2, 8)
-    q, *added = [blob.input(torch.zeros(1, 1, heads, 8), place) for heads in (4, 2, 2)]
-    out = blob.output((1, 1, 4, 8), place=place)
-    if own:
-        empty = blob.constant(torch.zeros(1, 16, 2, 8))
-        rest = [position, 1, None, 0.0, True, None, out]
-        blob.call("sdpa_with_kv_cache.default", q, *added, empty, empty, *rest)
-    else:
-        caches = []
-        for row_of in added:
-            cache = blob.tensor((1, 16, 2, 8), place=place)
-            blob.call("et_vk.prepack.default", blob.constant(torch.zeros(1, 16, 2, 8)), cache)
-            blob.call("update_cache.default", row_of, cache, position, None)
-            caches.append(cache)
-        blob.call("llama.custom_sdpa.default", q, *caches, position, None, None, True, None, out)
-    run = blob.executor()
-    queries = torch.rand((1, 4, 4, 8), generator=generator)
-    keys, values = torch.rand(shape, generator=generator), torch.rand(shape, generator=generator)
-    for row in range(4):
-        new = [tensor[:, row : row + 1].contiguous() for tensor in (queries, keys, values)]
-        (found,) = run([torch.tensor([row], dtype=torch.int32), *new])
-        key, value = (
-            tensor[0, : row + 1].repeat_interleave(2, 1).transpose(0, 1) for tensor in (keys, values)
-        )
-        query = queries[0, row : row + 1].transpose(0, 1)
-        wanted = torch.nn.functional.scaled_dot_product_attention(query, key, value)
-        assert torch.allclose(found[0].transpose(0, 1), wanted, atol=1e-6)
