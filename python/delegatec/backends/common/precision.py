@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
+from delegatec.backends.common.float32_products import multiply_in_float32
 from delegatec.backends.common.float32_sums import sum_in_float32
 from delegatec.backends.common.settings import Precision
 from delegatec.edge.builder import Builder
@@ -38,8 +40,8 @@ def to_float16(program: EdgeProgram) -> bool:
 
     Inputs are cast first, and outputs last. A constant keeps its float32 tensor, although the dtype of its
     placeholder is float16: it is converted when it is written, and float32 computations use its full
-    precision. Sums and means stay in float32 (see `float32_sums`), other statistics if their rules and rows
-    specify it.
+    precision. Sums and means stay in float32 (see `float32_sums`), and so do products of integers (see
+    `float32_products`), other statistics if their rules and rows specify it.
 
     Args:
         program: edited in place.
@@ -74,6 +76,9 @@ def to_float16(program: EdgeProgram) -> bool:
         ),
     )
     sum_in_float32(builder, [node for node in nodes if node.op == "call_function"])
+    multiply_in_float32(
+        builder, [node for node in program.graph.nodes if isinstance(node.target, OpOverload)]
+    )
     return found
 
 

@@ -14,15 +14,16 @@ from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import LEVELS
 from delegatec.backends.vulkan.fusion.layers import Layer, layer_of, unsupported
+from delegatec.backends.vulkan.fusion.weights import is_pointwise
 from delegatec.delegation import Rejection
 from delegatec.edge.analysis.quantized import QuantizedConstant, quantized_constant
-from delegatec.edge.arguments import bind, tensors
+from delegatec.edge.arguments import bind, dtype_of, tensors
 from delegatec.edge.program import EdgeProgram
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
-    "The runtime convolves with weights of int8, one scale per channel of the result and no zero points, "
-    "between values that are quantized to int8 of the full range"
+    "Unless it is of 1 x 1, a convolution has weights of int8, one scale per channel of the result and no zero "
+    "points, and is between values that are quantized to int8 of the full range"
 )
 _HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
@@ -38,6 +39,8 @@ class VulkanPartitioner(TablePartitioner[Settings]):
         """See `TablePartitioner.rejection`."""
         if node.target is not _CONVOLUTION or _weight_of(program, node) is None:
             return super().rejection(program, node, legality)
+        if _is_product(program, node):
+            return None
         layer = _layer_of(program, node)
         reason = "of floating point" if layer is None else unsupported(layer)
         if reason is None:
@@ -59,9 +62,16 @@ class VulkanPartitioner(TablePartitioner[Settings]):
                 found.append(_rejection(node, "an output"))
             elif node.target is _CONVOLUTION and _weight_of(program, node) is not None:
                 layer = _layer_of(program, node)
-                if layer is None or not members.issuperset(layer.members()):
+                needed = [bind(node)["weight"]] if layer is None or unsupported(layer) else layer.members()
+                if not members.issuperset(needed):
                     found.append(Rejection(node, "boundary", f"its operands are quantized elsewhere. {_DOC}"))
         return found
+
+
+def _is_product(program: EdgeProgram, node: Node) -> bool:
+    """Whether a convolution is a product with a matrix of at most eight bits."""
+    weight = _weight_of(program, node)
+    return weight is not None and is_pointwise(node) and dtype_of(weight.levels) == torch.int8
 
 
 def _weight_of(program: EdgeProgram, node: Node) -> QuantizedConstant | None:

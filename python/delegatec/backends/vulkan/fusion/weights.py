@@ -15,7 +15,7 @@ from delegatec.backends.vulkan.operators.rewrites.quantized import halves, pack
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import QuantizedConstant, quantized, quantized_constant
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import bind, dtype_of, each, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.value import Value, table, value_of
@@ -93,10 +93,34 @@ def matrix_of(program: EdgeProgram, node: Node, transposed: bool = False) -> Mat
     """
     if node.target is aten.permute.default and bind(node)["dims"] == [1, 0]:
         return matrix_of(program, node.all_input_nodes[0], not transposed)
+    if node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]).is_floating_point:
+        return matrix_of(program, node.all_input_nodes[0], transposed)
+    if node.target is aten.slice.Tensor:
+        return _sliced(program, node, transposed)
     found = quantized_constant(node, lambda each: program.constants.get(each.name))
     if found is None or len(found.block) != 2:
         return None
     return Matrix(found, program.constants[found.levels.name], transposed)
+
+
+def _sliced(program: EdgeProgram, node: Node, transposed: bool) -> Matrix | None:
+    """Returns rows of a weight that is only converted, such as those of a product in parts."""
+    bound = bind(node)
+    found = matrix_of(program, bound["self"])
+    if (
+        found is None
+        or found.scales is None
+        or found.group != found.levels.shape[1]
+        or found.zeros is not None
+    ):
+        return None
+    if (found.scales != found.scales[0]).any():
+        return None
+    sizes = shape_of(bound["self"])
+    part = slice(*slice(bound["start"], bound["end"], bound["step"]).indices(sizes[bound["dim"]]))
+    levels = found.levels[part] if bound["dim"] == 0 else found.levels[:, part]
+    scale = found.scales[0, 0].expand(1, 1)
+    return Matrix(QuantizedConstant(found.source, tuple(levels.shape), scale, None), levels, transposed)
 
 
 def _linear(builder: Builder, node: Node) -> Node | None:
@@ -105,6 +129,31 @@ def _linear(builder: Builder, node: Node) -> Node | None:
     return (
         None if matrix is None else _product(builder, bound["input"], matrix, bound["bias"], shape_of(node))
     )
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether a convolution of images multiplies the channels of each pixel by a matrix."""
+    bound = bind(node)
+    window = [each(bound[name], 2) for name in ("stride", "padding", "output_padding")]
+    kernel = shape_of(bound["weight"])[2:]
+    return kernel == (1, 1) and window == [[1, 1], [0, 0], [0, 0]] and bound["groups"] == 1
+
+
+def _convolution(builder: Builder, node: Node) -> Node | None:
+    """Multiplies channels, as the last dimension, by the matrix of a pointwise convolution."""
+    bound = bind(node)
+    constants = builder.program.constants
+    found = quantized_constant(bound["weight"], lambda operand: constants.get(operand.name))
+    if found is None or not is_pointwise(node) or bound["transposed"]:
+        return None
+    levels = constants[found.levels.name].flatten(1)
+    zeros = None if found.zeros is None else found.zeros.flatten(1)
+    flat = QuantizedConstant(found.levels, found.block[:2], found.scales.flatten(1), zeros)
+    x = value_of(builder, bound["input"]).permute(0, 2, 3, 1)
+    batch, columns, height, width = shape_of(node)
+    shape = (batch, height, width, columns)
+    product = _product(builder, x.node, Matrix(flat, levels, False), bound["bias"], shape)
+    return None if product is None else Value(builder, product).permute(0, 3, 1, 2).node
 
 
 def _mm(builder: Builder, node: Node) -> Node | None:
@@ -259,6 +308,7 @@ def _columns(product: Value, count: int) -> Value:
 
 
 _FUSED: Final[dict[Any, Callable[[Builder, Node], Node | None]]] = {
+    aten.convolution.default: _convolution,
     aten.linear.default: _linear,
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,

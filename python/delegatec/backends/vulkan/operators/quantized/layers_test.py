@@ -128,12 +128,20 @@ def test_unsigned_levels() -> None:
     run_case(layer, (IMAGE,), _pair("q8ta_conv2d"))
 
 
+def _dilated(layer: Any, x: Tensor) -> Tensor:
+    return dq(q(functional.conv_transpose2d(dq(q(x)), _weight(layer, 1), dilation=2)))
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
         (lambda layer, x: functional.conv2d(x, _weight(layer)), "of floating point"),
         (lambda layer, x: functional.conv2d(dq(q(x)), _weight(layer)), "of floating point"),
         (lambda layer, x: dq(q(functional.conv2d(dq(q(x)), _weight(layer, 1)))), "several scales"),
+        (
+            lambda layer, x: dq(q(functional.conv_transpose2d(dq(q(x)), _weight(layer, 1), dilation=2))),
+            "dilation",
+        ),
     ],
 )
 def test_other_convolutions_are_not_delegated(function: Any, reason: str) -> None:

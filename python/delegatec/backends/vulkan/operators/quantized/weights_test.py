@@ -91,6 +91,25 @@ CASES: Final[dict[str, tuple[Any, Tensor, str]]] = {
         ROWS,
         Q8,
     ),
+    "a product in parts": (
+        Layer(
+            lambda layer, x: x[:, 32:] @ layer.weight.float()[32:],
+            weight=levels(64, 12),
+        ),
+        ROWS,
+        "",
+    ),
+    "channels": (
+        Layer(
+            lambda layer, x: functional.conv2d(x.view(1, 64, 5, 1), _channels(layer), layer.bias),
+            weight=levels(12, 64, 1, 1),
+            scale=steps(12),
+            zeros=None,
+            bias=BIAS,
+        ),
+        ROWS,
+        "",
+    ),
     "a transposed weight": (
         Layer(lambda layer, x: x @ _channels(layer).T, weight=EIGHT, scale=steps(12), zeros=None),
         ROWS,

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps products of integers in float32 in a float16 program, until they have been scaled.
+
+Layers with int8 activations multiply levels: a sum of products of int8 is an integer up to 2^14 times its
+terms, beyond float16 from a few terms on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.engine import replace
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+_PRODUCTS: Final = (aten.mm.default, aten.bmm.default)
+_LEVELS: Final = (torch.int8, torch.uint8)
+_MOVES: Final = (aten.slice.Tensor, aten.view.default, aten.permute.default)
+_FOLLOWING: Final = (aten._to_copy.default, aten.view.default, aten.mul.Tensor, aten.mul.Scalar)
+
+
+def multiply_in_float32(builder: Builder, nodes: Iterable[Node]) -> None:
+    """Computes products of integers in float32, and their conversions, views and products with scales.
+
+    Args:
+        builder: of the program.
+        nodes: calls of it, in order; values that are float32 in the model are already float16.
+    """
+    wide: dict[Node, Value] = {}  # a rounded value -> its float32 value; integers -> themselves
+    for node in nodes:
+        value = _in_float32(builder.at(node), node, wide)
+        if value is None:
+            continue
+        if dtype_of(node) == torch.float16:
+            rounded = value.to(torch.float16).node
+            replace(node, rounded)
+            wide[rounded] = value
+        else:
+            wide[node] = value
+
+
+def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value | None:
+    bound = bind(node)
+    if node.target in _PRODUCTS and dtype_of(node) == torch.float16:
+        operands = [bound["self"], bound["mat2"]]
+        if not all(map(_is_level, operands)):
+            return None
+        first, second = (value_of(builder, each, torch.float32) for each in operands)
+        return first @ second
+    if isinstance(node.meta["val"], torch.Tensor) and not dtype_of(node).is_floating_point:
+        found = [each for each in node.all_input_nodes if each in wide]
+        for each in found:
+            node.replace_input_with(each, wide[each].node)
+        return Value(builder, node) if found else None
+    source = wide.get(bound["self"]) if node.target in _FOLLOWING else None
+    if source is None:
+        return None
+    if node.target is aten._to_copy.default:
+        return source.to(torch.float32)
+    if node.target is aten.view.default:
+        return source.view(*node.meta["val"].shape)
+    other = bound["other"]
+    if isinstance(other, Node):
+        return source * (wide.get(other) or value_of(builder, other, torch.float32))
+    return source * other
+
+
+def _is_level(node: Node) -> bool:
+    """Whether a value is of levels, which float16 represents."""
+    while node.target in _MOVES:
+        node = node.all_input_nodes[0]
+    return node.target is aten._to_copy.default and dtype_of(node.all_input_nodes[0]) in _LEVELS
