@@ -68,8 +68,9 @@ def _in_float32(builder: Builder, node: Node, wide: dict[Node, Value]) -> Value 
         return source.view(*node.meta["val"].shape)
     other = bound["other"]
     if isinstance(other, Node):
-        return source * (wide.get(other) or value_of(builder, other, torch.float32))
-    return source * other
+        other = wide.get(other) or value_of(builder, other, torch.float32)
+    scaled: Value = source * other
+    return scaled
 
 
 def _is_level(node: Node) -> bool:

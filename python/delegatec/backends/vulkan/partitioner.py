@@ -22,8 +22,8 @@ from delegatec.edge.program import EdgeProgram
 
 _CONVOLUTION: Final = torch.ops.aten.convolution.default
 _DOC: Final = (
-    "Unless it is of 1 x 1, a convolution has weights of int8, one scale per channel of the result and no zero "
-    "points, and is between values that are quantized to int8 of the full range"
+    "Unless it is of 1 x 1, a convolution has weights of int8, one scale per channel of the result and no "
+    "zero points, and is between values that are quantized to int8 of the full range"
 )
 _HELP: Final = "quantize activations to int8, too, or do not quantize the convolution"
 
