@@ -30,7 +30,7 @@ def check(
     dynamic_shapes: Any = None,
     **options: str,
 ) -> dict[str, int]:
-    """Compares programs of a module with it: portable in the runtime, MPS, as one delegate, in the executor.
+    """Compares programs of a module with it: portable in the runtime, others as one delegate in its executor.
 
     Args:
         module: the quantized module, with one result.
@@ -67,4 +67,6 @@ def check(
 
 
 def _in_reference(path: Path, inputs: tuple[Tensor, ...]) -> list[Any]:
-    return list(Interpreter(read_program(path).method("forward"), builtin_backends()).run(inputs))
+    program = read_program(path)
+    named = program.named_bytes()
+    return list(Interpreter(program.method("forward"), builtin_backends(), named_data=named).run(inputs))

@@ -101,21 +101,26 @@ def test_static(maker: Any, per_channel: bool, tmp_path: Path) -> None:
     """Found: equal, except for means halfway between two levels; a level is 0.9% of the largest result."""
     quantizer = maker(per_channel) if maker else _xnnpack(is_per_channel=per_channel)
     module = _converted(Pictures(), IMAGE, quantizer)
-    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2})
+    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
 
 
 @pytest.mark.parametrize("maker", [SmallQuantizer, None])
 def test_training(maker: Any, tmp_path: Path) -> None:
     quantizer = maker(training=True) if maker else _xnnpack(True, is_per_channel=True)
     module = _converted(Pictures(), IMAGE, quantizer, training=True)
-    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2})
+    check(module, (IMAGE,), tmp_path, {"portable": 1.5e-2, "mps": 1.5e-2, "vulkan": 1.5e-2})
 
 
 @pytest.mark.parametrize("maker", [SmallQuantizer, None])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_dynamic(maker: Any, per_channel: bool, tmp_path: Path) -> None:
     quantizer = maker(per_channel, True) if maker else _xnnpack(is_per_channel=per_channel, is_dynamic=True)
-    check(_converted(Layers(), ROWS, quantizer), (ROWS,), tmp_path, {"portable": 2e-6, "mps": 2e-6})
+    check(
+        _converted(Layers(), ROWS, quantizer),
+        (ROWS,),
+        tmp_path,
+        {"portable": 2e-6, "mps": 2e-6, "vulkan": 2e-6},
+    )
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
