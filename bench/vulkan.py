@@ -48,7 +48,7 @@ def vulkan_table(results: Trials) -> str:
 
 def _row(name: str, tool: str, outcome: Outcome) -> list[str]:
     if outcome.error:
-        return [name, tool, outcome.error, *([""] * (len(_COLUMNS) - 1))]
+        return [name, tool, f"fails: {outcome.error.partition(':')[0]}", *([""] * (len(_COLUMNS) - 1))]
     return [name, tool, *_cells([column(outcome) for column in _COLUMNS.values()])]
 
 

@@ -75,7 +75,7 @@ BACKENDS = {
                 values = ["mobile", "desktop"],
             ),
         },
-        title = "Vulkan, on GPUs of any vendor, fp32 and fp16",
+        title = "Vulkan, on GPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
     ),
 }
 
