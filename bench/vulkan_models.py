@@ -21,7 +21,7 @@ _TESTS: Final = (
     "different_required_reprs",
     "cat_different_reprs",
     "group_norm",
-    "native_layer_norm",
+    "batch_norm_after_linear",
     "conv_with_clamp",
     "large_linear_layer",
 )
