@@ -115,8 +115,6 @@ _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
         (NANS, NANS, NANS, {"alpha": 0, "beta": 0}),
     ],
     aten._softmax.default: _SOFTMAX,
-    aten.cat.default: [([MANY, MANY + 1, MANY], dim) for dim in (0, 2, -1)],
-    aten.split_with_sizes.default: [(MANY, [1, MANY.shape[dim] - 1], dim) for dim in (1, -1)],
     aten._log_softmax.default: _SOFTMAX,
     aten._native_batch_norm_legit_no_training.default: [
         (MANY, *SHIFT[:2, :2], SCALE[0, :2], SCALE[1, :2].abs() + 0.5, 0.1, 1e-3),

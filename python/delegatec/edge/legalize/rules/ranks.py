@@ -73,22 +73,6 @@ def _layer_norm(builder: Builder, node: Node) -> Any:
     return again(builder, node, input=rows, normalized_shape=[count], **parameters)
 
 
-def _cat(builder: Builder, node: Node) -> Any:
-    if len(shape_of(node)) <= FEW:
-        return None
-    bound = bind(node)
-    parts = [low_rank(value_of(builder, each), bound["dim"]) for each in bound["tensors"]]
-    return again(builder, node, tensors=[part.node for part, _ in parts], dim=parts[0][1])
-
-
-def _split(builder: Builder, node: Node) -> Any:
-    x = value_of(builder, bind(node)["self"])
-    if x.rank <= FEW:
-        return None
-    joined, dim = low_rank(x, bind(node)["dim"])
-    return again(builder, node, self=joined.node, dim=dim)
-
-
 def _flat(builder: Builder, parameter: Node) -> Node:
     """Returns a parameter as a row; a constant stays one, with all its digits."""
     constant = builder.program.constants.get(parameter.name)
@@ -104,6 +88,4 @@ REWRITES: Final = (
     *(Rewrite(target, _softmax, note=_NOTE) for target in (aten._softmax.default, aten._log_softmax.default)),
     Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note=_NOTE),
     Rewrite(aten.native_layer_norm.default, _layer_norm, note=_NOTE),
-    Rewrite(aten.cat.default, _cat, note=_NOTE, computes=False),
-    Rewrite(aten.split_with_sizes.default, _split, note=_NOTE, computes=False),
 )

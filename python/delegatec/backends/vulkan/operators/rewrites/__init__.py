@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.operators.rewrites import (
     elements,
     layers,
     lookups,
+    moves,
     normalization,
     promotion,
     quantized,
@@ -35,5 +36,6 @@ REWRITES: Final[Rewrites] = rewrites(
     scattering.REWRITES,
     quantized.REWRITES,
     affine.REWRITES,
+    moves.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
