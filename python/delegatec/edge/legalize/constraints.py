@@ -23,12 +23,16 @@ from delegatec.edge.legalize.constraint import Constraint
 # ---- for all rows of a table -----------------------------------------------------------------------------
 
 
+_NUMBERS: Final = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+
+
 def static_shapes(why: str) -> Constraint[object]:
     """Requires that no operand or result is a symbolic number or has a symbolic size."""
 
     def broken(node: Node, _: object) -> str | None:
         for source in node.all_input_nodes:
-            if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            # a number is specialized if torch.export finds that its sizes are static
+            if isinstance(source.meta.get("val"), _NUMBERS):
                 return f"the symbolic number {source.meta['val']} is an operand"
         for value in values_of(node):
             if any(not isinstance(size, int) for size in value.shape):

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import pytest
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
@@ -13,6 +15,7 @@ from torch.fx import Node
 from delegatec.edge import to_edge
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.constraints import static_shapes
 from delegatec.edge.legalize.engine import legalize
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.value import Value, table, value_of
@@ -159,3 +162,14 @@ def test_equal_tables_are_one_constant() -> None:
     assert legalize(program, target) == []
     assert len(program.constants) == 2
     torch.testing.assert_close(run(program), X * X + X * (X + 1))
+
+
+@pytest.mark.parametrize("number", [2, 2.5])
+def test_a_specialized_number_is_not_a_constant_argument(number: float) -> None:
+    """torch.export keeps the nodes that computed it."""
+    graph = torch.fx.Graph()
+    x, computed = graph.placeholder("x"), graph.call_function(operator.truediv, (4, 2))
+    product = graph.call_function(torch.ops.aten.mul.Tensor, (x, computed))
+    computed.meta["val"] = number
+    x.meta["val"] = product.meta["val"] = torch.ones(3)
+    assert static_shapes("").broken(product, None) == f"the symbolic number {number} is an operand"

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import torch
+from torch.export.graph_signature import TensorArgument
 from torch.fx import Node
 
 from delegatec.backends.vulkan.memory.choice import Problem, Transfer, choose
@@ -52,6 +54,7 @@ def assign(
     Returns:
         Whether the program has calls.
     """
+    _copy_constant_outputs(program)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     work = _Assignment(program, preference, limits)
     for node in program.user_inputs():
@@ -61,6 +64,20 @@ def assign(
             work.add_call(node, demands(node))
     work.solve()
     return bool(calls)
+
+
+def _copy_constant_outputs(program: EdgeProgram) -> None:
+    """Copies the constants that are outputs, because of rewrites: the runtime does not write them."""
+    output = program.output_node()
+    builder = Builder(program).at(output)
+    for node in output.all_input_nodes:
+        if node.name in program.constants:
+            clone = builder.call(aten.clone.default, node)
+            output.replace_input_with(node, clone)
+            program.output_specs = [
+                replace(spec, arg=TensorArgument(clone.name)) if spec.arg.name == node.name else spec
+                for spec in program.output_specs
+            ]
 
 
 class _Assignment:

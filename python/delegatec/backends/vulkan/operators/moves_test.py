@@ -14,6 +14,13 @@ from delegatec.backends.vulkan.testing import calls, run_case
 
 BATCH = floats(2, 5, 6, 7)
 
+
+def _filled(x: torch.Tensor) -> torch.Tensor:
+    copy = x.clone()
+    copy.select(1, 0).fill_(2.5)
+    return copy
+
+
 # a product makes each of them worth a delegate
 MOVES: dict[str, Case] = {
     **{
@@ -142,6 +149,7 @@ REDUCTIONS: dict[str, Case] = {
         (X, torch.tensor([1])),
         "",
     ),
+    "an output that a rewrite makes a constant": (_filled, (floats(2, 1, 1),), ""),
     "fill of bools": (lambda x: x.masked_fill(x, 2), (BOOLS,), ""),
     "select of bools": (lambda x: x[:, 1] | x[:, 0], (BOOLS,), ""),
 }
