@@ -164,6 +164,7 @@ def lower(
     def edge(name: str, exported: ExportedProgram) -> EdgeProgram:
         preserve = every[name] | KERNEL_COMPOSITES
         program = to_edge(exported, method=name, preserve=preserve, state=state, kept=kept)
+        program.owns_state = len(methods) == 1
         if name in partitioners:
             # `to_backend` does it for the other ones.
             decompose_for(program, partitioners[name][0], preserved[name][0], later=every[name])

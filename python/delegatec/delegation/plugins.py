@@ -27,6 +27,7 @@ from delegatec.delegation.protocol.capabilities import (
     HasNamedData,
     HasNumInputs,
     HasPasses,
+    KeepsState,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.mapping import check_mapping
@@ -95,6 +96,15 @@ def passes(backend: Backend, view: PartitionView, specs: Sequence[CompileSpec]) 
         lambda: tuple(backend.passes(view, specs)),
         lambda found: all(map(callable, found)),
         "a list of functions that edit an edge program",
+    )
+
+
+def keeps(backend: Backend, initial: torch.Tensor) -> bool:
+    """Whether a delegate can keep a buffer with an initial value; see `KeepsState`."""
+    if not isinstance(backend, KeepsState):
+        return False
+    return _call_member(
+        backend, "keeps", lambda: backend.keeps(initial), lambda found: isinstance(found, bool), "a bool"
     )
 
 

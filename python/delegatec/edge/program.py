@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,8 @@ class EdgeProgram:
             innermost in memory. In the graph it is row-major, like all values.
         origins: debug handle -> its node of the exported program. Empty for a body, whose handles are in the
             method's.
+        owns_state: whether nothing else, such as another method, uses the buffers that it writes to: a
+            delegate may keep them.
     """
 
     method: str
@@ -59,6 +61,7 @@ class EdgeProgram:
     bodies: dict[str, EdgeProgram] = field(default_factory=dict)
     dim_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
+    owns_state: bool = False
 
     def walk(self) -> Iterator[EdgeProgram]:
         """Yields this program, then the bodies of its control flow, recursively, in the order of calls."""
@@ -97,6 +100,17 @@ class EdgeProgram:
             for spec, result in zip(self.output_specs, results, strict=True)
             if spec.kind in _MUTATION_KINDS and spec.target is not None
         }
+
+    def results(self, without: Collection[str] = ()) -> list[Any]:
+        """Returns the values that the program returns or writes, except to placeholders of some names."""
+        names = self.names_in_model()
+        targets = {names.get(name, name) for name in without}
+        results: Any = self.output_node().args[0]
+        return [
+            result
+            for result, spec in zip(results, self.output_specs, strict=True)
+            if spec.kind not in _MUTATION_KINDS or spec.target not in targets
+        ]
 
     def specs_by_name(self) -> dict[str, InputSpec]:
         """Returns placeholder name -> its spec."""

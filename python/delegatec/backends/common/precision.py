@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import torch
 from torch._ops import OpOverload
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from delegatec.backends.common.float32_products import multiply_in_float32
@@ -38,10 +39,10 @@ def precision_passes(settings: HasPrecision) -> Sequence[Pass]:
 def to_float16(program: EdgeProgram) -> bool:
     """Converts every float32 value of a private program to float16, except for its inputs and outputs.
 
-    Inputs are cast first, and outputs last. A constant keeps its float32 tensor, although the dtype of its
-    placeholder is float16: it is converted when it is written, and float32 computations use its full
-    precision. Sums and means stay in float32 (see `float32_sums`), and so do products of integers (see
-    `float32_products`), other statistics if their rules and rows specify it.
+    Inputs are cast first, and outputs last; state is float16. A constant keeps its float32 tensor, although
+    the dtype of its placeholder is float16: it is converted when it is written, and float32 computations use
+    its full precision. Sums and means stay in float32 (see `float32_sums`), and so do products of integers
+    (see `float32_products`), other statistics if their rules and rows specify it.
 
     Args:
         program: edited in place.
@@ -53,7 +54,11 @@ def to_float16(program: EdgeProgram) -> bool:
     inputs = [node for node in program.user_inputs() if _is_float32(node)]
     output = program.output_node()
     outputs: Any = output.args[0]
-    float32_outputs = {node for node in outputs if _is_float32(node)}
+    float32_outputs = {
+        node
+        for node, spec in zip(outputs, program.output_specs, strict=True)
+        if _is_float32(node) and spec.kind is OutputKind.USER_OUTPUT
+    }
     builder = Builder(program)
     found = bool(inputs)
     for node in nodes:
@@ -71,8 +76,10 @@ def to_float16(program: EdgeProgram) -> bool:
         cast.args = (node,)
     output.args = (
         tuple(
-            _cast(builder, casts.get(node, node), output, torch.float32) if node in float32_outputs else node
-            for node in outputs
+            _cast(builder, casts.get(node, node), output, torch.float32)
+            if node in float32_outputs and spec.kind is OutputKind.USER_OUTPUT
+            else node
+            for node, spec in zip(outputs, program.output_specs, strict=True)
         ),
     )
     sum_in_float32(builder, [node for node in nodes if node.op == "call_function"])

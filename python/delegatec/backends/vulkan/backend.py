@@ -6,16 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import torch
+
 from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.vulkan.blob import read_blob
 from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
+from delegatec.backends.vulkan.dtypes import NUMBERS
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
 from delegatec.backends.vulkan.fusion.levels import cancel_conversions, sign_levels
+from delegatec.backends.vulkan.fusion.state import place_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
 from delegatec.backends.vulkan.memory.assign import assign
-from delegatec.backends.vulkan.memory.representation import Representation
+from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Representation
 from delegatec.backends.vulkan.operators.rewrites import REWRITES
 from delegatec.backends.vulkan.operators.table import TABLE, demands_with
 from delegatec.backends.vulkan.partitioner import VulkanPartitioner
@@ -52,6 +56,13 @@ class VulkanBackend(TableBackend[Settings]):
 
         return [*super().passes(view, compile_specs), cancel_levels, assign_memory]
 
+    def keeps(self, initial: torch.Tensor) -> bool:
+        """See `KeepsState`. Its initial value is packed like a constant."""
+        if initial.dtype not in NUMBERS or not initial.numel() or initial.dim() > MOST_TEXTURE_DIMENSIONS:
+            return False
+        limits = torch.iinfo(torch.int32)
+        return initial.dtype != torch.int64 or bool(((initial >= limits.min) & (initial <= limits.max)).all())
+
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16 or int32."""
         return preprocess(view, self.settings(compile_specs))
@@ -66,7 +77,7 @@ class VulkanBackend(TableBackend[Settings]):
 
 
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [recover_rms_norm, *precision_passes(settings)]
+    return [place_state, recover_rms_norm, *precision_passes(settings)]
 
 
 _FUSION: Final = (sign_levels, fuse_layers, fuse_weights)

@@ -35,6 +35,7 @@ def extract(
     *,
     specs: Mapping[str, InputSpec],
     ranges: Mapping[Any, Any],
+    state: Mapping[Node, Node],
 ) -> EdgeProgram:
     """Copies calls into a new program, which shares tensors and values in metadata.
 
@@ -45,6 +46,7 @@ def extract(
         constants: placeholder -> its tensor.
         specs: name of a constant's placeholder -> its spec, if it is from the model.
         ranges: of symbols, see `EdgeProgram.range_constraints`.
+        state: placeholder of each buffer that the calls write to -> its new value.
     """
     graph = Graph()
     copies: dict[Node, Node] = {}
@@ -58,12 +60,20 @@ def extract(
         copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
         copies[node].meta.update(node.meta)
     results = tuple(copies[node] for node in outputs)
-    graph.output(results)
+    written = tuple(copies[node] for node in state.values())
+    graph.output((*written, *results))
+    mutations = [
+        OutputSpec(OutputKind.BUFFER_MUTATION, _argument(value), specs[buffer.name].target)
+        for buffer, value in zip(state, written, strict=True)
+    ]
     return EdgeProgram(
         method="delegate",
         graph_module=_owner(graph),
         input_specs=input_specs,
-        output_specs=[OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results],
+        output_specs=[
+            *mutations,
+            *(OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results),
+        ],
         constants={copies[node].name: tensor for node, tensor in constants.items()},
         range_constraints=dict(ranges),
         in_spec=pytree.tree_structure(((0,) * len(inputs), {})),
@@ -86,6 +96,7 @@ def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgePro
         view.constants,
         specs=specs,
         ranges=view.program.range_constraints,
+        state=view.state,
     )
 
 

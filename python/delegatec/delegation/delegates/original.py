@@ -40,6 +40,7 @@ class Original:
         self._calls = [(node, node.target, node.args, node.kwargs) for node in view.nodes]
         self._specs = {node.name: specs[node.name] for node in view.constants if node.name in specs}
         self._ranges = view.program.range_constraints
+        self._state = view.state
 
     def __len__(self) -> int:
         """Returns the number of nodes."""
@@ -49,7 +50,13 @@ class Original:
     def program(self) -> EdgeProgram:
         """Returns the nodes as a separate program with the delegate's inputs and outputs, in order."""
         return extract(
-            self._calls, self.inputs, self.outputs, self.constants, specs=self._specs, ranges=self._ranges
+            self._calls,
+            self.inputs,
+            self.outputs,
+            self.constants,
+            specs=self._specs,
+            ranges=self._ranges,
+            state=self._state,
         )
 
     def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
@@ -63,4 +70,5 @@ class Original:
         if all(isinstance(size, int) for value in values for size in value.shape):
             return tuple(torch.empty(value.shape, dtype=value.dtype) for value in values)
         constants = (torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in self.constants.values())
-        return tuple(Interpreter(self.program.graph_module).run(*constants, *inputs))
+        results = Interpreter(self.program.graph_module).run(*constants, *inputs)
+        return tuple(results[len(self._state) :])

@@ -17,6 +17,7 @@ from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
+from delegatec.delegation.lowering.state import kept_state, release
 from delegatec.delegation.partitioning.checks import bad_partitioner, query
 from delegatec.delegation.partitioning.snapshot import Snapshot
 from delegatec.delegation.protocol.backend import Backend
@@ -62,13 +63,15 @@ def lower_partitions(
         )
     mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
     specs = partitioning.delegation.compile_specs
-    modules = _compile(program, groups, backend, specs, mutated, input_specs)
+    states = [kept_state(program, group, backend) for group in groups]
+    modules = _compile(program, list(zip(groups, states, strict=True)), backend, specs, mutated, input_specs)
     reorder(order)
     summaries = []
     renamed: dict[str, str] = {}
-    for group, module in zip(groups, modules, strict=True):
+    for group, state, module in zip(groups, states, modules, strict=True):
         # A new view: inputs may be outputs of a delegate by now.
-        view = PartitionView(program, group, mutated)
+        view = PartitionView(program, group, mutated, state=state)
+        release(program, state)
         summaries.append(_summarize(view, module, input_specs))
         renamed.update(splice(program, view, module, next(names)))
     rename_outputs(program, renamed)
@@ -128,20 +131,20 @@ def _edited(
 
 def _compile(
     program: EdgeProgram,
-    groups: Sequence[Sequence[Node]],
+    groups: Sequence[tuple[Sequence[Node], Mapping[Node, Node]]],
     backend: Backend,
     compile_specs: Sequence[CompileSpec],
     mutated: Collection[str],
     input_specs: Mapping[str, InputSpec],
 ) -> list[LoweredModule]:
-    """Returns one delegate per group, or the problems of all groups."""
+    """Returns one delegate per group, which is given with the state it keeps, or the problems of all."""
     modules: list[LoweredModule] = []
     problems: list[Diagnostic] = []
     facts = Facts(program.fixed_constants())
     before = Snapshot(program)
-    for group in groups:
+    for group, state in groups:
         try:
-            view = PartitionView(program, group, mutated, facts)
+            view = PartitionView(program, group, mutated, facts, state)
             modules.append(lower_view(view, backend, compile_specs, input_specs))
         except DelegatecError as error:
             problems += error.diagnostics

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch.fx import Node
 
 from delegatec.delegation.blobs.blob_graph import BlobGraph
@@ -31,6 +32,19 @@ class HasPasses(Protocol):
             view: the partition in its own program, which must not be edited.
             compile_specs: the settings.
         """
+        ...
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A backend whose delegates may keep buffers between runs, instead of receiving and returning them.
+
+    The private program of such a partition has the buffer as a constant, its initial value, and returns the
+    new value as a mutation of it.
+    """
+
+    def keeps(self, initial: torch.Tensor) -> bool:
+        """Whether a delegate can keep a buffer with this initial value."""
         ...
 
 

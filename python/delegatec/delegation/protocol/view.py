@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
@@ -21,6 +23,7 @@ class PartitionView:
         nodes: the nodes, in topological order.
         mutated: names of the placeholders that the program writes to, if already known.
         facts: analysis results for the program, shared by views; by default from the view's constants.
+        state: placeholder of each buffer that the delegate keeps -> its new value, one of the nodes.
 
     Attributes:
         program: as given.
@@ -31,6 +34,8 @@ class PartitionView:
         outputs: nodes of the partition whose value is used outside, in order. Of a node with several
             results, the `getitem` nodes.
         facts: analysis results for the program.
+        state: as given. The initial value of a kept buffer is a constant; its new value is an output only if
+            it has other uses outside.
     """
 
     def __init__(
@@ -39,9 +44,11 @@ class PartitionView:
         nodes: Sequence[Node],
         mutated: Collection[str] | None = None,
         facts: Facts | None = None,
+        state: Mapping[Node, Node] | None = None,
     ) -> None:
         self.program = program
         self.nodes = tuple(nodes)
+        self.state = dict(state or {})
         members = set(nodes)
         if mutated is None:
             mutated = program.mutated_inputs()
@@ -51,13 +58,20 @@ class PartitionView:
             for source in node.all_input_nodes:
                 if source in members:
                     continue
-                if source.name in program.constants and source.name not in mutated:
+                is_fixed = source in self.state or source.name not in mutated
+                if source.name in program.constants and is_fixed:
                     self.constants[source] = program.constants[source.name]
                 else:
                     inputs[source] = None
         self.inputs = tuple(inputs)
-        self.outputs = tuple(node for node in nodes if any(user not in members for user in node.users))
-        self.facts = facts or Facts({node.name: tensor for node, tensor in self.constants.items()})
+        used = set(program.results(without=[node.name for node in self.state]))
+        self.outputs = tuple(
+            node
+            for node in nodes
+            if any(user not in members and (user.op != "output" or node in used) for user in node.users)
+        )
+        fixed = {node.name: tensor for node, tensor in self.constants.items() if node not in self.state}
+        self.facts = facts or Facts(fixed)
 
     @classmethod
     def of_program(cls, program: EdgeProgram, outer: PartitionView) -> PartitionView:
@@ -74,7 +88,12 @@ class PartitionView:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         view = cls(program, nodes, (), facts)
         results: Any = program.output_node().args[0]
-        view.inputs, view.outputs = tuple(program.user_inputs()), tuple(results)
+        view.inputs = tuple(program.user_inputs())
+        view.outputs = tuple(
+            result
+            for result, spec in zip(results, program.output_specs, strict=True)
+            if spec.kind is OutputKind.USER_OUTPUT
+        )
         # a pass may replace a result by a constant that no call uses
         for result in view.outputs:
             if result.name in program.constants:
@@ -84,4 +103,6 @@ class PartitionView:
     def facts_in(self, program: EdgeProgram) -> Facts:
         """Returns facts for a program that was extracted from this partition."""
         inputs = dict(zip(program.user_inputs(), self.inputs, strict=True))
-        return Facts(program.constants, lambda node: self.facts.of(inputs[node]) if node in inputs else None)
+        # Passes may add constants. The initial values of buffers are not constants.
+        fixed: Any = ChainMap[str, Any](dict.fromkeys(program.mutated_inputs()), program.constants)
+        return Facts(fixed, lambda node: self.facts.of(inputs[node]) if node in inputs else None)

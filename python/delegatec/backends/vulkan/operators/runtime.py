@@ -14,6 +14,8 @@ _LAYER: Final = (
 _WINDOW: Final = "int[] kernel, int[] stride, int[] padding, int[] dilation"
 _CONVOLUTIONS: Final = ("q8ta_conv2d", "q8ta_conv2d_pw", "q8ta_conv2d_dw")
 _SCHEMAS: Final = (
+    "load_state(Tensor initial) -> Tensor",
+    "store_state(Tensor value, Tensor state) -> Tensor",
     "linear_q8csw(Tensor x, Tensor weight, Tensor scales, Tensor? bias) -> Tensor",
     "linear_q4gsw(Tensor x, Tensor weight, Tensor scales, int group_size, Tensor? bias) -> Tensor",
     *(f"{name}({_LAYER}, {_WINDOW}, int groups, str activation) -> Tensor" for name in _CONVOLUTIONS),

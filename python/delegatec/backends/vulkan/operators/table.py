@@ -22,6 +22,7 @@ from delegatec.backends.vulkan.operators import (
     pooling,
     products,
     reduction,
+    state,
 )
 from delegatec.backends.vulkan.operators.quantized import conversion, layers, weights
 from delegatec.backends.vulkan.operators.row import OperatorRow, storable
@@ -38,6 +39,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Shape": moves.ROWS,
     "Look-up": lookups.ROWS,
     "Creation and conversion": creation.ROWS,
+    "State": state.ROWS,
     "Quantization": (*conversion.ROWS, *layers.ROWS, *weights.ROWS),
 }
 
