@@ -99,7 +99,7 @@ def returned(found: Compiled) -> int:
 @over_settings(CASES)
 def test_state_stays_on_the_device(case: Any, options: dict[str, str]) -> None:
     module, steps, _ = case
-    eager, found = copy.deepcopy(module), compiled(module, steps[0], **options)
+    eager, found = copy.deepcopy(module), compiled(module, steps[0], True, **options)
     (delegate,) = found.delegates
     assert len(delegate.original.inputs) == len(steps[0]) and not found.program.constants
     tolerance = 2e-2 if options.get("precision") == "fp16" else 1e-5
