@@ -45,6 +45,7 @@ from delegatec.edge.passes.pass_manager import Pass, end_stage, run_pass, run_pa
 from delegatec.edge.passes.remove_identities import remove_identities
 from delegatec.edge.passes.select_by_value import select_by_value
 from delegatec.edge.passes.simplify_calls import simplify_calls
+from delegatec.edge.passes.sizes_of_inputs import take_sizes_of_inputs
 from delegatec.edge.passes.widen_float8 import widen_float8
 from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.edge.rejections import (
@@ -78,6 +79,7 @@ _CLEAN: tuple[Pass, ...] = (
 # are not known to be integral.
 SIMPLIFY: tuple[Pass, ...] = (
     remove_identities,
+    take_sizes_of_inputs,
     select_by_value,
     group_heads,
     fold_casts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -81,6 +82,54 @@ def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
     ranges = {symbol: known[symbol] for symbol in size.node.expr.free_symbols if symbol in known}
     bound = bound_sympy(size.node.expr, {**ranges, **program.range_constraints}).upper
     return int(bound) if bound.is_finite and bound < 2**31 else None
+
+
+def largest(size: int | torch.SymInt) -> int | None:
+    """Returns the upper bound of a size; None if it has none."""
+    if not isinstance(size, torch.SymInt):
+        return size
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(upper) if upper.is_finite and upper < 2**31 else None
+
+
+def smallest(size: int | torch.SymInt) -> int:
+    """Returns the lower bound of a size."""
+    if not isinstance(size, torch.SymInt):
+        return size
+    lower = size.node.shape_env.bound_sympy(size.node.expr).lower
+    return int(lower) if lower.is_finite else 0
+
+
+def is_dynamic(sizes: Iterable[Any]) -> bool:
+    """Whether one of several sizes is symbolic."""
+    return any(isinstance(size, torch.SymInt) for size in sizes)
+
+
+def is_multiple(size: int | torch.SymInt, factor: int) -> bool:
+    """Whether a size is a multiple of a number, whatever its symbols are."""
+    remainder = size % factor if isinstance(size, int) else sympy.Mod(size.node.expr, factor)
+    return bool(remainder == 0)
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node computes a number, such as a size, and not tensors."""
+    value = node.meta.get("val")
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float))
+
+
+def size_nodes(nodes: Iterable[Node]) -> list[Node]:
+    """Returns the nodes that compute the numbers among operands from sizes of tensors, in graph order."""
+    found: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        new = {source for source in pending.pop().all_input_nodes if _is_size(source)} - found
+        found |= new
+        pending += new
+    return sorted(found)
+
+
+def _is_size(node: Node) -> bool:
+    return is_number(node) and (node.target is aten.sym_size.int or node.target in COMPUTED)
 
 
 class SizeNodes:

@@ -147,7 +147,7 @@ class Legality(Generic[SettingsT]):
         return self._answers[key]
 
     def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> Refusal | None:
-        alone = extract_view(PartitionView(program, [node, *results]), {})
+        alone = extract_view(PartitionView(program, [node, *results], computes_sizes=True), {})
         (call,) = (each for each in alone.graph.nodes if each.target is node.target)
         for prepare in self._prepare:
             prepare(alone)

@@ -19,6 +19,7 @@ from delegatec.delegation.protocol.partitioner import (
     with_results,
 )
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 SettingsT = TypeVar("SettingsT")
 
@@ -53,7 +54,7 @@ class TablePartitioner(Generic[SettingsT]):
                 continue
             rejection = self.rejection(program, node, legality)
             supported.append(rejection is None)
-            if rejection is not None and node.target is not call_delegate:
+            if rejection is not None and node.target is not call_delegate and not is_number(node):
                 rejections.append(rejection)
         groups, dropped = worthwhile_groups(
             nodes,
@@ -64,7 +65,12 @@ class TablePartitioner(Generic[SettingsT]):
         )
         rejections += [each for each in dropped if each.node.target is not operator.getitem]
         rejections.sort(key=lambda rejection: index[rejection.node])
-        return Partitioning(self._delegation, [[nodes[i] for i in group] for group in groups], rejections)
+        return Partitioning(
+            self._delegation,
+            [[nodes[i] for i in group] for group in groups],
+            rejections,
+            computes_sizes=True,
+        )
 
     def _reasons(self, program: EdgeProgram, part: Sequence[Node]) -> list[Rejection]:
         if self.is_worthwhile(part):

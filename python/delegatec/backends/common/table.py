@@ -19,6 +19,7 @@ from delegatec.delegation.delegates.operators import operator_name
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.rule import Refusal, first_broken
+from delegatec.edge.symbols import is_number
 
 
 class GraphBuilder(Protocol):
@@ -83,9 +84,9 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
         return frozenset(row.target for row in self.rows.values() if row.preserved)
 
     def lower(self, builder: BuilderT, nodes: Iterable[Node]) -> None:
-        """Lowers supported nodes, in topological order."""
+        """Lowers supported nodes, in topological order. Numbers are lowered where they are used."""
         for node in nodes:
-            if node.target is not operator.getitem:
+            if node.target is not operator.getitem and not is_number(node):
                 builder.current = node
                 self.rows[node.target].lower(builder, node)
         builder.current = None

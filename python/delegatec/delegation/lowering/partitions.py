@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from torch.export.graph_signature import InputSpec
 from torch.fx import Node
@@ -29,6 +30,7 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.passes.pass_manager import observed_passes, run_pass, verify_after
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 
 def lower_partitions(
@@ -63,14 +65,15 @@ def lower_partitions(
         )
     mutated, input_specs = program.mutated_inputs(), program.specs_by_name()
     specs = partitioning.delegation.compile_specs
+    view_of = partial(PartitionView, program, mutated=mutated, computes_sizes=partitioning.computes_sizes)
     states = [kept_state(program, group, backend) for group in groups]
-    modules = _compile(program, list(zip(groups, states, strict=True)), backend, specs, mutated, input_specs)
+    modules = _compile(program, list(zip(groups, states, strict=True)), backend, specs, view_of, input_specs)
     reorder(order)
     summaries = []
     renamed: dict[str, str] = {}
     for group, state, module in zip(groups, states, modules, strict=True):
         # A new view: inputs may be outputs of a delegate by now.
-        view = PartitionView(program, group, mutated, state=state)
+        view = view_of(group, state=state)
         release(program, state)
         summaries.append(_summarize(view, module, input_specs))
         renamed.update(splice(program, view, module, next(names)))
@@ -134,7 +137,7 @@ def _compile(
     groups: Sequence[tuple[Sequence[Node], Mapping[Node, Node]]],
     backend: Backend,
     compile_specs: Sequence[CompileSpec],
-    mutated: Collection[str],
+    view_of: Callable[..., PartitionView],
     input_specs: Mapping[str, InputSpec],
 ) -> list[LoweredModule]:
     """Returns one delegate per group, which is given with the state it keeps, or the problems of all."""
@@ -144,7 +147,7 @@ def _compile(
     before = Snapshot(program)
     for group, state in groups:
         try:
-            view = PartitionView(program, group, mutated, facts, state)
+            view = view_of(group, facts=facts, state=state)
             modules.append(lower_view(view, backend, compile_specs, input_specs))
         except DelegatecError as error:
             problems += error.diagnostics
@@ -170,7 +173,9 @@ def _summarize(
 ) -> DelegateSummary:
     return DelegateSummary(
         module=module,
-        operators=operator_counts([node for node in view.nodes if node.target is not operator.getitem]),
+        operators=operator_counts(
+            [node for node in view.nodes if node.target is not operator.getitem and not is_number(node)]
+        ),
         input_names=tuple(node.name for node in view.inputs),
         output_names=tuple(node.name for node in view.outputs),
         constants={_name(node, input_specs): t for node, t in view.constants.items()},

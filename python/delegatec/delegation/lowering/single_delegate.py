@@ -15,6 +15,7 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 
 def lower_to_single_delegate(
@@ -44,7 +45,8 @@ def lower_to_single_delegate(
             )
             for rejection in partitioning.rejections
         )
-    view = PartitionView(program, [node for node in program.graph.nodes if node.op == "call_function"])
+    nodes = [node for node in program.graph.nodes if node.op == "call_function" and not is_number(node)]
+    view = PartitionView(program, nodes, computes_sizes=partitioning.computes_sizes)
     if not view.outputs:
         raise DelegatecError(
             [

@@ -16,6 +16,7 @@ from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.delegates.lowered_module import LoweredModule
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 
 def schedule(graph: Graph, groups: Sequence[Sequence[Node]]) -> list[Node] | None:
@@ -78,8 +79,9 @@ def free_names(program: EdgeProgram) -> Iterator[str]:
 
 
 def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, name: str) -> dict[str, str]:
-    """Replaces a partition, whose nodes are contiguous in the graph, by a call of its delegate.
+    """Replaces a partition by a call of its delegate.
 
+    Its nodes are contiguous in the graph, except for those of numbers, which stay if they have other users.
     Uses of the partition's outputs become uses of `getitem` nodes of the call.
     `EdgeProgram.erase_unused_placeholders` removes constants that become unused.
 
@@ -95,7 +97,8 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
     graph = program.graph
     lowered.name = name
     program.graph_module.add_submodule(lowered.name, lowered)
-    first, last = view.nodes[0], view.nodes[-1]
+    contiguous = [node for node in view.nodes if not is_number(node)]
+    first, last = contiguous[0], contiguous[-1]
     with graph.inserting_after(last):
         delegate = graph.create_node("get_attr", lowered.name, name=lowered.name)
     delegate.meta.update(source=None, debug_handle=first.meta.get("debug_handle", 1))
@@ -126,7 +129,8 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
         user.kwargs = map_arg(user.kwargs, lambda node: replaced.get(node, node))
     renamed = {old.name: new.name for old, new in replaced.items()}
     for node in reversed(view.nodes):
-        graph.erase_node(node)
+        if not is_number(node) or not node.users:
+            graph.erase_node(node)
     return renamed
 
 

@@ -107,7 +107,7 @@ class _Trial:
         return self._answers[key]
 
     def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> bool:
-        alone = Original(PartitionView(program, [node, *results]), {}).program
+        alone = Original(PartitionView(program, [node, *results], computes_sizes=True), {}).program
         decompose(alone, self._preserved)
         run_passes(alone, SIMPLIFY)
         # Nodes that only move data join their neighbors.

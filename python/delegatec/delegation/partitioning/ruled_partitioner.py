@@ -90,6 +90,7 @@ class _Selection:
             self._found.delegation,
             [[self._nodes[member] for member in group] for group in self._groups],
             sorted(reasons, key=lambda reason: self._index[reason.node]),
+            self._found.computes_sizes,
         )
 
     def reject_listed(self, rules: PartitionRules) -> None:

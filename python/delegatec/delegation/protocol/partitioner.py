@@ -64,11 +64,14 @@ class Partitioning:
         groups: sets of nodes, each becoming one delegate. No node is in two groups, the nodes of one are in
             the order of the graph, and contracting every group to one node leaves the graph acyclic.
         rejections: one per `call_function` node that computes and is in no group.
+        computes_sizes: whether delegates compute the numbers that their nodes use, such as sizes, from the
+            shapes of tensors; see `PartitionView`. By default these are inputs.
     """
 
     delegation: DelegationSpec
     groups: list[list[Node]] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
+    computes_sizes: bool = False
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import size_nodes
 
 
 class PartitionView:
@@ -24,10 +25,12 @@ class PartitionView:
         mutated: names of the placeholders that the program writes to, if already known.
         facts: analysis results for the program, shared by views; by default from the view's constants.
         state: placeholder of each buffer that the delegate keeps -> its new value, one of the nodes.
+        computes_sizes: whether the numbers that the nodes compute from sizes of tensors belong to the
+            partition. They are never outputs: users outside of the partition have the original nodes.
 
     Attributes:
         program: as given.
-        nodes: as given.
+        nodes: as given, after the nodes that compute their numbers, if these belong to the partition.
         inputs: operands from outside the partition that are not constants, in order of first use.
         constants: placeholder -> its tensor, for each constant operand, in order of first use. A buffer that
             the program writes to is an input.
@@ -45,16 +48,17 @@ class PartitionView:
         mutated: Collection[str] | None = None,
         facts: Facts | None = None,
         state: Mapping[Node, Node] | None = None,
+        computes_sizes: bool = False,
     ) -> None:
         self.program = program
-        self.nodes = tuple(nodes)
+        self.nodes = (*(size_nodes(nodes) if computes_sizes else ()), *nodes)
         self.state = dict(state or {})
-        members = set(nodes)
+        members = set(self.nodes)
         if mutated is None:
             mutated = program.mutated_inputs()
         inputs: dict[Node, None] = {}
         self.constants: dict[Node, torch.Tensor] = {}
-        for node in nodes:
+        for node in self.nodes:
             for source in node.all_input_nodes:
                 if source in members:
                     continue

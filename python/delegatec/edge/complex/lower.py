@@ -21,7 +21,8 @@ from delegatec.edge.complex.structure import PARTWISE, partwise
 from delegatec.edge.complex.values import UnsupportedError, Values, is_complex
 from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.legalize.engine import replace
-from delegatec.edge.legalize.normal_form import computed, no_new_guards
+from delegatec.edge.legalize.guards import no_new_guards
+from delegatec.edge.legalize.normal_form import computed
 from delegatec.edge.legalize.templates import Templates
 from delegatec.edge.program import EdgeProgram
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.edge.arguments import (
@@ -19,6 +20,7 @@ from delegatec.edge.arguments import (
     values_of,
 )
 from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.symbols import is_number, largest, smallest
 
 # ---- for all rows of a table -----------------------------------------------------------------------------
 
@@ -43,6 +45,48 @@ def static_shapes(why: str) -> Constraint[object]:
     return Constraint("dynamic-shape", f"Shapes are static: {why}", broken, help)
 
 
+def bounded_shapes(
+    why: str, computable: Callable[[Any], bool], with_numbers: Collection[OpOverload]
+) -> Constraint[object]:
+    """Requires upper bounds of symbolic sizes, and that arguments are sizes which a target can compute.
+
+    Args:
+        why: the reason for the bounds.
+        computable: whether the target can compute a size from others.
+        with_numbers: operators that may have other numbers as operands.
+    """
+
+    def broken(node: Node, _: object) -> str | None:
+        for value in values_of(node):
+            if any(largest(size) is None for size in value.shape):
+                return f"a size of {[str(size) for size in value.shape]} has no upper bound"
+            if any(smallest(size) < 1 for size in value.shape if not isinstance(size, int)):
+                return f"a tensor of shape {[str(size) for size in value.shape]} may be empty"
+        numbers = (
+            each
+            for each, is_size in _numbers(node)
+            if not (computable(each) if is_size else node.target in with_numbers)
+        )
+        return next((f"the number {each} is an operand" for each in numbers), None)
+
+    help = 'set a bound in dynamic_shapes: torch.export.Dim("name", max=...)'
+    return Constraint("dynamic-shape", f"Dynamic sizes have upper bounds: {why}", broken, help)
+
+
+def _numbers(node: Node) -> Iterator[tuple[Any, bool]]:
+    """Yields numbers among the operands, and whether the argument is a size."""
+    sizes = {
+        each
+        for argument, value in zip(node.target._schema.arguments, bind(node).values(), strict=True)  # type: ignore[union-attr]
+        if "int" in str(argument.type) or node.target is torch.ops.aten.arange.start_step
+        for each in (value if isinstance(value, (tuple, list)) else [value])
+        if isinstance(each, Node)
+    }
+    for source in node.all_input_nodes:
+        if is_number(source):
+            yield source.meta["val"], source in sizes
+
+
 def known_dtypes(allowed: Collection[torch.dtype], doc: str, help: str) -> Constraint[object]:
     """Requires one of these dtypes of all operands and results."""
 
@@ -57,10 +101,14 @@ def no_empty_tensors(why: str) -> Constraint[object]:
     """Requires elements in all operands and results."""
 
     def broken(node: Node, _: object) -> str | None:
-        shapes = [list(value.shape) for value in values_of(node) if 0 in value.shape]
+        shapes = [list(value.shape) for value in values_of(node) if _is_empty(value)]
         return f"an empty tensor of shape {shapes[0]}" if shapes else None
 
     return Constraint("empty", f"No empty tensors: {why}", broken)
+
+
+def _is_empty(value: torch.Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in value.shape)
 
 
 def rank_at_most(most: int, why: str) -> Constraint[object]:

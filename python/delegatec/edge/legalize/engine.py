@@ -11,12 +11,15 @@ from typing import Any
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.edge.arguments import tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.bundles import bundled
+from delegatec.edge.legalize.guards import NEEDS_VALUE, no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.target import Target
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
+from delegatec.edge.symbols import is_dynamic, is_number
 
 # Target, arguments and keyword arguments.
 _Call = tuple[Any, Sequence[Any], dict[str, Any]]
@@ -67,7 +70,7 @@ class Legalizer:
             if self._is_applying(rule, node):
                 continue
             before = node.prev
-            results = rule(self._builder.at(node), node)
+            results = self._apply(rule, node)
             if isinstance(results, Refusal):
                 refusal = results
             elif results is not None:
@@ -80,6 +83,17 @@ class Legalizer:
                 refusal = failure
             _erase_between(before, node)
         return refusal
+
+    def _apply(self, rule: Rule, node: Node) -> Any:
+        """Applies a rule. A rule for backends may need static sizes."""
+        if not self._target.full or not _has_dynamic_sizes(node):
+            return rule(self._builder.at(node), node)
+        try:
+            with no_new_guards(self._builder):
+                return rule(self._builder.at(node), node)
+        except NEEDS_VALUE:
+            message = f"a rewrite of {node.target} needs static sizes"
+            return Refusal("dynamic-shape", message, "make the size a constant of the model")
 
     def _is_applying(self, rule: Rule, node: Node) -> bool:
         """Whether a rule is being applied to a call of the same signature."""
@@ -101,7 +115,7 @@ class Legalizer:
         holder = node.graph.create_node("call_function", _hold_results, (results,))
         node.prepend(holder)
         for each in _between(before, holder):
-            failure = None if is_erased(each) else self.legalize(each)
+            failure = None if is_erased(each) or is_number(each) else self.legalize(each)
             if failure is not None:
                 failure = failure if failure.rewritten else replaced(failure, rewritten=str(each.target))
                 holder.graph.erase_node(holder)
@@ -140,6 +154,11 @@ def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> 
     node.graph.erase_node(node)
 
 
+def _has_dynamic_sizes(node: Node) -> bool:
+    values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
+    return any(is_dynamic(tensor.shape) for value in values for tensor in tensors(value))
+
+
 def _hold_results(results: Any) -> Any:
     return results
 
@@ -154,8 +173,13 @@ def _between(before: Node, after: Node) -> list[Node]:
 
 
 def _erase_between(before: Node, after: Node) -> None:
-    for node in reversed(_between(before, after)):
-        node.graph.erase_node(node)
+    """Erases new nodes, except for sizes of earlier values, which the builder shares."""
+    made = dict.fromkeys(_between(before, after), True)
+    for node in made:
+        made[node] = not is_number(node) or any(made.get(source, False) for source in node.all_input_nodes)
+    for node in reversed(made):
+        if made[node]:
+            node.graph.erase_node(node)
 
 
 def is_erased(node: Node) -> bool:

@@ -7,17 +7,14 @@ complete graph takes seconds; here each distinct call signature is traced once a
 
 from __future__ import annotations
 
-import logging
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, UnsupportedOperatorException
 from torch.fx import Node
-from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     _ShapeEnvGuardError,
@@ -25,11 +22,11 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import Legalizer
+from delegatec.edge.legalize.guards import no_new_guards
 from delegatec.edge.legalize.rule import Refusal, Rule
 from delegatec.edge.legalize.rules import FUNCTIONS, RULES
 from delegatec.edge.legalize.templates import Templates, is_traced
@@ -55,8 +52,7 @@ def decompose(
         kept: nodes to keep.
     """
     builder = Builder(program)
-    # torch logs errors that become diagnostics
-    with no_new_guards(builder), quiet_logs(logging.ERROR):
+    with no_new_guards(builder):
         Legalizer(builder, _NormalForm(preserve, kept)).run()
 
 
@@ -91,20 +87,6 @@ class _NormalForm:
 
     def _compute(self, builder: Builder, node: Node) -> Any:
         return computed(builder, node, self._templates, RULES)
-
-
-@contextmanager
-def no_new_guards(builder: Builder) -> Iterator[None]:
-    """Makes comparisons of symbolic sizes raise if they would specialize a dynamic size.
-
-    Shortcuts in torch that depend on such a comparison ("is this size 1?") are not used.
-    """
-    shape_env = builder.fake_mode.shape_env
-    if shape_env is None:
-        yield
-        return
-    with shape_env.error_on_new_guards(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-        yield
 
 
 def _is_linear_of_vector(node: Node) -> bool:

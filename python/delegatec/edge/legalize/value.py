@@ -16,6 +16,7 @@ from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.analysis.interval import Interval
 from delegatec.edge.arguments import broadcast
 from delegatec.edge.builder import Builder
+from delegatec.edge.symbols import sizes_key
 
 aten = torch.ops.aten
 
@@ -44,7 +45,7 @@ def _binary(
 
 @dataclass(frozen=True)
 class Value:
-    """The result of a node, a tensor of static shape.
+    """The result of a node, a tensor.
 
     Numbers are converted to the dtype of the other operand; values of one operation have one dtype.
     Dimensions are not negative.
@@ -167,16 +168,16 @@ class Value:
     def view(self, *shape: int) -> Value:
         """Returns the elements in another shape without -1."""
         assert math.prod(shape) == self.numel
-        if shape == self.shape:
+        if sizes_key(shape) == sizes_key(self.shape):
             return self
         return self._call(aten.view.default, self, list(shape), shape=shape)
 
     def expand(self, *shape: int) -> Value:
         """Broadcasts to a shape of the same rank."""
         assert len(shape) == self.rank
-        return (
-            self if shape == self.shape else self._call(aten.expand.default, self, list(shape), shape=shape)
-        )
+        if sizes_key(shape) == sizes_key(self.shape):
+            return self
+        return self._call(aten.expand.default, self, list(shape), shape=shape)
 
     def permute(self, *dims: int) -> Value:
         """Permutes the dimensions."""
@@ -186,9 +187,9 @@ class Value:
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Value:
         """Returns the elements start, start + step, ... before end of a dimension; none is negative."""
-        if (start, end, step) == (0, self.shape[dim], 1):
+        if sizes_key((start, end, step)) == sizes_key((0, self.shape[dim], 1)):
             return self
-        shape = self._resized(dim, len(range(start, end, step)))
+        shape = self._resized(dim, (end - start + step - 1) // step)
         steps = () if step == 1 else (step,)
         return self._call(aten.slice.Tensor, self, dim, start, end, *steps, shape=shape)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,13 +11,16 @@ from delegatec_schemas import vulkan_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.constants import Constants
+from delegatec.backends.vulkan.building.sizes import Sizes
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.dtypes import TO_FORMAT, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.representation import Representation
 from delegatec.backends.vulkan.memory.sharing import PREPACK
+from delegatec.backends.vulkan.memory.sizes import largest_shape
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.arguments import dtype_of
+from delegatec.edge.symbols import is_dynamic, is_number
 
 Number = bool | int | float
 
@@ -28,7 +31,8 @@ def is_narrowed_input(node: Node) -> bool:
         return False
     (source,) = node.all_input_nodes
     dtypes = (dtype_of(source), dtype_of(node))
-    return source.op == "placeholder" and len(source.users) == 1 and dtypes == (torch.float32, torch.float16)
+    users = [user for user in source.users if not is_number(user)]
+    return source.op == "placeholder" and len(users) == 1 and dtypes == (torch.float32, torch.float16)
 
 
 class GraphBuilder:
@@ -59,6 +63,7 @@ class GraphBuilder:
         self._view = view
         self._ids: dict[Node, int] = {}
         self._shared: dict[Hashable, int] = {}
+        self._sizes = Sizes(self._add, self.call, self._tensors)
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -80,7 +85,7 @@ class GraphBuilder:
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; one that is only used in float16 is copied to that dtype."""
         id = self.tensor(node.meta["val"], node.meta[REPRESENTATION])
-        users = list(node.users)
+        users = [user for user in node.users if not is_number(user)]
         if len(users) == 1 and is_narrowed_input(users[0]):
             cast = users[0]
             id = self.tensor(cast.meta["val"], cast.meta[REPRESENTATION])
@@ -126,8 +131,13 @@ class GraphBuilder:
         """
         storage, layout = representation.value
         dtype = TO_FORMAT[stored(value.dtype)]
-        table = schema.TensorT(dtype, list(value.shape), -1, -1, storage, layout, dtype)
+        table = schema.TensorT(dtype, list(largest_shape(value)), -1, -1, storage, layout, dtype)
         return self._add(schema.Content.Tensor, table)
+
+    def _tensors(self) -> Iterator[tuple[torch.Tensor, int]]:
+        for node, id in self._ids.items():
+            if not self.is_constant(node):
+                yield node.meta["val"], id
 
     def alias(self, node: Node, id: int) -> None:
         """Maps a node to an existing value."""
@@ -200,6 +210,18 @@ class GraphBuilder:
         key = ("doubles", *map(repr, values))
         return self._share(key, schema.Content.DoubleList, schema.DoubleListT(list(values)))
 
+    def size(self, size: int | torch.SymInt) -> int:
+        """Returns a size, which may vary."""
+        return self._sizes.of(size) if isinstance(size, torch.SymInt) else self.scalar(size)
+
+    def sizes(self, sizes: Sequence[int | torch.SymInt]) -> int:
+        """Returns a list of sizes, which may vary."""
+        return (
+            self.list_of(list(map(self.size, sizes)))
+            if is_dynamic(sizes)
+            else self.integers(list(map(int, sizes)))
+        )
+
     def list_of(self, ids: Sequence[int]) -> int:
         """Returns a list of values."""
         return self._share(("list", *ids), schema.Content.ValueList, schema.ValueListT(list(ids)))
@@ -227,12 +249,12 @@ class GraphBuilder:
     def argument(self, value: Any) -> int:
         """Returns an argument of a call: an operand, or a constant of a type that the format has."""
         if isinstance(value, Node):
-            return self.of(value)
+            return self.size(value.meta["val"]) if is_number(value) else self.of(value)
         if value is None or isinstance(value, (torch.dtype, torch.layout, torch.device, torch.memory_format)):
             return self.null()
         if isinstance(value, (list, tuple)):
             if any(isinstance(each, Node) for each in value):
-                return self.list_of([self.of(each) for each in value])
+                return self.list_of(list(map(self.argument, value)))
             if any(isinstance(each, float) for each in value):
                 return self.doubles(value)
             return self.integers(value)

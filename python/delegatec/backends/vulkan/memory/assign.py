@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,8 +23,11 @@ from delegatec.backends.vulkan.memory.representation import (
     Representation,
     fits,
 )
+from delegatec.backends.vulkan.memory.sizes import shape_of
+from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import is_number
 
 aten = torch.ops.aten
 
@@ -60,7 +64,7 @@ def assign(
     for node in program.user_inputs():
         work.add_input(node)
     for node in calls:
-        if node.target is not operator.getitem:
+        if node.target is not operator.getitem and not is_number(node):
             work.add_call(node, demands(node))
     work.solve()
     return bool(calls)
@@ -91,7 +95,7 @@ class _Assignment:
 
     def add_input(self, node: Node) -> None:
         """Adds an input of the delegate: the runtime can copy it to any representation."""
-        shape = tuple(node.meta["val"].shape)
+        shape = shape_of(node)
         possible = INT8 if node.meta["val"].dtype == torch.int8 else ANY
         domain = frozenset(each for each in possible if fits(shape, each, self._limits))
         self._producers[node] = self._variable(domain)
@@ -169,5 +173,4 @@ def _copied(builder: Builder, operand: Node, wanted: Representation) -> Node:
 
 
 def _bytes(node: Node) -> int:
-    value = node.meta["val"]
-    return int(value.numel() * value.dtype.itemsize)
+    return math.prod(shape_of(node)) * dtype_of(node).itemsize

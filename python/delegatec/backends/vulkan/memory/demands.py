@@ -10,6 +10,8 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.backends.vulkan.memory.representation import ANY, Limits, Representations, fits
+from delegatec.backends.vulkan.memory.sizes import largest_shape, shape_of
+from delegatec.edge.symbols import is_number
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ Demands = Callable[[Node, IsConstant], Sequence[Group]]
 
 def tensor_operands(node: Node) -> tuple[Node, ...]:
     """Returns the operands of a call, without duplicates."""
-    return tuple(dict.fromkeys(node.all_input_nodes))
+    return tuple(each for each in dict.fromkeys(node.all_input_nodes) if not is_number(each))
 
 
 def result_values(node: Node) -> list[Any]:
@@ -86,5 +88,5 @@ def within(groups: Sequence[Group], node: Node, limits: Limits) -> Iterator[Grou
 def shapes_of(group: Group, node: Node) -> list[tuple[int, ...]]:
     """Returns the shapes of the tensors of a group of a call."""
     results = result_values(node)
-    shapes = [tuple(operand.meta["val"].shape) for operand in group.operands]
-    return shapes + [tuple(results[index].shape) for index in group.results]
+    shapes = [shape_of(operand) for operand in group.operands]
+    return shapes + [largest_shape(results[index]) for index in group.results]

@@ -11,10 +11,18 @@ from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import first_operand
 from delegatec.backends.vulkan.memory.representation import CHANNELS
+from delegatec.backends.vulkan.memory.sizes import shape_of
 from delegatec.backends.vulkan.operators.clamps import finite_bounds, fused_clamp
-from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
-from delegatec.edge.arguments import bind, each, shape_of
+from delegatec.backends.vulkan.operators.row import (
+    Constraint,
+    OperatorRow,
+    constants,
+    operator_row,
+    resizing,
+)
+from delegatec.edge.arguments import bind, each
 from delegatec.edge.legalize.constraints import rank_of, same_dtypes
+from delegatec.edge.symbols import is_dynamic
 
 _TEXEL: Final = 4
 _DEPTHWISE: Final = frozenset({(3, 3), (5, 5)})
@@ -68,6 +76,21 @@ def _groups(node: Node, _: object) -> str | None:
     return f"{groups} groups of {inputs} to {outputs // groups} channels"
 
 
+def _padded_sequence(node: Node) -> str | None:
+    bound = bind(node)
+    length = bound["input"].meta["val"].shape[2:]
+    return (
+        f"padding of {bound['padding']}"
+        if len(length) == 1 and is_dynamic(length) and any(bound["padding"])
+        else None
+    )
+
+
+_UNPADDED: Final = resizing(
+    "A sequence whose length varies is not padded: the shader reads elements after its end.",
+    _padded_sequence,
+)
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         "convolution",
@@ -86,6 +109,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             _groups,
         ),
         lower=_convolution,
+        resizes=(_UNPADDED,),
         known=(constants("weight", "bias"),),
     ),
 )

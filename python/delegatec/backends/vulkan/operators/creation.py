@@ -10,14 +10,15 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder, is_narrowed_input
-from delegatec.backends.vulkan.dtypes import ALL, FLOATS, stored
+from delegatec.backends.vulkan.dtypes import ALL, FLOATS, NUMBERS, stored
 from delegatec.backends.vulkan.memory.assign import REPRESENTATION
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, BUFFER
 from delegatec.backends.vulkan.memory.sharing import PREPACK
-from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind, dtype_of, shape_of, short_name
-from delegatec.edge.legalize.constraints import rank_at_most
+from delegatec.backends.vulkan.memory.sizes import varies
+from delegatec.backends.vulkan.operators.row import SHAPED, Constraint, OperatorRow, operator_row
+from delegatec.edge.arguments import bind, dtype_of, short_name
+from delegatec.edge.legalize.constraints import rank_at_most, result_dtypes
 
 # What the shaders convert, besides floats.
 _CONVERSIONS: Final = frozenset(
@@ -42,8 +43,11 @@ def _convert_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
     source, result = _types(node)
     if is_narrowed_input(node) and not is_constant(bind(node)["self"]):
         return (Group(ANY, (), (0,)),)
-    is_anywhere = source == result or ({source, result} - {torch.bool} <= FLOATS and result != torch.bool)
-    return (Group(ANY if is_anywhere else BUFFER, (bind(node)["self"],), (0,)),)
+    floats = {source, result} <= FLOATS
+    is_anywhere = source == result or floats or (source == torch.bool and result in FLOATS)
+    # the runtime does not resize the copy of a texture
+    is_resized = source == result or not (floats and varies(node))
+    return (Group(ANY if is_anywhere and is_resized else BUFFER, (bind(node)["self"],), (0,)),)
 
 
 def _unknown_conversion(node: Node, _: object) -> str | None:
@@ -83,7 +87,20 @@ def _clone(b: GraphBuilder, node: Node) -> None:
 
 def _full(b: GraphBuilder, node: Node) -> None:
     value = bind(node)["fill_value"]
-    b.call("aten.full.default", b.integers(shape_of(node)), b.fill(value, dtype_of(node)), b.result(node))
+    sizes = b.sizes(node.meta["val"].shape)
+    b.call("aten.full.default", sizes, b.fill(value, dtype_of(node)), b.result(node))
+
+
+def _arange(b: GraphBuilder, node: Node) -> None:
+    """Counts from zero: the runtime reads the start and the step when it builds the graph."""
+    args = [b.scalar(0), b.size(node.meta["val"].shape[0]), b.scalar(1), *[b.null()] * 4]
+    b.call("aten.arange.start_step", *args, b.result(node))
+
+
+def _other_start(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    start, step = bound["start"], bound["step"]
+    return None if (start, step) == (0, 1) else f"from {start} in steps of {step}"
 
 
 def _large_fill(node: Node, _: object) -> str | None:
@@ -102,8 +119,11 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("dtype", "The runtime has a shader for the conversion.", _unknown_conversion),
         lower=_convert,
         computes=False,
+        resizes=(),
     ),
-    operator_row("clone", lambda node, _: (Group(ANY, (), (0,)),), ALL, lower=_clone, computes=False),
+    operator_row(
+        "clone", lambda node, _: (Group(ANY, (), (0,)),), ALL, lower=_clone, computes=False, resizes=()
+    ),
     operator_row(
         "full",
         tied(),
@@ -112,5 +132,16 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("argument", "Integers are float32 in the runtime.", _large_fill),
         lower=_full,
         computes=False,
+        resizes=(SHAPED,),
+    ),
+    operator_row(
+        "arange.start_step",
+        tied(),
+        NUMBERS,
+        Constraint("argument", "It counts from zero.", _other_start),
+        result_dtypes(NUMBERS, "the runtime has shaders for these."),
+        lower=_arange,
+        computes=False,
+        resizes=(SHAPED,),
     ),
 )

@@ -6,6 +6,7 @@ GLSL leaves the results of min, max, clamp and comparisons for NaN to the driver
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Final
@@ -23,10 +24,14 @@ from delegatec.backends.vulkan.operators.row import (
     Lower,
     OperatorRow,
     operator_row,
+    resizing,
     same_call,
 )
-from delegatec.edge.arguments import bind, dtype_of, promoted
+from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 from delegatec.edge.legalize.constraints import OWN_DTYPE, argument, rank_at_most, result_dtypes, same_dtypes
+from delegatec.edge.symbols import is_number
+
+_row: Final = functools.partial(operator_row, resizes=())
 
 _EXACT: Final = 2**24
 
@@ -58,6 +63,8 @@ def _floor(b: GraphBuilder, node: Node) -> None:
 def _no_promotion(node: Node, _: object) -> str | None:
     first, second, *_ = bind(node).values()
     operands = [each for each in (first, second) if isinstance(each, Node)]
+    if any(map(is_number, operands)):
+        return "a number that varies"
     if promoted([first, second]) == dtype_of(operands[0]):
         return None
     return f"{dtype_of(operands[0])} and the number {second}"
@@ -106,6 +113,15 @@ _MAGNITUDE: Final = Constraint(
     "argument", "The base is an absolute value: GLSL's pow is undefined for negative ones.", _signed_base
 )
 
+
+def _lower_rank(node: Node) -> str | None:
+    rank, full = len(shape_of(bind(node)["condition"])), len(shape_of(node))
+    return f"a condition of rank {rank} for a result of rank {full}" if rank < full else None
+
+
+_FULL_RANK: Final = resizing(
+    "The condition has the rank of the result: the runtime aligns others at the first size.", _lower_rank
+)
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
 _UNARY: Final = (
@@ -124,25 +140,25 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge")
 
 def _rows() -> Iterator[OperatorRow]:
     for name in _UNARY:
-        yield operator_row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT, preserved=name.startswith("hard"))
-    yield operator_row(
+        yield _row(name, tied(), FLOATS, _FOUR, _FLOAT_RESULT, preserved=name.startswith("hard"))
+    yield _row(
         "gelu",
         tied(),
         FLOATS,
         _FOUR,
         argument("approximate", lambda value: value == "tanh", "The runtime has the tanh approximation."),
     )
-    yield operator_row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
+    yield _row("relu", tied(), FLOATS, _FOUR, _FLOAT_RESULT, lower=clamp)
     for name in ("clamp", "hardtanh"):
-        yield operator_row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, _SMALL_BOUNDS, _ORDERED, lower=clamp)
+        yield _row(name, tied(), NUMBERS, _FOUR, OWN_DTYPE, _SMALL_BOUNDS, _ORDERED, lower=clamp)
     for name, call in _ARITHMETIC.items():
         dtypes = FLOATS if name == "div" else NUMBERS
         extra = (_ALPHA,) if name in ("add", "sub") else ()
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
-            yield operator_row(
+            yield _row(
                 overload_name, tied(), dtypes, _SAME, _NUMBER, _HAS_DIMENSION, *extra, lower=_binary(call)
             )
-    yield operator_row(
+    yield _row(
         "rsub.Scalar",
         tied(),
         NUMBERS,
@@ -151,20 +167,14 @@ def _rows() -> Iterator[OperatorRow]:
         argument("alpha", lambda value: value == 1, "alpha is 1."),
         lower=_reversed_sub,
     )
-    yield operator_row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
-    yield operator_row(
-        "floor", tied(), FLOATS, _HAS_DIMENSION, _FLOAT_RESULT, lower=_floor, note="a quotient by one"
-    )
-    yield operator_row(
-        "round", tied(), FLOATS, _FOUR, _FLOAT_RESULT, note="the driver chooses how ties are rounded"
-    )
+    yield _row("minimum", tied(), NUMBERS, _SAME, _HAS_DIMENSION)
+    yield _row("floor", tied(), FLOATS, _HAS_DIMENSION, _FLOAT_RESULT, lower=_floor, note="a quotient by one")
+    yield _row("round", tied(), FLOATS, _FOUR, _FLOAT_RESULT, note="the driver chooses how ties are rounded")
     for name in _COMPARISONS:
         for overload_name in variants({name: ""}, "Tensor", "Scalar"):
             call = f"aten.{name}.Tensor"
-            yield operator_row(
-                overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call)
-            )
-    yield operator_row(
+            yield _row(overload_name, tied(), NUMBERS, _SAME, _NUMBER, _HAS_DIMENSION, lower=_binary(call))
+    yield _row(
         "pow.Tensor_Scalar",
         tied(),
         FLOATS,
@@ -175,16 +185,17 @@ def _rows() -> Iterator[OperatorRow]:
         lower=_binary("aten.pow.Tensor_Tensor"),
     )
     for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or"):
-        yield operator_row(name, tied(), BOOLS, _HAS_DIMENSION)
-    yield operator_row("bitwise_not", tied(), BOOLS, _FOUR)
-    yield operator_row("logical_not", tied(), BOOLS, _FOUR, lower=same_call("aten.bitwise_not.default"))
-    yield operator_row(
+        yield _row(name, tied(), BOOLS, _HAS_DIMENSION)
+    yield _row("bitwise_not", tied(), BOOLS, _FOUR)
+    yield _row("logical_not", tied(), BOOLS, _FOUR, lower=same_call("aten.bitwise_not.default"))
+    yield _row(
         "where.self",
         tied(),
         FLOATS | BOOLS,
         _FOUR,
         result_dtypes(FLOATS, "the runtime selects floats only."),
         Constraint("dtype", "Both alternatives have the dtype of the result.", _mixed_alternatives),
+        resizes=(_FULL_RANK,),
     )
 
 

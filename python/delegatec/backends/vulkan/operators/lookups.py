@@ -12,8 +12,9 @@ from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import ALL
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
+from delegatec.backends.vulkan.memory.sizes import shape_of
 from delegatec.backends.vulkan.operators.row import OperatorRow, constants, operator_row
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, positive
 from delegatec.edge.legalize.constraints import rank_at_most
 
 
@@ -41,7 +42,15 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         ALL,
         rank_at_most(4, "the shaders have four dimensions."),
         lower=_embedding,
+        resizes=(),
         known=(constants("weight"),),
     ),
-    operator_row("gather", tied(), ALL, rank_at_most(4, "the shaders have four dimensions."), lower=_gather),
+    operator_row(
+        "gather",
+        tied(),
+        ALL,
+        rank_at_most(4, "the shaders have four dimensions."),
+        lower=_gather,
+        resizes=(),
+    ),
 )

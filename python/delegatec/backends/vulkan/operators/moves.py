@@ -10,12 +10,24 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.dtypes import ALL, NUMBERS
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import ANY, CHANNELS
-from delegatec.backends.vulkan.operators.row import Constraint, Lower, OperatorRow, operator_row, same_call
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.backends.vulkan.memory.sizes import shape_of
+from delegatec.backends.vulkan.operators.positions import never_negative, selected, sliced
+from delegatec.backends.vulkan.operators.row import (
+    SHAPED,
+    Constraint,
+    Lower,
+    OperatorRow,
+    operator_row,
+    resizing,
+    same_call,
+)
+from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, rank_at_most, same_dtypes
+from delegatec.edge.symbols import sizes_key
 
 
 def _view_memory(node: Node, _: IsConstant) -> Sequence[Group]:
@@ -24,8 +36,11 @@ def _view_memory(node: Node, _: IsConstant) -> Sequence[Group]:
 
 
 def _view(b: GraphBuilder, node: Node) -> None:
-    sizes = b.integers(shape_of(node))
-    b.call("aten.view_copy.default", b.of(bind(node)["self"]), sizes, b.result(node))
+    sizes = list(node.meta["val"].shape)
+    if sum(not isinstance(size, int) for size in sizes) == 1:
+        # the runtime infers one size
+        sizes = [size if isinstance(size, int) else -1 for size in sizes]
+    b.call("aten.view_copy.default", b.of(bind(node)["self"]), b.sizes(sizes), b.result(node))
 
 
 def _permute(b: GraphBuilder, node: Node) -> None:
@@ -35,26 +50,32 @@ def _permute(b: GraphBuilder, node: Node) -> None:
 
 
 def _select(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    shape = shape_of(bound["self"])
-    dim = positive(bound["dim"], len(shape))
-    args = map(b.scalar, (dim, positive(bound["index"], shape[dim])))
-    b.call("aten.select_copy.int", b.of(bound["self"]), *args, b.result(node))
+    source = bind(node)["self"]
+    dim = positive(bind(node)["dim"], len(shape_of(source)))
+    args = (b.of(source), b.scalar(dim), b.size(selected(node)), b.result(node))
+    b.call("aten.select_copy.int", *args)
 
 
 def _slice(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    shape = shape_of(bound["self"])
-    dim = positive(bound["dim"], len(shape))
-    # ATen's bounds may be None, negative or out of range.
-    start, end, _ = slice(bound["start"], bound["end"]).indices(shape[dim])
-    args = map(b.scalar, (dim, start, max(start, end), bound["step"]))
-    b.call("aten.slice_copy.Tensor", b.of(bound["self"]), *args, b.result(node))
+    source, step = bind(node)["self"], bind(node)["step"]
+    dim = positive(bind(node)["dim"], len(shape_of(source)))
+    start, end = sliced(node)
+    # the end of the dimension, if it varies, is the default
+    is_open = sizes_key([end]) == sizes_key([source.meta["val"].shape[dim]]) and not isinstance(end, int)
+    last = b.null() if is_open else b.size(end)
+    args = (b.of(source), b.scalar(dim), b.size(start), last, b.scalar(step), b.result(node))
+    b.call("aten.slice_copy.Tensor", *args)
 
 
 def _expand(b: GraphBuilder, node: Node) -> None:
-    sizes = b.integers(shape_of(node))
-    b.call("aten.expand_copy.default", b.of(bind(node)["self"]), sizes, b.scalar(False), b.result(node))
+    source, sizes = bind(node)["self"], list(node.meta["val"].shape)
+    old = [1] * (len(sizes) - len(shape_of(source))) + list(source.meta["val"].shape)
+    # -1 keeps a size
+    sizes = [
+        -1 if not isinstance(size, int) and sizes_key([size]) == sizes_key([before]) else size
+        for size, before in zip(sizes, old, strict=True)
+    ]
+    b.call("aten.expand_copy.default", b.of(source), b.sizes(sizes), b.scalar(False), b.result(node))
 
 
 def _cat(b: GraphBuilder, node: Node) -> None:
@@ -79,7 +100,7 @@ def _flip(b: GraphBuilder, node: Node) -> None:
 
 
 def _cropped(node: Node, _: object) -> str | None:
-    negative = [each for each in bind(node)["pad"] if each < 0]
+    negative = [each for each in bind(node)["pad"] if not isinstance(each, Node) and each < 0]
     return f"padding of {negative[0]}" if negative else None
 
 
@@ -91,26 +112,51 @@ def _pad(b: GraphBuilder, node: Node) -> None:
     )
 
 
+def _index_problem(node: Node) -> str | None:
+    index, size = selected(node), bind(node)["self"].meta["val"].shape[bind(node)["dim"]]
+    is_known = is_computable(index) and never_negative(index) and never_negative(size - index - 1)
+    return None if is_known else f"the index {index} of {size} elements"
+
+
+def _slice_problem(node: Node) -> str | None:
+    (start, end), size = sliced(node), bind(node)["self"].meta["val"].shape[bind(node)["dim"]]
+    is_known = is_computable(start) and is_computable(end)
+    if is_known and never_negative(start) and never_negative(size - end):
+        return None
+    return f"elements from {start} to {end} of {size}"
+
+
 def _movement(
     name: str,
     lower: Lower,
     *constraints: Constraint,
     demands: Demands | None = None,
     dtypes: Collection[torch.dtype] = ALL,
+    resizes: Sequence[Constraint] | None = (),
 ) -> OperatorRow:
-    return operator_row(name, demands or tied(), dtypes, *constraints, lower=lower, computes=False)
+    groups = demands or tied()
+    return operator_row(name, groups, dtypes, *constraints, lower=lower, computes=False, resizes=resizes)
 
 
+_SELECTED: Final = resizing("The index is in range, and such a size.", _index_problem)
+_SLICED: Final = resizing("Both ends are in range, and such sizes.", _slice_problem)
+_PADDED: Final = resizing(
+    "Padding is constant.",
+    lambda node: "the padding varies" if any(isinstance(each, Node) for each in bind(node)["pad"]) else None,
+)
 _FOUR: Final = rank_at_most(4, "the shaders have four dimensions.")
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    *(_movement(name, _view, demands=_view_memory) for name in ("view", "squeeze.dims", "unsqueeze")),
+    *(
+        _movement(name, _view, demands=_view_memory, resizes=(SHAPED,))
+        for name in ("view", "squeeze.dims", "unsqueeze")
+    ),
     _movement("permute", _permute),
-    _movement("select.int", _select),
-    _movement("slice.Tensor", _slice),
-    _movement("expand", _expand),
+    _movement("select.int", _select, resizes=(_SELECTED,)),
+    _movement("slice.Tensor", _slice, resizes=(_SLICED,)),
+    _movement("expand", _expand, resizes=(SHAPED,)),
     _movement("cat", _cat, _FOUR, same_dtypes("the runtime does not promote."), dtypes=NUMBERS),
-    _movement("split_with_sizes", _split, _FOUR),
+    _movement("split_with_sizes", _split, _FOUR, resizes=None),
     _movement("flip", _flip, HAS_AXIS, _FOUR, demands=tied(CHANNELS)),
     _movement("repeat", same_call("aten.repeat.default", "self", "repeats"), _FOUR),
     _movement(
@@ -118,5 +164,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         _pad,
         _FOUR,
         Constraint("argument", "Padding is not negative.", _cropped),
+        resizes=(_PADDED,),
     ),
 )

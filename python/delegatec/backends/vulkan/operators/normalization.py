@@ -22,18 +22,21 @@ from delegatec.backends.vulkan.memory.representation import (
     extents,
 )
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
+from delegatec.backends.vulkan.memory.sizes import shape_of, varies
 from delegatec.backends.vulkan.memory.workgroups import INVOCATIONS, MOST_WORKGROUPS, reduces_safely
 from delegatec.backends.vulkan.operators.row import (
     Constraint,
     OperatorRow,
     constants,
     operator_row,
+    resizing,
     same_call,
 )
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, positive
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS, argument, rank_at_most, rank_of
+from delegatec.edge.symbols import is_dynamic
 
 _PARAMETERS: Final = constants("weight", "bias")
 
@@ -47,6 +50,7 @@ def _softmax_memory(node: Node, _: IsConstant) -> Sequence[Group]:
         each
         for each in TEXTURES
         if len(shape) <= 4
+        and not varies(node)
         and reduces_safely(shape, [dim], each)
         and (shape[dim] >= INVOCATIONS or PACKED_AXIS[each] == len(shape) - 1 - dim)
     }
@@ -85,7 +89,11 @@ def _layer_norm_memory(node: Node, _: IsConstant) -> Sequence[Group]:
     source = bind(node)["input"]
     shape = shape_of(source)
     allowed = BUFFER
-    if len(shape) <= 4 and not _is_wrong_layer_norm(shape):
+    # the workgroup follows the sizes of a run, and long rows are right with all
+    is_right = (
+        extents(shape, Representation.WIDTH)[0] > 3 if varies(node) else not _is_wrong_layer_norm(shape)
+    )
+    if len(shape) <= 4 and is_right:
         allowed |= WIDTH
     return (Group(allowed, (source,), (0, 1, 2)),)
 
@@ -115,6 +123,11 @@ def _one_image(node: Node, _: object) -> str | None:
     return None if len(shape) == 4 else f"input has rank {len(shape)}"
 
 
+_ONE_BATCH: Final = resizing(
+    "The batch is static: the first of two shaders has its workgroups before the second resizes it.",
+    lambda node: "a batch that varies" if is_dynamic(bind(node)["input"].meta["val"].shape[:1]) else None,
+)
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     *(
         operator_row(
@@ -130,6 +143,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             ),
             lower=_softmax,
             known=(_NO_INFINITY,) if name == "_log_softmax" else (),
+            resizes=(),
         )
         for name in ("_softmax", "_log_softmax")
     ),
@@ -140,6 +154,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         argument("normalized_shape", lambda value: len(value) == 1, "The last dimension is normalized."),
         _AFFINE,
         known=(_PARAMETERS,),
+        resizes=(),
     ),
     operator_row(
         "rms_norm",
@@ -161,6 +176,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         _AFFINE,
         known=(_PARAMETERS,),
         preserved=True,
+        resizes=(_ONE_BATCH,),
     ),
     operator_row(
         "_native_batch_norm_legit_no_training",
@@ -169,5 +185,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         rank_of("input", (4,), "the runtime normalizes images."),
         _AFFINE,
         known=(constants("weight", "bias", "running_mean", "running_var"),),
+        resizes=(),
     ),
 )

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from sympy import sympify
 from torch.fx import Node
 
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import BUFFER, CHANNELS
-from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.backends.vulkan.memory.sizes import shape_of
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row, resizing
+from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import argument, rank_of
+from delegatec.edge.symbols import is_dynamic
 
 _IMAGES: Final = rank_of("self", (3, 4), "the runtime pools images.")
 _BATCHES: Final = rank_of("input", (4,), "the runtime resizes images.")
@@ -54,11 +57,34 @@ def _avg_pool(b: GraphBuilder, node: Node) -> None:
 
 
 def _resize(b: GraphBuilder, node: Node) -> None:
-    """The runtime computes the scales from the sizes."""
+    """The runtime computes the scales from the sizes, or sizes that vary from the scales."""
     bound = bind(node)
-    sizes = b.integers(shape_of(node)[2:])
+    sizes, scales = b.integers(shape_of(node)[2:]), b.null()
+    if is_dynamic(node.meta["val"].shape[2:]):
+        sizes, scales = b.null(), b.doubles([float(scale) for scale in _ratios(node)])
     corners = [b.scalar(bool(bound["align_corners"]))] if "align_corners" in bound else []
-    b.call(str(node.target), b.of(bound["input"]), sizes, *corners, b.null(), b.result(node))
+    b.call(str(node.target), b.of(bound["input"]), sizes, *corners, scales, b.result(node))
+
+
+def _ratios(node: Node) -> list[Any]:
+    """Returns the ratios of the sizes of the result to those of the operand, as expressions."""
+    shapes = zip(bind(node)["input"].meta["val"].shape[2:], node.meta["val"].shape[2:], strict=True)
+    return [sympify(new) / sympify(old) for old, new in shapes]
+
+
+def _varying_ratio(node: Node) -> str | None:
+    if not is_dynamic((*node.meta["val"].shape[2:], *bind(node)["input"].meta["val"].shape[2:])):
+        return None
+    if bind(node).get("align_corners"):
+        return "aligned corners"
+    ratios = _ratios(node)
+    return None if all(ratio.is_Integer for ratio in ratios) else f"ratios of {ratios}"
+
+
+_SCALED: Final = resizing(
+    "Image sizes grow by integers, without aligned corners: the runtime does not compute other ratios again.",
+    _varying_ratio,
+)
 
 
 def _not_a_multiple(node: Node, _: object) -> str | None:
@@ -90,8 +116,8 @@ def _sampling(node: Node, _: object) -> str | None:
 
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    operator_row("max_pool2d_with_indices", tied(CHANNELS), FLOATS, _IMAGES, lower=_max_pool),
-    operator_row("avg_pool2d", tied(CHANNELS), FLOATS, _IMAGES, lower=_avg_pool),
+    operator_row("max_pool2d_with_indices", tied(CHANNELS), FLOATS, _IMAGES, lower=_max_pool, resizes=()),
+    operator_row("avg_pool2d", tied(CHANNELS), FLOATS, _IMAGES, lower=_avg_pool, resizes=()),
     operator_row(
         "upsample_nearest2d.vec",
         tied(CHANNELS),
@@ -100,6 +126,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("argument", "Sizes grow by integers: others are rounded differently.", _not_a_multiple),
         lower=_resize,
         preserved=True,
+        resizes=(_SCALED,),
     ),
     operator_row(
         "upsample_bilinear2d.vec",
@@ -109,6 +136,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("argument", "Scales are the ratio of the sizes.", _other_scales),
         lower=_resize,
         preserved=True,
+        resizes=(_SCALED,),
     ),
     operator_row(
         "grid_sampler_2d",
@@ -122,5 +150,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         FLOATS,
         argument("upscale_factor", lambda value: value > 0, "It is positive."),
         computes=False,
+        resizes=(),
     ),
 )

@@ -15,11 +15,16 @@ from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Demands, Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import BUFFER, Representations
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
-from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.backends.vulkan.memory.representation import WIDTH as TEXTURE_ROWS
+from delegatec.backends.vulkan.memory.sizes import shape_of, varies
+from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row, resizing
+from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import rank_at_most, rank_of, same_dtypes
+from delegatec.edge.symbols import is_multiple
 
 _TEXEL: Final = 4
+_TILE: Final = (64, 32, 64)
+"""Rows of the first matrix, inner dimension, and columns of the second one, of cooperative matrices."""
 _CLEAN: Final = frozenset(
     overload(name)
     for name in (
@@ -28,6 +33,10 @@ _CLEAN: Final = frozenset(
     )
 )
 
+_THREE: Final = resizing(
+    "Results have at most three dimensions.",
+    lambda node: f"rank {len(shape_of(node))}" if len(shape_of(node)) > 3 else None,
+)
 _SAME: Final = same_dtypes("the runtime does not promote.")
 
 
@@ -39,8 +48,18 @@ def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
     """
     bound = bind(node)
     source: Any = bound.get("mat1", bound.get("input", bound.get("self")))
-    is_padded = shape_of(source)[-1] % _TEXEL != 0
-    return BUFFER if is_padded and not (source.op == "placeholder" or source.target in _CLEAN) else ROW_PACKED
+    length = source.meta["val"].shape[-1]
+    if not is_multiple(length, _TEXEL):
+        is_clean = source.op == "placeholder" or source.target in _CLEAN
+        return ROW_PACKED if is_clean and isinstance(length, int) else BUFFER
+    return TEXTURE_ROWS if varies(node) and _has_tiles(node, source) else ROW_PACKED
+
+
+def _has_tiles(node: Node, source: Node) -> bool:
+    """Whether a device may multiply tiles, which it chooses for the largest sizes, and which must be full."""
+    rows, inner, columns = shape_of(node)[-2], shape_of(source)[-1], shape_of(node)[-1]
+    tiles = zip((rows, inner, columns), _TILE, strict=True)
+    return len(shape_of(node)) == 2 and all(size % tile == 0 for size, tile in tiles)
 
 
 def _linear_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
@@ -90,9 +109,10 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         Constraint("rank", "Products have one batch dimension.", _batches),
         known=(constants("weight", "bias"),),
         preserved=True,
+        resizes=(_THREE,),
     ),
-    operator_row("mm", _matrices("mat2"), FLOATS, _SAME),
-    operator_row("bmm", _matrices("mat2"), FLOATS, _SAME),
+    operator_row("mm", _matrices("mat2"), FLOATS, _SAME, resizes=()),
+    operator_row("bmm", _matrices("mat2"), FLOATS, _SAME, resizes=()),
     operator_row(
         "addmm",
         _matrices("self", "mat2"),
@@ -101,5 +121,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         rank_of("self", (1,), "the bias is a row."),
         Constraint("argument", "Neither factor is zero: ATen ignores the operand then.", _zero_factor),
         lower=_addmm,
+        resizes=(),
     ),
 )

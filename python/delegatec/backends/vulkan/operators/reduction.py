@@ -13,9 +13,10 @@ from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
 from delegatec.backends.vulkan.dtypes import FLOATS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tied
 from delegatec.backends.vulkan.memory.representation import BUFFER, PACKED_AXIS, TEXTURES
+from delegatec.backends.vulkan.memory.sizes import shape_of, varies
 from delegatec.backends.vulkan.memory.workgroups import reduces_safely
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS, OWN_DTYPE, result_dtypes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
@@ -31,7 +32,8 @@ def _memory(node: Node, _: IsConstant) -> Sequence[Group]:
         allowed |= {
             each
             for each in TEXTURES
-            if reduces_safely(shape, dims, each) and (len(dims) == 1 or PACKED_AXIS[each] not in axes)
+            if reduces_safely(shape, dims, each)
+            and (not varies(node) if len(dims) == 1 else PACKED_AXIS[each] not in axes)
         }
     return (Group(frozenset(allowed), (bound["self"],), (0,)),)
 
@@ -75,6 +77,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             OWN_DTYPE,
             Constraint("argument", "At most two dimensions are reduced.", _many),
             lower=_reduce,
+            resizes=(),
         )
         for name in ("mean.dim", "sum.dim_IntList", "amax", "amin")
     ),
@@ -86,6 +89,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
             HAS_AXIS,
             Constraint("argument", "The last dimension is searched.", _last),
             lower=_argument,
+            resizes=(),
         )
         for name in ("argmax", "argmin")
     ),

@@ -14,6 +14,7 @@ from torch.fx import Node
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
 from delegatec.backends.vulkan.building.graph_builder import GraphBuilder
+from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.compile_spec import Settings
 from delegatec.backends.vulkan.memory.demands import (
     Demands,
@@ -24,6 +25,7 @@ from delegatec.backends.vulkan.memory.demands import (
     within,
 )
 from delegatec.backends.vulkan.memory.representation import MOST_TEXTURE_DIMENSIONS, Limits, extents, fits
+from delegatec.backends.vulkan.memory.sizes import varies
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize import constraint
@@ -55,6 +57,7 @@ def operator_row(
     note: str = "",
     preserved: bool = False,
     known: tuple[constraint.Constraint[Facts], ...] = (),
+    resizes: Sequence[Constraint] | None = None,
 ) -> OperatorRow:
     """Returns a row.
 
@@ -68,9 +71,11 @@ def operator_row(
         note: a remark for the operator table of the docs.
         preserved: whether it must not be decomposed before partitioning.
         known: what must be known about its operands.
+        resizes: constraints of calls with sizes that vary; by default they are illegal.
     """
     target = overload(name) if isinstance(name, str) else name
     fixed: tuple[Constraint, ...] = (
+        *((STATIC,) if resizes is None else resizes),
         operand_dtypes(dtypes, "the runtime has no shaders for others."),
         *constraints,
     )
@@ -84,6 +89,30 @@ def operator_row(
         known,
         demands=demands,
     )
+
+
+def resizing(doc: str, broken: Callable[[Node], str | None]) -> Constraint:
+    """Returns a constraint of calls with sizes that vary."""
+    return constraint.Constraint(
+        "dynamic-shape", doc, lambda node, _: broken(node) if varies(node) else None, _STATIC_HELP
+    )
+
+
+_STATIC_HELP: Final = "make the size a constant of the model"
+STATIC: Final = resizing(
+    "Sizes are static: the runtime does not resize the results.", lambda node: "has a dynamic shape"
+)
+
+
+def _uncomputable(node: Node) -> str | None:
+    shape = node.meta["val"].shape
+    return None if all(map(is_computable, shape)) else f"has the shape {[str(size) for size in shape]}"
+
+
+SHAPED: Final = resizing(
+    "Sizes are sums, products and quotients of others: the runtime does not compute other functions.",
+    _uncomputable,
+)
 
 
 def constants(*names: str) -> constraint.Constraint[Facts]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from delegatec.backends.vulkan.building.sizes import is_computable
 from delegatec.backends.vulkan.dtypes import ALL, LEVELS
+from delegatec.backends.vulkan.operators.rewrites.numbers import WITH_NUMBERS
 from delegatec.backends.vulkan.operators.row import Constraint
-from delegatec.edge.legalize.constraints import known_dtypes, no_empty_tensors, rank_at_most, static_shapes
+from delegatec.edge.legalize.constraints import bounded_shapes, known_dtypes, no_empty_tensors, rank_at_most
 
 UNIVERSAL: Final[tuple[Constraint, ...]] = (
-    static_shapes("the delegate is compiled for the shapes in the blob."),
+    bounded_shapes("tensors have memory for the largest sizes.", is_computable, WITH_NUMBERS),
     known_dtypes(
         ALL | LEVELS,
         "Tensors are float32, float16, int32, int64 or bool, or int8 if quantized: the runtime has shaders "

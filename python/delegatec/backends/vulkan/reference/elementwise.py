@@ -176,6 +176,9 @@ def _where(run: Run, call: Call) -> None:
     out = call.tensor(3)
     run.kernel(kernel_name("where", out), out, condition, x, y)
     broadcast(call.name, condition, x, y)
+    ranks = [tensor.dim for tensor in (condition, x, y) if tensor.dim]
+    if run.dynamic and ranks and ranks[0] < max(ranks):
+        reject(f"{call.name} of {condition}, {x} and {y}: the runtime resizes {out} by their first sizes")
     run.write(out, torch.where(run.read(condition) > 0, run.read(x), run.read(y)))
 
 

@@ -115,6 +115,8 @@ def _group_norm(run: Run, call: Call) -> None:
     center = grouped.mean(-1)
     variance = grouped.square().mean(-1) - center.square()
     scale = (variance + call.float32(7)).rsqrt()
+    if list(center.shape) != mean.sizes:
+        reject(f"{call.name} of {x}, whose batch is dynamic: the runtime resizes {mean} too late")
     run.write(mean, center)
     run.write(rstd, scale)
     run.kernel(f"group_norm_texture_{dtype}", out, x, weight, bias, mean, rstd)

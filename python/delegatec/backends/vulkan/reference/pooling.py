@@ -137,23 +137,40 @@ def _upsample(name: str, corners: int | None, scales: int) -> Semantics:
         aligned = corners is not None and call.boolean(corners)
         run.kernel(f"{name}_{out.shader_dtype}", out, x)
         must_pack(call.name, CHANNELS, x, out)
-        if run.dynamic:
-            reject(f"{call.name} of a dynamic shape: the runtime keeps the first scale")
         height, width = out.sizes[-2:]
-        if call.is_none(1):
+        if run.dynamic:
+            height, width = _resized(call, x, out, aligned, scales)
+        elif call.is_none(1):
             factors = call.double_list(scales)
             wanted = [size * factor for size, factor in zip(x.sizes[-2:], factors, strict=True)]
         else:
             wanted = [float(size) for size in call.int_list(1)]
-        if wanted != [float(height), float(width)] or x.sizes[:-2] != out.sizes[:-2]:
+        if not run.dynamic and (wanted != [height, width] or x.sizes[:-2] != out.sizes[:-2]):
             reject(f"{call.name} of {x} to {out}, and not to {wanted}")
         value = wide(run.read(x))
         for axis in (-2, -1):
-            value = _resample(run, call, value, axis, (out.sizes[axis], aligned, "nearest" in name))
+            value = _resample(run, call, value, axis, ((height, width)[axis], aligned, "nearest" in name))
         run.write(out, value)
         out.carry_pad(x)
 
     return semantics
+
+
+def _resized(call: Call, x: Tensor, out: Tensor, aligned: bool, scales: int) -> list[int]:
+    """Returns the size of an image; the runtime keeps the ratio of the largest sizes."""
+    if call.is_none(1):
+        sizes = [int(n * scale) for n, scale in zip(x.sizes[-2:], call.double_list(scales), strict=True)]
+    else:
+        sizes = call.int_list(1)
+    for axis, size in ((-2, sizes[0]), (-1, sizes[1])):
+        old, new, first, last = (
+            n - aligned for n in (x.sizes[axis], size, x.largest[axis], out.largest[axis])
+        )
+        if old * last != first * new:
+            reject(
+                f"{call.name} of {x} to {sizes}: the runtime keeps the scale of {x.largest} to {out.largest}"
+            )
+    return sizes
 
 
 def _resample(run: Run, call: Call, x: torch.Tensor, axis: int, to: tuple[int, bool, bool]) -> torch.Tensor:

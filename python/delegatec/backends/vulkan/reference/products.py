@@ -73,6 +73,8 @@ def _with_weight(
     if len(weight.sizes) not in (2, 3):
         reject(f"{call.name} with a weight of the shape {weight.sizes}")
     matrix = weight.value.transpose(-1, -2) if transposed else weight.value
+    if run.dynamic:
+        run.resize(out, [*x.sizes[:-1], matrix.shape[-1]])
     batch = weight.sizes[0] if len(weight.sizes) == 3 and not transposed else 1
     inner, columns = matrix.shape[-2:]
     if len(weight.sizes) == 3 and transposed:
@@ -126,7 +128,7 @@ def _linear(run: Run, call: Call) -> None:
         reject(f"{call.name} with a weight of the shape {weight.sizes}")
     if bias is not None and bias.dim != 1:
         reject(f"{call.name} with a bias of the shape {bias.sizes}")
-    if run.dynamic and x.dim == 1:
+    if run.dynamic and x.dim not in (2, 3):
         reject(f"{call.name} of {x}, whose shape is dynamic")
     _with_weight(run, call, (x, weight, out), bias, transposed=True)
 
@@ -151,6 +153,8 @@ def _of_tensors(
     if x.dim < 2 or y.dim < 2:
         reject(f"{call.name} of {x} and {y}")
     inner, columns = y.sizes[-2:]
+    if run.dynamic:
+        run.resize(out, [*x.sizes[:-1], columns])
     name = "_".join([_base("matmul", out, inner, bias is not None), out.storage, out.shader_dtype])
     run.kernel(name, out, x, y, *([bias] if bias else []))
     _check_shape(call, x, out, inner, columns)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from delegatec.edge.legalize.rule import FunctionTable
-from delegatec.edge.legalize.rules.dynamic import largest, padded
+from delegatec.edge.legalize.rules.dynamic import padded
+from delegatec.edge.symbols import largest
 
 aten = torch.ops.aten
 

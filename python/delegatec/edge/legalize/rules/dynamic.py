@@ -9,13 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-
-def largest(size: Any) -> int | None:
-    """Returns the upper bound of a size; None if it has none."""
-    if isinstance(size, int):
-        return size
-    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
-    return int(upper) if upper.is_finite and upper < 2**31 else None
+from delegatec.edge.symbols import largest
 
 
 def at_most(sizes: Sequence[Any], limit: int) -> bool:

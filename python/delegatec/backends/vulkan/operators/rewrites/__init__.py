@@ -17,6 +17,7 @@ from delegatec.backends.vulkan.operators.rewrites import (
     lookups,
     moves,
     normalization,
+    numbers,
     promotion,
     quantized,
     reductions,
@@ -27,6 +28,7 @@ from delegatec.edge.legalize.rules import REWRITES as SHARED
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
+    numbers.REWRITES,
     promotion.REWRITES,
     elements.REWRITES,
     reductions.REWRITES,

@@ -19,6 +19,7 @@ from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.pointwise import pointwise
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, full, value_of
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -118,6 +119,17 @@ def _select_integers(builder: Builder, node: Node) -> Node | None:
     return (value_of(builder, condition, dtype) * (x - y) + y).node
 
 
+def _of_one_dtype(builder: Builder, node: Node) -> Any:
+    """Converts operands to the dtype that they are promoted to."""
+    operands = {name: bind(node)[name] for name in ("self", "other")}
+    dtype = promoted(list(operands.values()))
+    if {dtype_of(each) for each in operands.values()} == {dtype}:
+        return None
+    return again(
+        builder, node, **{name: value_of(builder, each, dtype).node for name, each in operands.items()}
+    )
+
+
 def _of_rank_one(builder: Builder, node: Node) -> Any:
     """Computes on one element instead of none."""
     if shape_of(node):
@@ -127,6 +139,15 @@ def _of_rank_one(builder: Builder, node: Node) -> Any:
         name: value_of(builder, each).view(1).node for name, each in bound.items() if isinstance(each, Node)
     }
     return again(builder, node, **operands)
+
+
+def _of_full_rank(builder: Builder, node: Node) -> Any:
+    """Gives the condition the rank of the result, which the runtime needs to resize it."""
+    condition = value_of(builder, bind(node)["condition"])
+    missing = len(shape_of(node)) - condition.rank
+    if not missing or not is_dynamic(shape_of(node)):
+        return None
+    return again(builder, node, condition=condition.view(*[1] * missing, *condition.shape).node)
 
 
 def _to_bool(builder: Builder, node: Node) -> Node | None:
@@ -201,6 +222,10 @@ REWRITES: Final = (
     Rewrite(aten._to_copy.default, _convert_few_dimensions),
     Rewrite(aten.full.default, _full, computes=False),
     *(Rewrite(target, _of_rank_one) for target in _BINARY),
+    *(
+        Rewrite(getattr(aten, name).Tensor, _of_one_dtype, note="of one dtype")
+        for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge")
+    ),
     *(Rewrite(target, _compared(_equal)) for target in (aten.eq.Tensor, aten.eq.Scalar)),
     *(Rewrite(target, _compared(_different)) for target in (aten.ne.Tensor, aten.ne.Scalar)),
     Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="the negated minimum"),
@@ -215,6 +240,7 @@ REWRITES: Final = (
     Rewrite(aten.sign.default, pointwise(_sign), _FLOAT_RESULT),
     Rewrite(aten.isnan.default, _compared(lambda x: ~x.le(x)), _FLOATS),
     Rewrite(aten.isinf.default, _compared(lambda x: x.abs().ge(math.inf)), _FLOATS),
+    Rewrite(aten.where.self, _of_full_rank, note="with a condition of full rank"),
     Rewrite(aten.where.self, _select_bools, note="by `and` and `or` for bools"),
     Rewrite(aten.where.self, _select_integers, note="by a product for integers"),
     Rewrite(aten._to_copy.default, _to_bool),

@@ -12,6 +12,7 @@ from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.symbols import is_dynamic, sizes_key
 
 aten = torch.ops.aten
 
@@ -58,13 +59,66 @@ def _convolution(builder: Builder, node: Node) -> Node | None:
     """Convolves the images of a batch one by one."""
     bound = bind(node)
     x = value_of(builder, bound["input"])
-    if x.rank != 4 or not 1 < x.shape[0] <= MOST_IMAGES:
+    if x.rank != 4 or not isinstance(x.shape[0], int) or not 1 < x.shape[0] <= MOST_IMAGES:
         return None
     rest = [bound[name] for name in bound if name != "input"]
     images = [
         builder.call(aten.convolution.default, each.node, *rest) for each in x.split([1] * x.shape[0], 0)
     ]
     return builder.call(aten.cat.default, images, 0, val=node.meta["val"])
+
+
+def _patches(builder: Builder, node: Node) -> Node | None:
+    """Multiplies patches, which do not overlap, by the weight."""
+    bound = bind(node)
+    x, weight = value_of(builder, bound["input"]), builder.facts.constant(bound["weight"])
+    if weight is None or x.rank != 4 or bound["groups"] != 1 or bound["transposed"] or any(bound["padding"]):
+        return None
+    kernel = weight.shape[2:]
+    if list(bound["stride"]) != list(kernel) or set(bound["dilation"]) != {1}:
+        return None
+    batch, channels, *size = x.shape
+    rows, columns = (length // step for length, step in zip(size, kernel, strict=True))
+    if sizes_key((rows * kernel[0], columns * kernel[1])) != sizes_key(size):
+        return None
+    patches = x.view(batch, channels, rows, kernel[0], columns, kernel[1]).permute(0, 2, 4, 1, 3, 5)
+    joined = patches.view(batch, rows * columns, channels * kernel[0] * kernel[1])
+    matrix = builder.derived(bound["weight"], weight.detach().flatten(1))
+    product = Value(builder, builder.call(aten.linear.default, joined.node, matrix, bound["bias"]))
+    return product.view(batch, rows, columns, weight.shape[0]).permute(0, 3, 1, 2).node
+
+
+def _padded_sequence(builder: Builder, node: Node) -> Node | None:
+    """Pads a sequence whose length varies before its convolution."""
+    bound = bind(node)
+    x = value_of(builder, bound["input"])
+    if x.rank != 3 or not is_dynamic(x.shape[2:]) or not any(bound["padding"]) or bound["transposed"]:
+        return None
+    padded = {**bound, "input": x.pad(list(bound["padding"]) * 2).node, "padding": [0]}
+    return builder.call(aten.convolution.default, *padded.values(), val=node.meta["val"])
+
+
+def _batched_product(builder: Builder, node: Node) -> Node | None:
+    """Multiplies matrices whose sizes vary as a batch: for others, the largest sizes select the shader."""
+    first, second = (value_of(builder, each) for each in bind(node).values())
+    if not is_dynamic((*first.shape, *second.shape)):
+        return None
+    return (first.view(1, *first.shape) @ second.view(1, *second.shape)).view(*shape_of(node)).node
+
+
+def _slices(builder: Builder, node: Node) -> list[Node | None] | None:
+    """Slices a value whose sizes vary: the runtime does not resize the results of a split."""
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    if not is_dynamic(x.shape):
+        return None
+    dim = positive(bound["dim"], x.rank)
+    start: int = 0
+    parts: list[Node | None] = []
+    for part in node.meta["val"]:
+        parts.append(x.slice(dim, start, start + part.shape[dim]).node)
+        start = start + part.shape[dim]
+    return parts
 
 
 def _merged_groups(builder: Builder, node: Node) -> Node | None:
@@ -129,7 +183,11 @@ REWRITES: Final = (
     Rewrite(aten.linear.default, _linear, preserved=True),
     Rewrite(aten.linear.default, _variable_linear, note="mm"),
     Rewrite(aten.addmm.default, _addmm, note="mm"),
+    Rewrite(aten.mm.default, _batched_product, note="bmm"),
     Rewrite(aten.convolution.default, _convolution, note="image by image"),
+    Rewrite(aten.convolution.default, _patches, note="a product of patches, for a batch that varies"),
+    Rewrite(aten.convolution.default, _padded_sequence, note="of a padded sequence whose length varies"),
+    Rewrite(aten.split_with_sizes.default, _slices, computes=False),
     Rewrite(aten.convolution.default, _merged_groups, note="with zeros between channels of a group"),
     Rewrite(aten.embedding.default, _embedding),
     Rewrite(aten.index_select.default, _index_select, computes=False),
