@@ -106,7 +106,7 @@ def is_dynamic(sizes: Iterable[Any]) -> bool:
 
 
 def is_multiple(size: int | torch.SymInt, factor: int) -> bool:
-    """Whether a size is a multiple of a number, whatever its symbols are."""
+    """Whether a size is a multiple of a number for any values of its symbols."""
     remainder = size % factor if isinstance(size, int) else sympy.Mod(size.node.expr, factor)
     return bool(remainder == 0)
 

@@ -118,10 +118,11 @@ def compile_module(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     preserve: Collection[OpOverload] = (),
+    dynamic_shapes: Any = None,
     **options: str,
 ) -> Compiled:
     """Exports a module with example inputs and lowers it for a built-in backend."""
-    exported = torch.export.export(module.eval(), args)
+    exported = torch.export.export(module.eval(), args, dynamic_shapes=dynamic_shapes)
     return compile_program(backend, to_edge(exported, preserve=preserve), **options)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
@@ -25,10 +25,12 @@ from delegatec.backends.vulkan.operators.rewrites import REWRITES
 _TOLERANCE: Final = {"fp32": (2e-5, 2e-6), "fp16": (1e-2, 2e-3)}
 
 
-def compile_module(module: torch.nn.Module, args: tuple[Any, ...], **options: str) -> Compiled:
+def compile_module(
+    module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any = None, **options: str
+) -> Compiled:
     """Exports a module for example inputs and lowers it for the delegate."""
     preserved = VULKAN.preserved_operators()
-    return testing.compile_module("vulkan", module, args, preserved, **options)
+    return testing.compile_module("vulkan", module, args, preserved, dynamic_shapes, **options)
 
 
 def graph_of(compiled: Compiled) -> schema.GraphT:
@@ -75,6 +77,35 @@ def run_case(
     relative, absolute = _TOLERANCE[options.get("precision", "fp32")]
     wanted = list(eager(module, args))
     check_results(compiled(*args), wanted, [value.dtype for value in wanted], relative, absolute)
+    return compiled
+
+
+def run_sizes(
+    function: Function | torch.nn.Module,
+    sizes: Sequence[Mapping[int, torch.export.Dim]],
+    batches: Sequence[tuple[torch.Tensor, ...]],
+    **options: str,
+) -> Compiled:
+    """Checks that a function becomes one delegate, which has the results of eager mode for several sizes.
+
+    Args:
+        function: of tensors; returns a tensor or several.
+        sizes: for each operand, the dimensions that vary.
+        batches: example inputs for one run each, of one loaded delegate; those of the first are exported.
+        **options: of the backend.
+
+    Returns:
+        The compiled program, for further checks.
+    """
+    is_module = isinstance(function, torch.nn.Module)
+    module = function if isinstance(function, torch.nn.Module) else Call(function)
+    shapes = tuple(map(dict, sizes))
+    compiled = compile_module(module, batches[0], shapes if is_module else (shapes,), **options)
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    relative, absolute = _TOLERANCE[options.get("precision", "fp32")]
+    for args in batches:
+        wanted = list(eager(module, args))
+        check_results(compiled(*args), wanted, [value.dtype for value in wanted], relative, absolute)
     return compiled
 
 

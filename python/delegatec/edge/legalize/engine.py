@@ -67,10 +67,11 @@ class Legalizer:
             return None
         refusal = self._target.refusal(node, self._builder.facts)
         for rule in () if refusal is None else self._target.rules(node):
+            assert refusal is not None
             if self._is_applying(rule, node):
                 continue
             before = node.prev
-            results = self._apply(rule, node)
+            results = self._apply(rule, node, refusal)
             if isinstance(results, Refusal):
                 refusal = results
             elif results is not None:
@@ -84,14 +85,16 @@ class Legalizer:
             _erase_between(before, node)
         return refusal
 
-    def _apply(self, rule: Rule, node: Node) -> Any:
-        """Applies a rule. A rule for backends may need static sizes."""
+    def _apply(self, rule: Rule, node: Node, refusal: Refusal) -> Any:
+        """Applies a rule. A rule for backends may need static sizes; the call is then illegal as before."""
         if not self._target.full or not _has_dynamic_sizes(node):
             return rule(self._builder.at(node), node)
         try:
             with no_new_guards(self._builder):
                 return rule(self._builder.at(node), node)
         except NEEDS_VALUE:
+            if refusal.rule != "operator":
+                return refusal
             message = f"a rewrite of {node.target} needs static sizes"
             return Refusal("dynamic-shape", message, "make the size a constant of the model")
 

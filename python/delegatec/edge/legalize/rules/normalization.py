@@ -12,6 +12,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import RuleTable
+from delegatec.edge.symbols import smallest
 
 aten = torch.ops.aten
 
@@ -144,11 +145,11 @@ def _moments(b: Builder, node: Node) -> Node | list[Node] | None:
     rank = len(shape_of(x))
     dims = [dim % rank for dim in a["dim"] or range(rank)] if rank else []
     sizes = [shape_of(x)[dim] for dim in dims]
-    if not dims or not all(isinstance(size, int) for size in sizes):
+    if not dims:
         return None
     correction = int(a["unbiased"]) if "unbiased" in a else 1 if a["correction"] is None else a["correction"]
     count = math.prod(sizes)
-    if count <= correction:
+    if smallest(count) <= correction:
         return None
     mean = _mean(b, x, dims)
     centered = b.call(aten.sub.Tensor, x, mean)

@@ -119,17 +119,6 @@ def _select_integers(builder: Builder, node: Node) -> Node | None:
     return (value_of(builder, condition, dtype) * (x - y) + y).node
 
 
-def _of_one_dtype(builder: Builder, node: Node) -> Any:
-    """Converts operands to the dtype that they are promoted to."""
-    operands = {name: bind(node)[name] for name in ("self", "other")}
-    dtype = promoted(list(operands.values()))
-    if {dtype_of(each) for each in operands.values()} == {dtype}:
-        return None
-    return again(
-        builder, node, **{name: value_of(builder, each, dtype).node for name, each in operands.items()}
-    )
-
-
 def _of_rank_one(builder: Builder, node: Node) -> Any:
     """Computes on one element instead of none."""
     if shape_of(node):
@@ -222,10 +211,6 @@ REWRITES: Final = (
     Rewrite(aten._to_copy.default, _convert_few_dimensions),
     Rewrite(aten.full.default, _full, computes=False),
     *(Rewrite(target, _of_rank_one) for target in _BINARY),
-    *(
-        Rewrite(getattr(aten, name).Tensor, _of_one_dtype, note="of one dtype")
-        for name in ("add", "sub", "mul", "div", "lt", "le", "gt", "ge")
-    ),
     *(Rewrite(target, _compared(_equal)) for target in (aten.eq.Tensor, aten.eq.Scalar)),
     *(Rewrite(target, _compared(_different)) for target in (aten.ne.Tensor, aten.ne.Scalar)),
     Rewrite(aten.maximum.default, pointwise(_maximum, 2), note="the negated minimum"),

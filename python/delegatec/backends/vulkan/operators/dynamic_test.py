@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that vary between the runs of one delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn import functional
+
+from delegatec.backends.common.testing import Call
+from delegatec.backends.vulkan.operators.grid import floats
+from delegatec.backends.vulkan.testing import calls, compile_module, graph_of, run_sizes
+
+_BATCH: Final = Dim("batch", max=5)
+_LENGTH: Final = Dim("length", min=3, max=12)
+_SIZES: Final = ((2, 5), (5, 12), (1, 3), (4, 8), (2, 11))
+_TABLE: Final = floats(12, 8)
+_LAYER: Final = torch.nn.Linear(8, 6).requires_grad_(False)
+
+Function = Callable[[torch.Tensor], Any]
+
+
+def _attention(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x.transpose(1, 2)).softmax(-1) @ x
+
+
+def _causal(x: torch.Tensor) -> torch.Tensor:
+    place = torch.arange(x.shape[1])
+    return (x @ x.transpose(1, 2)).masked_fill(place[None] > place[:, None], -3e4).softmax(-1) @ x
+
+
+# Of tensors of batch x length x 8.
+_SEQUENCES: Final[Mapping[str, Function]] = {
+    "elements": lambda x: x * 2 + x.sigmoid(),
+    "linear": lambda x: _LAYER(x).relu(),
+    "attention": _attention,
+    "causal": _causal,
+    "views": lambda x: x.reshape(x.shape[0], x.shape[1], 2, 4).transpose(1, 2).flatten(2) * 2,
+    "joined": lambda x: torch.ones(x.shape[0] * x.shape[1], 8) + x.reshape(-1, 8),
+    "cat": lambda x: torch.cat([x[:, 1:], x, x * 2, torch.zeros(x.shape[0], 1, 8)], 1),
+    "without the last": lambda x: x[:, :-1] * 2,
+    "the last": lambda x: x[:, -1] + x[:, -2:].sum(1),
+    "every other": lambda x: x[:, ::2] * 2,
+    "expand": lambda x: x[:, None].expand(-1, 3, -1, -1) * 2,
+    "mean": lambda x: x.mean(1) + x.mean(-1, keepdim=True).sum(1),
+    "all": lambda x: x.mean() + x,
+    "argmax": lambda x: (x * 2).argmax(1),
+    "softmax of columns": lambda x: x.softmax(1),
+    "where": lambda x: torch.where(torch.arange(8) > 3, x, -x),
+    "positions": lambda x: x + torch.arange(x.shape[1])[:, None],
+    "rows of a table": lambda x: x + _TABLE[: x.shape[1]],
+    "split": lambda x: torch.cat([each * 2 for each in x.split(4, -1)][::-1], -1),
+    "pad": lambda x: functional.pad(x, (1, 2, 0, 1)) * 2,
+    "by the length": lambda x: x.sum(1) / x.shape[1],
+    "layer_norm": lambda x: functional.layer_norm(x, (8,)),
+    "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
+    "flip": lambda x: x.flip(1) * 2,
+}
+
+_PYRAMID: Final = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 8, 3, padding=1),
+    torch.nn.ReLU(),
+    torch.nn.MaxPool2d(2),
+    torch.nn.Conv2d(8, 8, 3, padding=1, groups=8),
+    torch.nn.GroupNorm(2, 8),
+    torch.nn.Upsample(scale_factor=2),
+    torch.nn.Conv2d(8, 4, 1),
+).requires_grad_(False)
+_FILTER: Final = torch.nn.Conv1d(4, 6, 3, padding=1).requires_grad_(False)
+_PATCHES: Final = torch.nn.Conv2d(3, 8, 4, stride=4).requires_grad_(False)
+
+
+@pytest.mark.parametrize("options", [{}, {"storage": "buffer"}, {"precision": "fp16"}], ids=str)
+@pytest.mark.parametrize("name", _SEQUENCES)
+def test_sequences(name: str, options: dict[str, str]) -> None:
+    batches = [(floats(batch, length, 8, seed=length),) for batch, length in _SIZES]
+    run_sizes(_SEQUENCES[name], [{0: _BATCH, 1: _LENGTH}], batches, **options)
+
+
+def test_inner_sizes_of_products() -> None:
+    batches = [(floats(rows, length, seed=length),) for rows, length in _SIZES]
+    run_sizes(lambda x: x @ (x.T @ x), [{0: _BATCH, 1: _LENGTH}], batches)
+
+
+def test_images() -> None:
+    height, width = Dim("height", min=2, max=8), Dim("width", min=2, max=8)
+    batches = [(floats(1, 3, h * 2, w * 2, seed=w),) for h, w in ((4, 6), (8, 8), (2, 3), (7, 2))]
+    run_sizes(_PYRAMID, [{2: 2 * height, 3: 2 * width}], batches)
+
+
+def test_a_padded_sequence() -> None:
+    batches = [(floats(batch, 4, length, seed=length),) for batch, length in _SIZES]
+    compiled = run_sizes(_FILTER, [{0: _BATCH, 2: _LENGTH}], batches)
+    assert calls(compiled)[:2] == ["constant_pad_nd", "convolution"]
+
+
+def test_patches_of_a_batch() -> None:
+    compiled = run_sizes(_PATCHES, [{0: _BATCH}], [(floats(n, 3, 8, 12, seed=n),) for n in (2, 5, 1)])
+    assert "linear" in calls(compiled)
+
+
+def test_numbers_are_computed_inside() -> None:
+    compiled = run_sizes(
+        lambda x, y: x[:, : y.shape[0]] * 2,
+        [{1: Dim("long", min=9, max=12)}, {0: Dim("short", min=2, max=8)}],
+        [(floats(2, 10), floats(5)), (floats(2, 12), floats(8)), (floats(2, 9), floats(2))],
+    )
+    graph = graph_of(compiled)
+    # the second operand is an input for its size
+    assert (len(graph.inputIds), calls(compiled)) == (2, ["int", "slice_copy.Tensor", "mul.Tensor"])
+
+
+def _left(function: Function, sizes: Mapping[int, Any], example: torch.Tensor) -> list[str]:
+    compiled = compile_module(Call(function), (example,), ((dict(sizes),),))
+    return [message for _, _, message in compiled.left]
+
+
+def test_a_batch_of_images_is_rejected() -> None:
+    convolution = torch.nn.Conv2d(3, 4, 3).requires_grad_(False)
+    (message,) = _left(convolution, {0: _BATCH}, floats(2, 3, 8, 8))
+    assert "a batch of 5" in message
+
+
+def test_a_batch_of_groups_is_rejected() -> None:
+    (message,) = _left(torch.nn.GroupNorm(2, 4), {0: _BATCH}, floats(2, 4, 8, 8))
+    assert "a batch that varies" in message
+
+
+def test_other_scales_are_rejected() -> None:
+    resize = torch.nn.Upsample(size=(8, 8), mode="bilinear")
+    messages = _left(resize, {2: _LENGTH}, floats(1, 4, 5, 4))
+    assert any("ratios of" in message for message in messages), messages
