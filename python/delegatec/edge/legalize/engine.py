@@ -92,7 +92,8 @@ class Legalizer:
         try:
             with no_new_guards(self._builder):
                 return rule(self._builder.at(node), node)
-        except NEEDS_VALUE:
+        except (*NEEDS_VALUE, RuntimeError, TypeError):
+            # functions in C++ reject symbolic sizes in many ways
             if refusal.rule != "operator":
                 return refusal
             message = f"a rewrite of {node.target} needs static sizes"

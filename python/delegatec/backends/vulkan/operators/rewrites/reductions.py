@@ -17,7 +17,7 @@ from delegatec.edge.legalize.constraints import operand_dtypes
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.reductions import reduced_dims
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import Value, full, value_of
 
 aten = torch.ops.aten
 
@@ -51,7 +51,7 @@ def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
         if x.rank != _RANK or reduced_dims(node) != [1]:
             return None
         count = x.shape[1]
-        part = _divisor(count) if count > _LONG else 1
+        part = _divisor(count) if isinstance(count, int) and count > _LONG else 1
         for each in (count,) if part == 1 else (count // part, part):
             x = Value(builder, reduce(node, x.view(x.numel // each, each)))
         return x.view(*shape_of(node)).node
@@ -69,8 +69,11 @@ def _short_rows(builder: Builder, node: Node) -> Node | None:
 
 def _product(node: Node, x: Value) -> Node:
     """Multiplies by a column of ones, or of a fraction for a mean."""
-    count = x.shape[-1]
-    ones = torch.full((1, count), 1 / count if node.target is aten.mean.dim else 1.0, dtype=x.dtype)
+    count, is_mean = x.shape[-1], node.target is aten.mean.dim
+    if not isinstance(count, int):
+        total = (x @ full(x.builder, (count, 1), 1.0, x.dtype)).node
+        return x.builder.call(aten.div.Scalar, total, count) if is_mean else total
+    ones = torch.full((1, count), 1 / count if is_mean else 1.0, dtype=x.dtype)
     return x.builder.call(aten.linear.default, x.node, x.builder.constant(ones))
 
 
