@@ -167,6 +167,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         lower=same_call("et_vk.rms_norm.default", "input", "weight", "eps"),
         preserved=True,
         known=(constants("weight"),),
+        resizes=(),
     ),
     operator_row(
         "native_group_norm",

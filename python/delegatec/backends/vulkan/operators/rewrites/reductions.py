@@ -62,7 +62,9 @@ def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
 def _short_rows(builder: Builder, node: Node) -> Node | None:
     """Multiplies without joining dimensions."""
     x = value_of(builder, bind(node)["self"], dtype_of(node))
-    if x.rank <= _RANK or reduced_dims(node) != [x.rank - 1] or x.shape[-1] > _LONG:
+    if x.rank <= _RANK or reduced_dims(node) != [x.rank - 1]:
+        return None
+    if not isinstance(x.shape[-1], int) or x.shape[-1] > _LONG:
         return None
     return Value(builder, _product(node, x)).view(*shape_of(node)).node
 
