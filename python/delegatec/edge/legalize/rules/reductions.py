@@ -36,7 +36,7 @@ def merged_mean(x: Value, dims: Sequence[int], keepdim: bool = False) -> Value:
         return x
     kept = [dim for dim in range(x.rank) if dim not in dims]
     rows = math.prod(x.shape[dim] for dim in kept)
-    joined = x.permute(*kept, *sorted(dims)).view(rows, x.numel // rows)
+    joined = x.permute(*kept, *sorted(dims)).view(rows, math.prod(x.shape[dim] for dim in dims))
     return joined.mean([1]).view(*_reduced(x.shape, dims, keepdim))
 
 

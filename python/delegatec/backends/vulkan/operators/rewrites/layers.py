@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import torch
@@ -26,7 +27,7 @@ def _linear(builder: Builder, node: Node) -> Node | None:
     x = value_of(builder, bound["input"])
     if x.rank <= 3:
         return None
-    rows = x.view(x.numel // x.shape[-1], x.shape[-1])
+    rows = x.view(math.prod(x.shape[:-1]), x.shape[-1])
     product = builder.call(aten.linear.default, rows.node, bound["weight"], bound["bias"])
     return Value(builder, product).view(*shape_of(node)).node
 
@@ -37,7 +38,7 @@ def _variable_linear(builder: Builder, node: Node) -> Node | None:
     x, weight = value_of(builder, bound["input"]), value_of(builder, bound["weight"])
     if weight.rank != 2:
         return None
-    rows = x.view(x.numel // x.shape[-1], x.shape[-1])
+    rows = x.view(math.prod(x.shape[:-1]), x.shape[-1])
     product = Value(builder, builder.call(aten.mm.default, rows.node, weight.permute(1, 0).node))
     if bound["bias"] is not None:
         product = product + value_of(builder, bound["bias"])

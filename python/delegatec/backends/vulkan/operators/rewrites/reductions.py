@@ -38,7 +38,7 @@ def _rows(builder: Builder, node: Node) -> Node | None:
         return None
     kept = [dim for dim in range(x.rank) if dim not in dims]
     count = math.prod(x.shape[dim] for dim in dims)
-    rows = x.permute(*kept, *dims).view(x.numel // count, count)
+    rows = x.permute(*kept, *dims).view(math.prod(x.shape[dim] for dim in kept), count)
     target: Any = _REDUCTIONS[node.target]
     return Value(builder, builder.call(target, rows.node, [1], True)).view(*shape_of(node)).node
 
