@@ -53,7 +53,7 @@ def _by_rows(reduce: Callable[[Node, Value], Node]) -> Rule:
         count = x.shape[1]
         part = _divisor(count) if isinstance(count, int) and count > _LONG else 1
         for each in (count,) if part == 1 else (count // part, part):
-            x = Value(builder, reduce(node, x.view(x.numel // each, each)))
+            x = Value(builder, reduce(node, x if part == 1 else x.view(x.numel // each, each)))
         return x.view(*shape_of(node)).node
 
     return rule
