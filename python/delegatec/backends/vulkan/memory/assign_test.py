@@ -64,6 +64,24 @@ def test_an_input_is_copied_where_it_is_needed() -> None:
     assert lines(nn.MaxPool2d(2), torch.randn(1, 3, 4, 4)) == ["max_pool2d_with_indices CHANNELS"]
 
 
+@pytest.mark.parametrize(
+    "rows, terms, precision, expected",
+    [
+        (4, 512, "fp32", "BUFFER"),
+        (4, 256, "fp16", "BUFFER"),
+        (4, 512, "fp16", "WIDTH"),
+        # beyond the height of a texture
+        (20000, 512, "fp16", "BUFFER"),
+    ],
+)
+def test_long_sums_of_float16_are_computed_in_float32(
+    rows: int, terms: int, precision: str, expected: str
+) -> None:
+    product = nn.Linear(terms, 4)
+    found = lines(product, torch.empty(rows, terms), precision=precision, storage="buffer")
+    assert f"linear {expected}" in found
+
+
 def test_lists_have_one_representation() -> None:
     pool, product = nn.MaxPool2d(1), nn.Linear(4, 4)
     found = lines(Call(lambda x: torch.cat([pool(x), product(x), pool(x)])), torch.randn(1, 4, 4, 4))

@@ -24,12 +24,14 @@ class Group:
         results: indices of its results.
         same_storage_as: index of the call's group that must have the same storage, but may have another
             layout; none if it is its own.
+        exact: representations with more exact results, if not all: the others are used if these have no room.
     """
 
     allowed: Representations
     operands: tuple[Node, ...] = ()
     results: tuple[int, ...] = ()
     same_storage_as: int | None = None
+    exact: Representations | None = None
 
 
 IsConstant = Callable[[Node], bool]
@@ -81,8 +83,10 @@ def within(groups: Sequence[Group], node: Node, limits: Limits) -> Iterator[Grou
     """
     for group in groups:
         shapes = shapes_of(group, node)
-        fitting = {each for each in group.allowed if all(fits(shape, each, limits) for shape in shapes)}
-        yield replace(group, allowed=frozenset(fitting))
+        fitting = frozenset(
+            each for each in group.allowed if all(fits(shape, each, limits) for shape in shapes)
+        )
+        yield replace(group, allowed=fitting if group.exact is None else fitting & group.exact or fitting)
 
 
 def shapes_of(group: Group, node: Node) -> list[tuple[int, ...]]:

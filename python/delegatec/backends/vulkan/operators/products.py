@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
@@ -18,11 +19,13 @@ from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.memory.representation import WIDTH as TEXTURE_ROWS
 from delegatec.backends.vulkan.memory.sizes import shape_of, varies
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, constants, operator_row, resizing
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import rank_at_most, rank_of, same_dtypes
 from delegatec.edge.symbols import is_multiple
 
 _TEXEL: Final = 4
+_MOST_HALF_TERMS: Final = 256
+"""Terms of a sum in float16 with an error of at most 4e-3."""
 _TILE: Final = (64, 32, 64)
 """Rows of the first matrix, inner dimension, and columns of the second one, of cooperative matrices."""
 _CLEAN: Final = frozenset(
@@ -40,14 +43,19 @@ _THREE: Final = resizing(
 _SAME: Final = same_dtypes("the runtime does not promote.")
 
 
+def _rows_of(node: Node) -> Node:
+    bound = bind(node)
+    source: Node = bound.get("mat1", bound.get("input", bound.get("self")))
+    return source
+
+
 def _row_packed(node: Node, is_constant: IsConstant) -> Representations:
     """Returns the representations for the rows of the first matrix.
 
     In a texture, the texels at the end of rows have padding, which products multiply by zero weights. It is
     zero in what is copied and in what products compute; an elementwise function of zero may be infinite.
     """
-    bound = bind(node)
-    source: Any = bound.get("mat1", bound.get("input", bound.get("self")))
+    source = _rows_of(node)
     length = source.meta["val"].shape[-1]
     if not is_multiple(length, _TEXEL):
         is_clean = source.op == "placeholder" or source.target in _CLEAN
@@ -62,8 +70,25 @@ def _has_tiles(node: Node, source: Node) -> bool:
     return len(shape_of(node)) == 2 and all(size % tile == 0 for size, tile in tiles)
 
 
+def product_group(allowed: Representations, node: Node, rows: Node, operands: Sequence[Node]) -> Group:
+    """Returns the group of a product and its operands.
+
+    The shaders add in the dtype of buffers, and in float32 for textures: 4,000 terms in float16 have an error
+    of 2e-2.
+
+    Args:
+        allowed: the representations that the runtime supports.
+        node: the product.
+        rows: its first matrix.
+        operands: the operands with the representation of the product.
+    """
+    loses_digits = dtype_of(node) == torch.float16 and shape_of(rows)[-1] > _MOST_HALF_TERMS
+    return Group(allowed, tuple(operands), (0,), exact=TEXTURE_ROWS if loses_digits else None)
+
+
 def _linear_memory(node: Node, is_constant: IsConstant) -> Sequence[Group]:
-    return (Group(_row_packed(node, is_constant), (bind(node)["input"],), (0,)),)
+    source = bind(node)["input"]
+    return (product_group(_row_packed(node, is_constant), node, source, (source,)),)
 
 
 def _matrices(*packed: str) -> Demands:
@@ -76,7 +101,8 @@ def _matrices(*packed: str) -> Demands:
             for name, each in bound.items()
             if isinstance(each, Node) and not (name in packed and is_constant(each))
         ]
-        return (Group(_row_packed(node, is_constant), tuple(dict.fromkeys(operands)), (0,)),)
+        allowed = _row_packed(node, is_constant)
+        return (product_group(allowed, node, _rows_of(node), tuple(dict.fromkeys(operands))),)
 
     return demands
 

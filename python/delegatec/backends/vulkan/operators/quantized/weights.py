@@ -13,6 +13,7 @@ from delegatec.backends.vulkan.dtypes import FLOATS, INTEGERS
 from delegatec.backends.vulkan.memory.demands import Group, IsConstant
 from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.memory.representation import WIDTH
+from delegatec.backends.vulkan.operators.products import product_group
 from delegatec.backends.vulkan.operators.row import OperatorRow, operator_row, same_call
 from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.arguments import bind, dtype_of
@@ -21,7 +22,8 @@ _OPERANDS: Final = FLOATS | INTEGERS | {torch.int8, torch.uint8}
 
 
 def _linear_memory(node: Node, _: IsConstant) -> Sequence[Group]:
-    return (Group(ROW_PACKED, (bind(node)["x"],), (0,)),)
+    source = bind(node)["x"]
+    return (product_group(ROW_PACKED, node, source, (source,)),)
 
 
 def _levels_memory(node: Node, _: IsConstant) -> Sequence[Group]:
