@@ -76,8 +76,10 @@ _SITES = {
             "executorch/share",
         ],
         keep = [
-            # The tests of the peer's MPS delegate, and the models that they lower, except those in examples/models.
+            # The tests of the peer's MPS and Vulkan delegates, and the models that they lower, except those in
+            # examples/models.
             "executorch/backends/apple/mps/test",
+            "executorch/backends/vulkan/test",
             "executorch/exir/tests",
         ],
         exports = [],

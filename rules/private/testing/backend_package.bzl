@@ -44,6 +44,7 @@ def backend_package(name, schema):
         deps = [
             "//python/delegatec/backends",
             "//python/delegatec/backends/common:testing",
+            "//python/delegatec/edge:testing",
         ],
     )
     pytest_test(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -45,7 +45,8 @@ _SAME: Final = same_dtypes("the runtime does not promote.")
 
 def _rows_of(node: Node) -> Node:
     bound = bind(node)
-    source: Node = bound.get("mat1", bound.get("input", bound.get("self")))
+    source: Any = next(bound[name] for name in ("mat1", "input", "self") if name in bound)
+    assert isinstance(source, Node)
     return source
 
 
