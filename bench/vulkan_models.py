@@ -22,7 +22,7 @@ _TESTS: Final = (
     "cat_different_reprs",
     "group_norm",
     "batch_norm_after_linear",
-    "conv_with_clamp",
+    "conv2d_bias_false",
     "large_linear_layer",
 )
 
