@@ -15,6 +15,7 @@ from delegatec.backends.vulkan.compile_spec import CODEC, Settings, Storage
 from delegatec.backends.vulkan.dtypes import NUMBERS
 from delegatec.backends.vulkan.fusion.fuse_layers import fuse_layers
 from delegatec.backends.vulkan.fusion.levels import cancel_conversions, sign_levels
+from delegatec.backends.vulkan.fusion.rotary import fuse_rotary
 from delegatec.backends.vulkan.fusion.state import place_state
 from delegatec.backends.vulkan.fusion.weights import fuse_weights
 from delegatec.backends.vulkan.graph import blob_graph
@@ -80,5 +81,5 @@ def _prepare(settings: Settings) -> Sequence[Pass]:
     return [place_state, recover_rms_norm, *precision_passes(settings)]
 
 
-_FUSION: Final = (sign_levels, fuse_layers, fuse_weights)
+_FUSION: Final = (sign_levels, fuse_layers, fuse_weights, fuse_rotary)
 VULKAN: Final = VulkanBackend("vulkan", CODEC, TABLE, REWRITES, _prepare, _FUSION)

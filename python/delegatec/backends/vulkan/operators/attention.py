@@ -10,10 +10,12 @@ from typing import Final
 from torch.fx import Node
 
 from delegatec.backends.vulkan.dtypes import FLOATS
-from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tensor_operands
+from delegatec.backends.vulkan.memory.demands import Group, IsConstant, tensor_operands, tied
 from delegatec.backends.vulkan.memory.representation import BUFFER, WIDTH
+from delegatec.backends.vulkan.memory.representation import ROWS as ROW_PACKED
 from delegatec.backends.vulkan.memory.workgroups import MOST_WORKGROUPS
 from delegatec.backends.vulkan.operators.row import Constraint, OperatorRow, operator_row, same_call
+from delegatec.backends.vulkan.operators.runtime import RUNTIME
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize import constraint
@@ -80,5 +82,12 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
                 "range", "A row of nothing but minus infinity would be NaN.", _infinite_mask
             ),
         ),
+    ),
+    operator_row(
+        RUNTIME.apply_rotary_emb_hf.default,
+        tied(ROW_PACKED),
+        FLOATS,
+        lower=same_call("et_vk.apply_rotary_emb_hf.default"),
+        note="rotary position embeddings of queries and keys, whose halves of rows are rotated",
     ),
 )

@@ -25,6 +25,7 @@ _SCHEMAS: Final = (
     "q8ta_add(Tensor x, Tensor y, float x_scale, int x_zero, float y_scale, int y_zero, float scale, "
     "int zero, float alpha) -> Tensor",
     "q8ta_relu(Tensor x, float x_scale, int x_zero, float scale, int zero) -> Tensor",
+    "apply_rotary_emb_hf(Tensor q, Tensor k, Tensor cosines, Tensor sines, int start) -> (Tensor, Tensor)",
     "embedding_q4gsw(Tensor weight, Tensor scales, int group_size, Tensor indices, bool is_linear) -> Tensor",
 )
 
