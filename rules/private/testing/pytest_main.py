@@ -12,8 +12,15 @@ from pathlib import Path
 # Set before numpy or torch is imported: Bazel assigns one core to a test.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import hypothesis
 import pytest
 import verified_passes
+
+# A busy machine is not a fault.
+hypothesis.settings.register_profile(
+    "any_machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any_machine")
 
 
 class Shard:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from delegatec import lower
 from delegatec.backends.vulkan.backend import VULKAN
 from delegatec.backends.vulkan.testing import compile_module
 from delegatec.delegation import BlobGraph, BlobLabels, blob_graph_json, format_blob_graph
@@ -43,11 +42,9 @@ def test_notes_have_memory_and_transitions() -> None:
 
 def test_constants_have_the_names_of_weights() -> None:
     """Also after they are packed: an operand that is not a constant has no name."""
-    exported = torch.export.export(nn.Sequential(CLASSIFIER, nn.LayerNorm(8)), (IMAGE,))
-    (report,) = lower({"forward": exported}, "vulkan").reports.values()
-    (delegate,) = report.delegates
-    found = VULKAN.graph(memoryview(delegate.module.blob_bytes()))
-    names = delegate.module.constant_names
+    (delegate,) = compile_module(nn.Sequential(CLASSIFIER, nn.LayerNorm(8)), (IMAGE,)).delegates
+    found = VULKAN.graph(memoryview(delegate.blob_bytes()))
+    names = delegate.constant_names
     assert {names[id] for id in found.constants if id in names} == set(names.values())
     assert not set(found.inputs) & set(names)
 
