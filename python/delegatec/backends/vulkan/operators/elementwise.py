@@ -81,7 +81,8 @@ _ALPHA: Final = argument("alpha", lambda value: abs(value) <= _EXACT, "alpha is 
 
 def _reversed_bounds(node: Node, _: object) -> str | None:
     low, high = bounds_of(node)
-    return f"bounds of {low} and {high}" if None not in (low, high) and low > high else None  # type: ignore[operator]
+    is_empty = low is not None and high is not None and low > high
+    return f"bounds of {low} and {high}" if is_empty else None
 
 
 def _large_bounds(node: Node, _: object) -> str | None:
