@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on images and volumes whose channels are the last dimension, for targets that have only those.
+
+Windows divide the padded size exactly. Integers have zero points, and exact accumulators: int32 for int8
+images, int64 for int16 ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as f
+
+_ZEROS: Final = "int x_zero=0, int weight_zero=0"
+_SCHEMAS: Final = (
+    # weight: [O, kH, kW, I / groups]; padding: top, bottom, left, right
+    "conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] padding, int[2] dilation, "
+    f"int groups, {_ZEROS}) -> Tensor",
+    # weight: [O, kD, kH, kW, I]; padding: front, back, top, bottom, left, right
+    "conv3d(Tensor x, Tensor weight, Tensor? bias, int[3] stride, int[6] padding, int[3] dilation, "
+    f"{_ZEROS}) -> Tensor",
+    # weight: [O, kH, kW, I]; out_padding is added to the result, or removed from it if negative
+    "conv_transpose2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[4] out_padding, "
+    f"{_ZEROS}) -> Tensor",
+    "max_pool2d(Tensor x, int[2] kernel, int[2] stride, int[4] padding) -> Tensor",
+    # padding is not counted
+    "avg_pool2d(Tensor x, int[2] kernel, int[2] stride, int[4] padding, int x_zero=0, int out_zero=0) "
+    "-> Tensor",
+    # scale: numerator and denominator of rows, then of columns; mode: "nearest" or "bilinear"
+    "resize(Tensor x, int[4] scale, int[2] offset, int[2] border, str mode) -> Tensor",
+)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    x_zero: int = 0,
+    weight_zero: int = 0,
+) -> Tensor:
+    """Convolves images."""
+    return _convolve(x, weight, bias, stride, padding, dilation, groups, x_zero, weight_zero)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    x_zero: int = 0,
+    weight_zero: int = 0,
+) -> Tensor:
+    """Convolves volumes."""
+    return _convolve(x, weight, bias, stride, padding, dilation, 1, x_zero, weight_zero)
+
+
+def conv_transpose2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    out_padding: Sequence[int],
+    x_zero: int = 0,
+    weight_zero: int = 0,
+) -> Tensor:
+    """Computes a transposed convolution of images."""
+    images, kernel = _centered(x, x_zero), _centered(weight, weight_zero)
+    result = f.conv_transpose2d(_channels_first(images), kernel.permute(3, 0, 1, 2), None, tuple(stride))
+    return _accumulated(f.pad(result, _innermost_first(out_padding)), x.dtype, bias)
+
+
+def max_pool2d(x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> Tensor:
+    """Returns the maxima of windows; padding is less than all elements."""
+    least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+    return _windows(x, kernel, stride, padding, least).amax((-2, -1))
+
+
+def avg_pool2d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    x_zero: int = 0,
+    out_zero: int = 0,
+) -> Tensor:
+    """Returns the averages of windows; halves of integers are rounded away from zero."""
+    inside = torch.ones((1, *x.shape[1:3], 1), dtype=torch.int64, device=x.device)
+    counts = _windows(inside, kernel, stride, padding, 0).sum((-2, -1))
+    if x.dtype.is_floating_point:
+        return _windows(x, kernel, stride, padding, 0).sum((-2, -1)) / counts.to(x.dtype)
+    sums = _windows(x.to(torch.int64) - x_zero, kernel, stride, padding, 0).sum((-2, -1))
+    # the exponent of the smallest power of two that is not less than the count
+    bits = sum((counts > 1 << bit).to(torch.int64) for bit in range(math.prod(kernel).bit_length()))
+    multiplier = torch.div(((1 << 30) + 1) << bits, counts, rounding_mode="trunc")
+    rounded = (sums * multiplier + (1 << (29 + bits))) >> (30 + bits)
+    limits = torch.iinfo(x.dtype)
+    return (rounded + out_zero).clamp(limits.min, limits.max).to(x.dtype)
+
+
+def resize(
+    x: Tensor, scale: Sequence[int], offset: Sequence[int], border: Sequence[int], mode: str
+) -> Tensor:
+    """Resizes images. Bilinear integers are not divided by the product of the numerators."""
+    wide = x
+    if mode == "bilinear" and not x.dtype.is_floating_point:
+        wide = x.to(torch.int32 if x.dtype == torch.int8 else torch.int64)
+    for dim in (1, 2):
+        numerator, denominator = scale[2 * dim - 2 : 2 * dim]
+        wide = _resized(wide, dim, numerator, denominator, offset[dim - 1], border[dim - 1], mode)
+    return wide.contiguous()
+
+
+def resized(size: int, numerator: int, denominator: int, offset: int, border: int) -> int:
+    """Returns the size that a dimension is resized to; the division is exact in a valid call."""
+    return ((size - 1) * numerator - offset + border) // denominator + 1
+
+
+def _resized(
+    x: Tensor, dim: int, numerator: int, denominator: int, offset: int, border: int, mode: str
+) -> Tensor:
+    size = x.shape[dim]
+    position = torch.arange(resized(size, numerator, denominator, offset, border), device=x.device)
+    position = position * denominator + offset
+    low = torch.div(position, numerator, rounding_mode="floor")
+    share = position - low * numerator
+    low, high = low.clamp(0, size - 1), (low + 1).clamp(0, size - 1)
+    if mode == "nearest":
+        return x.index_select(dim, torch.where(share * 2 >= numerator, high, low))
+    share = share.view(-1, *(1,) * (x.dim() - 1 - dim)).to(x.dtype)
+    unit: Any = numerator
+    if x.dtype.is_floating_point:
+        share, unit = share / numerator, 1
+    below, above = x.index_select(dim, low), x.index_select(dim, high)
+    return below * (unit - share) + above * share  # type: ignore[no-any-return]
+
+
+def _convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    x_zero: int,
+    weight_zero: int,
+) -> Tensor:
+    # the zero point is subtracted first: padding is zero
+    images = f.pad(_channels_first(_centered(x, x_zero)), _innermost_first(padding))
+    kernel = _channels_first(_centered(weight, weight_zero))
+    convolve = f.conv2d if x.dim() == 4 else f.conv3d
+    result = convolve(images, kernel, None, tuple(stride), 0, tuple(dilation), groups)
+    return _accumulated(result, x.dtype, bias)
+
+
+def _centered(x: Tensor, zero: int) -> Tensor:
+    """Returns integers minus their zero point, as float64: all sums of their products are exact."""
+    return x if x.dtype.is_floating_point else x.to(torch.float64) - zero
+
+
+def _accumulated(result: Tensor, dtype: torch.dtype, bias: Tensor | None) -> Tensor:
+    """Returns a result as accumulators for a dtype of images, with the channels last and the bias added."""
+    result = result.movedim(1, -1)
+    if not dtype.is_floating_point:
+        result = result.to(torch.int32 if dtype == torch.int8 else torch.int64)
+    return (result if bias is None else result + bias.to(result.dtype)).contiguous()
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    return x.movedim(-1, 1)
+
+
+def _innermost_first(padding: Sequence[int]) -> list[int]:
+    """Returns padding in the order of `torch.nn.functional.pad`."""
+    pairs = [padding[place : place + 2] for place in range(0, len(padding), 2)]
+    return [amount for pair in reversed(pairs) for amount in pair]
+
+
+def _windows(
+    x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], value: Any
+) -> Tensor:
+    """Returns [N, H, W, C, kH, kW]."""
+    x = f.pad(x, [0, 0, *_innermost_first(padding)], value=value)
+    return x.unfold(1, kernel[0], stride[0]).unfold(2, kernel[1], stride[1])
+
+
+_FUNCTIONS: Final = (conv2d, conv3d, conv_transpose2d, max_pool2d, avg_pool2d, resize)
+_LIBRARY: Final[Any] = torch.library.Library("delegatec_nhwc", "FRAGMENT")  # type: ignore[no-untyped-call]
+for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
+    _LIBRARY.define(_schema)
+    _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
+
+NHWC: Final = torch.ops.delegatec_nhwc
