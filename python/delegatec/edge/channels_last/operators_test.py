@@ -41,7 +41,7 @@ def _checked(operator: Any, *args: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("groups", "stride", "dilation", "biased"),
-    itertools.product((1, 2, 6), ([1, 1], [2, 1]), ([1, 1], [2, 3]), (True, False)),
+    [*itertools.product((1, 2, 6), ([1, 1], [2, 1]), ([1, 1], [2, 3]), (True, False))],
 )
 def test_convolution_of_images(groups: int, stride: list[int], dilation: list[int], biased: bool) -> None:
     x, weight = _normal(2, 6, 9, 11), _normal(12, 6 // groups, 3, 2, seed=1)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions, pools and resizing of ATen as permutations around channels-last operators.
+
+`edge/channels_last` removes most of the permutations.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from delegatec.edge.channels_last.rewrites import adaptive, convolutions, pools, resizing
+
+REWRITES: Final = (
+    *convolutions.REWRITES,
+    *pools.REWRITES,
+    *adaptive.REWRITES,
+    *resizing.REWRITES,
+)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers for rules that emit channels-last operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from delegatec.edge.legalize.value import Value
+
+
+def channels_last(x: Value) -> Value:
+    """[N, C, ...] as [N, ..., C]."""
+    return x.permute(0, *range(2, x.rank), 1)
+
+
+def channels_first(x: Value) -> Value:
+    """[N, ..., C] as [N, C, ...]."""
+    return x.permute(0, x.rank - 1, *range(1, x.rank - 1))
+
+
+def rows(x: Value) -> Value:
+    """[N, L, C] as [N, 1, L, C]."""
+    return x.view(x.shape[0], 1, *x.shape[1:])
+
+
+def emit(
+    operator: Any, x: Value, *args: Any, shape: Sequence[int], dtype: torch.dtype | None = None
+) -> Value:
+    """Emits a call on an image."""
+    builder = x.builder
+    nodes = [each.node if isinstance(each, Value) else each for each in args]
+    return Value(builder, builder.call(operator, x.node, *nodes, val=builder.empty(shape, dtype or x.dtype)))
+
+
+def fitted(x: Value, dim: int, outputs: int, reach: int, stride: int, before: int) -> tuple[Value, int]:
+    """Makes windows divide a dimension exactly.
+
+    Args:
+        x: the image; elements that no window has are removed.
+        dim: the dimension.
+        outputs: number of windows.
+        reach: elements from the first to the last of a window, both included.
+        stride: from one window to the next.
+        before: padding before the first element.
+
+    Returns:
+        The image, and the padding after its last element.
+    """
+    after = (outputs - 1) * stride + reach - before - x.shape[dim]
+    if after >= 0:
+        return x, after
+    return x.slice(dim, 0, x.shape[dim] + after), 0
