@@ -113,7 +113,10 @@ def with_backends(readme: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     header = ("backend", "rule", "operators")
     backends = [
         ("the runtime's portable kernels", "`portable_program`", _operators("portable")),
-        *((row["title"], _call(name, row["options"]), _operators(name)) for name, row in rows.items()),
+        *(
+            (row["title"], _call(name, row["options"]), _operators(row["package"] or name))
+            for name, row in rows.items()
+        ),
         ("your own", '`delegate_program(backend = "module:attribute", deps = [...])`', "its own"),
     ]
     place = re.escape(table(header, ())) + r"(\n\|.*)+"
@@ -124,22 +127,25 @@ def _call(backend: str, options: Iterable[str]) -> str:
     return f"`{backend}_program({', '.join(f'{option} = ...' for option in options)})`"
 
 
-def _operators(backend: str) -> str:
-    page = f"docs/operators_{backend}.md"
+def _operators(package: str) -> str:
+    page = f"docs/operators_{package}.md"
     return f"[{page}]({page})"
 
 
-def _page_of(backend: str) -> Callable[[], str]:
-    """Returns the operators page of a backend, from its package."""
-    page: Callable[[], str] = importlib.import_module(
-        f"delegatec.backends.{backend}.operators.docs"
-    ).render_markdown
+def _page_of(package: str) -> Callable[[], str]:
+    """Returns the operators page of a package of backends."""
+    page: Callable[[], str] = importlib.import_module(f"{package}.operators.docs").render_markdown
     return page
+
+
+def _packages() -> set[str]:
+    """Returns the packages of the backends."""
+    return {".".join(type(backend).__module__.split(".")[:3]) for backend in builtin_backends()}
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": partial(errors_page, GENERATED),
     "operators_aten.md": operators_aten_page,
     "operators_portable.md": operators_portable_page,
-    **{f"operators_{backend.name}.md": _page_of(backend.name) for backend in builtin_backends()},
+    **{f"operators_{each.rpartition('.')[2]}.md": _page_of(each) for each in sorted(_packages())},
 }

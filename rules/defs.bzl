@@ -50,6 +50,16 @@ BACKENDS = {
         },
         title = "Apple's Metal Performance Shaders, fp32 and fp16, 8-bit and 4-bit weights",
     ),
+    "tosa": backend(
+        options = {
+            "specification": option(
+                default = "TOSA-1.0+FP",
+                doc = "the consumer of the graphs: TOSA-1.0 with its profiles and extensions, as in TOSA-1.0+INT+int16",
+            ),
+        },
+        package = "arm",
+        title = "TOSA graphs, of floating point",
+    ),
     "vulkan": backend(
         options = {
             "fp16_overflow": option(
@@ -80,6 +90,7 @@ BACKENDS = {
 }
 
 _mps_program = backend_program("mps", BACKENDS["mps"])
+_tosa_program = backend_program("tosa", BACKENDS["tosa"])
 _vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
 
 def mps_program(name, program, **kwargs):
@@ -91,6 +102,16 @@ def mps_program(name, program, **kwargs):
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
     inspected(_mps_program, name = name, program = program, **kwargs)
+
+def tosa_program(name, program, **kwargs):
+    """Lowers an exported program to graphs of Arm's TOSA operators.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    inspected(_tosa_program, name = name, program = program, **kwargs)
 
 def vulkan_program(name, program, **kwargs):
     """Lowers an exported program for Vulkan, with layouts of memory chosen for the fewest copies between them.
@@ -105,6 +126,7 @@ def vulkan_program(name, program, **kwargs):
 _PROGRAMS = {
     "mps": mps_program,
     "portable": portable_program,
+    "tosa": tosa_program,
     "vulkan": vulkan_program,
 }
 

@@ -8,17 +8,18 @@ BackendTableInfo = provider(
     fields = {"backends": "dict of name to a struct: `title`, and `options`, a dict of name to `option`."},
 )
 
-def backend(title, options):
+def backend(title, options, package = ""):
     """Declares a built-in backend in the table of `defs.bzl`.
 
     Args:
         title: one line about its target and features.
         options: dict of name to `option`.
+        package: its package in `python/delegatec/backends`, if several backends share one; else it has its name.
 
     Returns:
         A struct of these.
     """
-    return struct(options = options, title = title)
+    return struct(options = options, package = package, title = title)
 
 def _backend_table_impl(ctx):
     table = ctx.actions.declare_file(ctx.label.name + ".json")
@@ -27,7 +28,7 @@ def _backend_table_impl(ctx):
         name: backend(entry["title"], {
             option: struct(**spec)
             for option, spec in entry["options"].items()
-        })
+        }, entry["package"])
         for name, entry in json.decode(ctx.attr.table).items()
     }
     return [

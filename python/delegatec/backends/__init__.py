@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in backends: every package in this one that has a `BACKEND`.
+"""The built-in backends: every package in this one that has a `BACKEND`, or `BACKENDS`.
 
 A build has those of the table in `rules/defs.bzl`, which alone lists them.
 """
@@ -7,8 +7,12 @@ A build has those of the table in `rules/defs.bzl`, which alone lists them.
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
+from collections.abc import Iterable
+from types import ModuleType
 
+from delegatec.delegation import Backend
 from delegatec.delegation.registry import BackendRegistry
 
 
@@ -16,4 +20,8 @@ def builtin_backends() -> BackendRegistry:
     """Returns a new registry of the backends that come with the compiler."""
     names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     packages = [importlib.import_module(f"{__name__}.{name}") for name in sorted(names)]
-    return BackendRegistry(package.BACKEND for package in packages if hasattr(package, "BACKEND"))
+    return BackendRegistry(itertools.chain.from_iterable(map(_backends_of, packages)))
+
+
+def _backends_of(package: ModuleType) -> Iterable[Backend]:
+    return getattr(package, "BACKENDS", None) or filter(None, [getattr(package, "BACKEND", None)])

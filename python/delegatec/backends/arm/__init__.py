@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arm delegates: TOSA, Ethos-U and VGF."""
+"""The Arm delegates: TOSA graphs, Ethos-U, and VGF."""
+
+from delegatec.backends.arm.backend import TOSA
+
+BACKENDS = (TOSA,)

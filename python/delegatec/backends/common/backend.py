@@ -34,6 +34,7 @@ class TableBackend(Generic[SettingsT]):
     """
 
     partitioner_type: ClassVar[type[TablePartitioner[Any]]] = TablePartitioner
+    target_type: ClassVar[type[TableTarget[Any]]] = TableTarget
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class TableBackend(Generic[SettingsT]):
         self.settings: Final = codec.decode
         self._encode = codec.encode
         self._preserved = table.preserved() | preserved(rewrites)
-        self._target = cache(lambda settings: TableTarget(table, rewrites, settings))
+        self._target = cache(lambda settings: self.target_type(table, rewrites, settings))
         self._prepare = prepare
         self._fuse = fuse
 

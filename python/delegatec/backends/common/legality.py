@@ -42,7 +42,7 @@ class TableTarget(Generic[SettingsT]):
     def __init__(self, table: OperatorTable[Any, SettingsT], rewrites: Rewrites, settings: SettingsT) -> None:
         self.table = table
         self.rewrites = rewrites
-        self._settings = settings
+        self.settings = settings
         # dtypes and shapes of operands and results that no constraint of all rows excludes
         self._allowed: set[Hashable] = set()
         self._computes: dict[Any, bool] = {
@@ -56,17 +56,17 @@ class TableTarget(Generic[SettingsT]):
             excluded = self.exclusion(node)
             if excluded is not None:
                 return excluded
-        return self.table.refusal(node, self._settings, facts)
+        return self.table.refusal(node, self.settings, facts)
 
     def exclusion(self, node: Node) -> Refusal | None:
         """Returns why no rewrite can legalize a call: its operands or results are unsupported."""
         values: list[Any] = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
         if not all(type(each) is FakeTensor and not each._has_symbolic_sizes_strides for each in values):
-            return self.table.exclusion(node, self._settings)
+            return self.table.exclusion(node, self.settings)
         key = tuple([(each.dtype, each.shape) for each in values])
         if key in self._allowed:
             return None
-        excluded = self.table.exclusion(node, self._settings)
+        excluded = self.table.exclusion(node, self.settings)
         if excluded is None:
             self._allowed.add(key)
         return excluded

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a backend: a dataclass of enumerations, which defines its options and compile specs."""
+"""Settings of a backend: a dataclass of enumerations and texts, which defines options and compile specs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
@@ -31,7 +31,9 @@ class Overflow(Enum):
 
 @dataclass(frozen=True)
 class Setting:
-    """The option and the compile spec of a field of a backend's settings, which is an enumeration.
+    """The option and the compile spec of a field of a backend's settings.
+
+    The field is an enumeration, or a value that is parsed from a text, and whose `str` is its canonical text.
 
     Attributes:
         doc: one sentence for the user.
@@ -39,12 +41,14 @@ class Setting:
         key: of a compile spec that others define, which is always stored; by default it is the option's
             name, with the option's value unless it is the default.
         values: value -> bytes of that compile spec.
+        parse: parses a text; raises ValueError with what is wrong. None for an enumeration.
     """
 
     doc: str
     option: str = ""
     key: str = ""
     values: Mapping[Enum, bytes] = field(default_factory=dict)
+    parse: Callable[[str], Any] | None = None
 
 
 PRECISION: Final = Setting(
@@ -78,24 +82,38 @@ class SettingsCodec(Generic[SettingsT]):
         self._fields = {name: self._complete(name, each) for name, each in settings.items()}
         self.options: Final[Mapping[str, OptionSpec]] = {
             each.option: OptionSpec(
-                tuple(value.value for value in each.values), getattr(defaults, name).value, each.doc
+                tuple(value.value for value in each.values), _text(getattr(defaults, name)), each.doc
             )
             for name, each in self._fields.items()
         }
 
     def _complete(self, name: str, given: Setting) -> Setting:
         option = given.option or name
+        if given.parse is not None:
+            return replace(given, option=option)
         values = {each: str(each.value).encode() for each in type(getattr(self._defaults, name))}
         return replace(given, option=option, values=given.values or values)
 
     def encode(self, options: Mapping[str, str]) -> list[CompileSpec]:
-        """Returns the compile specs for resolved options."""
-        return [
-            CompileSpec(each.key or each.option, data)
-            for name, each in self._fields.items()
-            for value, data in each.values.items()
-            if value.value == options[each.option] and (each.key or value != getattr(self._defaults, name))
-        ]
+        """Returns the compile specs for resolved options.
+
+        Raises:
+            DelegatecError: DC402 for every text that cannot be parsed.
+        """
+        specs, problems = [], []
+        for name, each in self._fields.items():
+            default = getattr(self._defaults, name)
+            try:
+                value, data = _encoded(each, options[each.option])
+            except ValueError as error:
+                message = f"invalid value of option {each.option!r} of {self.backend}: {error}"
+                problems.append(Diagnostic("DC402", message))
+                continue
+            if each.key or value != default:
+                specs.append(CompileSpec(each.key or each.option, data))
+        if problems:
+            raise DelegatecError(problems)
+        return specs
 
     def decode(self, compile_specs: Sequence[CompileSpec]) -> SettingsT:
         """Returns the settings of compile specs, defaults if they are absent.
@@ -104,7 +122,7 @@ class SettingsCodec(Generic[SettingsT]):
             DelegatecError: DC402 for every unknown setting and every invalid value.
         """
         names = {each.key or each.option: name for name, each in self._fields.items()}
-        found: dict[str, Enum] = {}
+        found: dict[str, Any] = {}
         problems = []
         for spec in compile_specs:
             if spec.key not in names:
@@ -112,6 +130,14 @@ class SettingsCodec(Generic[SettingsT]):
                 problems.append(Diagnostic("DC402", message, expected=", ".join(names)))
                 continue
             name, data = names[spec.key], bytes(spec.value)
+            parse = self._fields[name].parse
+            if parse is not None:
+                try:
+                    found[name] = parse(data.decode())
+                except ValueError as error:
+                    message = f"invalid value of compile spec {spec.key!r} of {self.backend}: {error}"
+                    problems.append(Diagnostic("DC402", message))
+                continue
             values = {each: value for value, each in self._fields[name].values.items()}
             if data in values:
                 found[name] = values[data]
@@ -122,3 +148,15 @@ class SettingsCodec(Generic[SettingsT]):
             raise DelegatecError(problems)
         settings: SettingsT = replace(self._defaults, **found)
         return settings
+
+
+def _text(value: Any) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def _encoded(setting: Setting, text: str) -> tuple[Any, bytes]:
+    """Returns the value of a resolved option, and the bytes of its compile spec."""
+    if setting.parse is not None:
+        value = setting.parse(text)
+        return value, str(value).encode()
+    return next((value, data) for value, data in setting.values.items() if value.value == text)

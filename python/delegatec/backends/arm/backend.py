@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TOSA backend as a `Backend`: its blobs are TOSA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from delegatec.backends.arm.blob import read_blob, write_blob
+from delegatec.backends.arm.graph import blob_graph
+from delegatec.backends.arm.operators.rewrites import REWRITES
+from delegatec.backends.arm.operators.table import TABLE
+from delegatec.backends.arm.preprocess import lowered
+from delegatec.backends.arm.reference import TosaReferenceExecutor
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.arm.specification import TosaSpecification
+from delegatec.backends.arm.target import TosaTarget
+from delegatec.backends.common.backend import TableBackend
+from delegatec.backends.common.settings import Setting, SettingsCodec
+from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
+from delegatec.delegation.protocol.mapping import debug_map_of
+
+CODEC: Final = SettingsCodec(
+    "TOSABackend",
+    Settings(),
+    {
+        "specification": Setting(
+            "the consumer of the graphs: TOSA-1.0 with its profiles and extensions, as in TOSA-1.0+INT+int16",
+            key="tosa_spec",
+            parse=TosaSpecification.parse,
+        ),
+    },
+)
+
+
+class TosaBackend(TableBackend[Settings]):
+    """Compiles partitions to TOSA graphs."""
+
+    target_type = TosaTarget
+
+    def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""
+        builder = lowered(view, self.settings(compile_specs))
+        return PreprocessResult(write_blob(builder), debug_map_of(builder.origins))
+
+    def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
+        """See `Backend.reference`. The settings are not used."""
+        return TosaReferenceExecutor(read_blob(blob))
+
+    def graph(self, blob: memoryview) -> BlobGraph:
+        """See `HasGraph`."""
+        return blob_graph(read_blob(blob))
+
+
+TOSA: Final = TosaBackend("tosa", CODEC, TABLE, REWRITES)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder of a TOSA graph: maps nodes of a private program to values and operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from delegatec_schemas.tosa_graph import DType
+from torch.fx import Node
+
+from delegatec.backends.arm.building.constants import constant_part, element
+from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.dtypes import STORED, TO_TOSA
+from delegatec.backends.arm.settings import Settings
+from delegatec.delegation.protocol.parts import tensor_bytes
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.arguments import shape_of
+
+Number = bool | int | float
+
+
+class GraphBuilder:
+    """The graph of one partition under construction.
+
+    Args:
+        settings: the user's settings.
+        view: the partition; None to try the lowering of single nodes, whose operands are values of their own.
+
+    Attributes:
+        current: the node being lowered, if any.
+        settings: as given.
+        operations: the operators so far, without constants.
+        origins: for each operator, the nodes that it computes.
+        inputs: of the graph, in order.
+        outputs: of the graph, in order.
+        names: name of each constant of the model -> name of its placeholder.
+    """
+
+    def __init__(self, settings: Settings, view: PartitionView | None = None) -> None:
+        self.current: Node | None = None
+        self.settings = settings
+        self.operations: list[Operation] = []
+        self.origins: list[list[Node]] = []
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.names: dict[str, str] = {}
+        self._view = view
+        self._values: dict[Node, Value] = {}
+        self._taken: dict[str, int] = {}
+        self._shared: dict[Hashable, Value] = {}
+        self._problems: list[Diagnostic] = []
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def of(self, node: Node) -> Value:
+        """Returns the value of a node."""
+        if node not in self._values:
+            self._values[node] = self._operand(node)
+        return self._values[node]
+
+    def _operand(self, node: Node) -> Value:
+        value = node.meta["val"]
+        name, dtype, shape = self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape)
+        if self._view is None:
+            return Value(name, dtype, shape, is_constant=node.op == "placeholder")
+        part, problem = constant_part(self._view, node, STORED[dtype])
+        if problem is not None:
+            self._problems.append(problem)
+        self.names[name] = node.name
+        return Value(name, dtype, shape, part, is_constant=True)
+
+    def is_constant(self, node: Node) -> bool:
+        """Whether a node is a constant."""
+        return node.op == "placeholder" if self._view is None else node in self._view.constants
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate."""
+        value = node.meta["val"]
+        self._values[node] = Value(self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape))
+        self.inputs.append(self._values[node])
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate. Each output is a result of its own."""
+        value = self.of(node)
+        if value.is_constant or value in self.inputs or value in self.outputs:
+            value = self._emit("IDENTITY", [value], value.dtype, value.shape, {})
+        self.outputs.append(value)
+
+    def alias(self, node: Node, value: Value) -> None:
+        """Maps a node to a value."""
+        self._values[node] = value
+
+    def _name(self, wanted: str) -> str:
+        count = self._taken.get(wanted, 0)
+        self._taken[wanted] = count + 1
+        return f"{wanted}.{count}" if count else wanted
+
+    # ---- constants ---------------------------------------------------------------------------------------
+
+    def tensor(self, tensor: torch.Tensor, dtype: int | None = None) -> Value:
+        """Returns a small constant tensor; equal ones are shared.
+
+        Args:
+            tensor: its value.
+            dtype: its type in TOSA, by default that of the tensor; it has the bytes of the tensor.
+        """
+        dtype = TO_TOSA[tensor.dtype] if dtype is None else dtype
+        if dtype in STORED:
+            tensor = tensor.to(STORED[dtype])
+        data = bytes(tensor_bytes(tensor.contiguous()))
+        key = ("constant", dtype, tuple(tensor.shape), data)
+        if key not in self._shared:
+            numbers = tuple(tensor.flatten().tolist())
+            name = self._name("constant")
+            self._shared[key] = Value(name, dtype, tuple(tensor.shape), data, numbers, True)
+        return self._shared[key]
+
+    def number(self, number: Number, dtype: int, rank: int = 1) -> Value:
+        """Returns a constant of one element and a rank, which broadcasts."""
+        return self.tensor(torch.full([1] * rank, number, dtype=STORED[dtype]))
+
+    def shape(self, sizes: Sequence[int]) -> Value:
+        """Returns a shape operand; equal ones are shared."""
+        key = ("shape", *sizes)
+        if key not in self._shared:
+            data = b"".join(size.to_bytes(8, "little", signed=True) for size in sizes)
+            name = self._name("shape")
+            self._shared[key] = Value(name, DType.SHAPE, (len(sizes),), data, tuple(sizes), True)
+        return self._shared[key]
+
+    # ---- operators ---------------------------------------------------------------------------------------
+
+    def emit(
+        self, name: str, *inputs: Value, dtype: int | None = None, shape: Sequence[int], **attributes: Any
+    ) -> Value:
+        """Appends an operator with one result; equal calls are shared.
+
+        Args:
+            name: of the operator in TOSA.
+            *inputs: its operands.
+            dtype: type of its result in TOSA, by default that of the first operand.
+            shape: of its result.
+            **attributes: of the operator, as the schema names and stores them.
+
+        Returns:
+            Its result.
+        """
+        dtype = inputs[0].dtype if dtype is None else dtype
+        key = (name, *inputs, dtype, tuple(shape), repr(sorted(attributes.items())))
+        if key not in self._shared:
+            self._shared[key] = self._emit(name, inputs, dtype, shape, attributes)
+        elif self.current is not None:
+            self._also_computes(self._shared[key])
+        return self._shared[key]
+
+    def _emit(
+        self, name: str, inputs: Sequence[Value], dtype: int, shape: Sequence[int], attributes: Any
+    ) -> Value:
+        wanted = name.lower() if self.current is None else self.current.name
+        result = Value(self._name(wanted), dtype, tuple(shape))
+        self.operations.append(Operation(name, tuple(inputs), (result,), attributes))
+        self.origins.append([] if self.current is None else [self.current])
+        return result
+
+    def _also_computes(self, value: Value) -> None:
+        for operation, nodes in zip(reversed(self.operations), reversed(self.origins), strict=True):
+            if value in operation.outputs:
+                if self.current is not None and self.current not in nodes:
+                    nodes.append(self.current)
+                return
+
+    def result(self, node: Node, name: str, *inputs: Value, **attributes: Any) -> None:
+        """Appends an operator that computes a node."""
+        dtype = TO_TOSA[node.meta["val"].dtype]
+        self.alias(node, self.emit(name, *inputs, dtype=dtype, shape=shape_of(node), **attributes))
+
+    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
+        """Returns a value in another shape of as many elements."""
+        if tuple(shape) == value.shape:
+            return value
+        assert math.prod(shape) == math.prod(value.shape), f"{value} to {shape}"
+        if value.numbers is not None and value.dtype in STORED:
+            return self.tensor(torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(tuple(shape)))
+        return self.emit("RESHAPE", value, self.shape(shape), shape=shape)
+
+    def ranked(self, value: Value, rank: int) -> Value:
+        """Returns a value with leading dimensions of size 1 up to a rank."""
+        return self.reshaped(value, (1,) * (rank - len(value.shape)) + value.shape)
+
+    def cast(self, value: Value, dtype: int) -> Value:
+        """Returns a value in another type, as CAST converts it."""
+        return value if value.dtype == dtype else self.emit("CAST", value, dtype=dtype, shape=value.shape)
+
+    def check(self) -> None:
+        """Raises DC406 for each constant that TOSA cannot represent."""
+        if self._problems:
+            raise DelegatecError(self._problems)
+
+
+def bound(number: Number, dtype: int) -> list[int]:
+    """Returns a limit of CLAMP, as it is stored: the bytes of one element."""
+    return list(element(number, STORED[dtype]))

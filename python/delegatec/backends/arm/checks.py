@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of an unpacked TOSA graph, so that its users can trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delegatec_schemas import tosa_graph as schema
+
+from delegatec.backends.arm.building.operation import OPERATOR_NAMES
+from delegatec.backends.arm.dtypes import NAMES
+from delegatec.backends.common.graph_format import fill_absent
+
+
+def fill_lists(graph: schema.GraphT) -> None:
+    """Replaces absent lists of the graph by empty ones."""
+    fill_absent(graph, "regions")
+    for region in graph.regions:
+        fill_absent(region, "blocks")
+        for block in region.blocks:
+            fill_absent(block, "operators", "tensors", "inputs", "outputs", "shapes")
+            for operator in block.operators:
+                fill_absent(operator, "inputs", "outputs")
+            for tensor in block.tensors:
+                fill_absent(tensor, "shape")
+
+
+def problems_of(graph: schema.GraphT) -> Iterator[str]:
+    """Yields all problems of a graph, after `fill_lists`."""
+    if not graph.regions or not graph.regions[0].blocks:
+        yield "it has no block of operators"
+    for region in graph.regions:
+        for block in region.blocks:
+            yield from _of_block(block)
+
+
+def _of_block(block: schema.BlockT) -> Iterator[str]:
+    known = {each.name for each in (*block.tensors, *block.shapes)}
+    for tensor in block.tensors:
+        if tensor.type not in NAMES:
+            yield f"unknown type of tensor {tensor.name!r}: {tensor.type}"
+    for shape in block.shapes:
+        if len(shape.data if shape.data is not None else b"") != 8 * shape.rank:
+            yield f"shape {shape.name!r} of {shape.rank} sizes has other bytes"
+    for what, names in (("inputs", block.inputs), ("outputs", block.outputs)):
+        for name in names:
+            if name not in known:
+                yield f"its {what} include {name!r}, which it does not have"
+    for index, operator in enumerate(block.operators):
+        if operator.op not in OPERATOR_NAMES or operator.attribute is None:
+            yield f"unknown operator {operator.op} at {index}"
+        elif operator.attributeType != operator.op:
+            yield f"operator {index}, {OPERATOR_NAMES[operator.op]}, has the attribute of another"
+        if not operator.outputs:
+            yield f"operator {index} has no result"
+        for name in (*operator.inputs, *operator.outputs):
+            if name not in known:
+                yield f"operator {index} uses {name!r}, which the graph does not have"

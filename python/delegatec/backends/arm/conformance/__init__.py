@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators a TOSA specification has, and for which operands."""

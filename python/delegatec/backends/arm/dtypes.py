@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data types of TOSA and of torch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from delegatec_schemas.tosa_graph import DType
+
+TO_TOSA: Final[dict[torch.dtype, int]] = {
+    torch.bool: DType.BOOL,
+    torch.int8: DType.INT8,
+    torch.uint8: DType.INT8,
+    torch.int16: DType.INT16,
+    torch.int32: DType.INT32,
+    torch.int64: DType.INT32,
+    torch.float16: DType.FP16,
+    torch.bfloat16: DType.BF16,
+    torch.float32: DType.FP32,
+}
+"""dtype of a value in a private program -> in TOSA, which has no 64-bit types and no unsigned ones."""
+
+STORED: Final[dict[int, torch.dtype]] = {
+    DType.BOOL: torch.bool,
+    DType.INT8: torch.int8,
+    DType.INT16: torch.int16,
+    DType.INT32: torch.int32,
+    DType.FP16: torch.float16,
+    DType.BF16: torch.bfloat16,
+    DType.FP32: torch.float32,
+}
+"""Type in TOSA -> dtype with the same bytes; others are packed."""
+
+NAMES: Final[dict[int, str]] = {
+    value: name for name, value in vars(DType).items() if not name.startswith("_")
+}
+
+FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
+INTEGERS: Final = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
+NUMBERS: Final = FLOATS | INTEGERS
+BOOLS: Final = frozenset({torch.bool})
+ALL: Final = NUMBERS | BOOLS
+
+FORMAT_FLOATS: Final = frozenset({DType.FP16, DType.BF16, DType.FP32})
+"""Floating-point types of TOSA."""

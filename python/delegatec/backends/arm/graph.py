@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of a blob, for texts and drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from delegatec.backends.arm.blob import Graph
+from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.dtypes import NAMES
+from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobNode, BlobValue, Family
+
+_FAMILIES: Final = {
+    **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MATMUL"), Family.COMPUTE),
+    **dict.fromkeys(("CLAMP", "ERF", "SIGMOID", "TANH", "TABLE"), Family.ACTIVATION),
+    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D", "ARGMAX"), Family.REDUCE),
+    **dict.fromkeys(("CONCAT", "PAD", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE"), Family.MOVE),
+    **dict.fromkeys(("GATHER", "SCATTER"), Family.INDEX),
+    **dict.fromkeys(("CAST", "RESCALE", "IDENTITY"), Family.CONVERT),
+}
+
+
+def blob_graph(graph: Graph) -> BlobGraph:
+    """Returns the graph of a blob."""
+    values = dict.fromkeys(
+        [
+            *graph.inputs,
+            *graph.constants,
+            *(value for each in graph.operations for value in (*each.inputs, *each.outputs)),
+        ]
+    )
+    ids = {value: id for id, value in enumerate(values)}
+    return BlobGraph(
+        "TOSA",
+        tuple(_node(index, each, ids) for index, each in enumerate(graph.operations)),
+        {id: _value(value) for value, id in ids.items()},
+        tuple(ids[value] for value in graph.inputs),
+        tuple(ids[value] for value in graph.outputs),
+        tuple(ids[value] for value in graph.constants),
+    )
+
+
+def _value(value: Value) -> BlobValue:
+    literal = "" if value.numbers is None else str(list(value.numbers))
+    size = 0 if value.part is None else len(value.part)
+    return BlobValue(NAMES[value.dtype].lower(), value.shape, size, literal)
+
+
+def _node(index: int, operation: Operation, ids: Mapping[Value, int]) -> BlobNode:
+    name = operation.name
+    family = Family.REDUCE if name.startswith("REDUCE") else _FAMILIES.get(name, Family.ARITHMETIC)
+    attributes = {
+        key: str(each) for key, each in operation.attributes.items() if each not in (None, 0, False)
+    }
+    operands = tuple(("", ids[each]) for each in operation.inputs)
+    return BlobNode(index, name, family, operands, tuple(ids[each] for each in operation.outputs), attributes)

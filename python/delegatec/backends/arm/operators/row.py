@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.dtypes import TO_TOSA
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common import row
+from delegatec.backends.common.row import overload
+from delegatec.edge.arguments import shape_of
+from delegatec.edge.legalize import constraint
+from delegatec.edge.legalize.constraints import operand_dtypes
+
+Constraint: TypeAlias = constraint.Constraint[Settings]
+OperatorRow: TypeAlias = row.OperatorRow[GraphBuilder, Settings]
+Lower: TypeAlias = Callable[[GraphBuilder, Node], None]
+Operand: TypeAlias = Node | bool | int | float
+
+
+def operator_row(
+    target: str | OpOverload,
+    lower: Lower,
+    dtypes: Collection[torch.dtype],
+    *constraints: Constraint,
+    computes: bool = True,
+    note: str = "",
+    preserved: bool = False,
+) -> OperatorRow:
+    """Returns a row. Rules of TOSA need no constraint: each emitted operator is checked.
+
+    Args:
+        target: the name of an overload of ATen, or another overload.
+        lower: its lowering.
+        dtypes: of the operands that the lowering is right for.
+        *constraints: besides.
+        computes: whether it does more than move data.
+        note: a remark for the operator table of the docs.
+        preserved: whether it must not be decomposed before partitioning.
+    """
+    operands = operand_dtypes(dtypes, "TOSA has no such operator for others.")
+    found = overload(target) if isinstance(target, str) else target
+    return OperatorRow(found, lower, (operands, *constraints), computes, note, preserved)
+
+
+def operand(b: GraphBuilder, value: Operand, node: Node, dtype: torch.dtype | None = None) -> Value:
+    """Returns an operand of an elementwise operator, in the rank of the result.
+
+    Args:
+        b: the graph.
+        value: a node or a number.
+        node: the operator.
+        dtype: of the operand; by default that of the result.
+    """
+    kind = TO_TOSA[dtype or node.meta["val"].dtype]
+    rank = len(shape_of(node))
+    if not isinstance(value, Node):
+        return b.number(value, kind, rank)
+    return b.cast(b.ranked(b.of(value), rank), kind)
+
+
+def zero_point(b: GraphBuilder, value: Value, zero: int = 0) -> Value:
+    """Returns a zero point as an operand, in the type of the value that it is for."""
+    return b.number(zero, value.dtype)
+
+
+def simple(name: str, **attributes: Any) -> Lower:
+    """Returns the lowering to one operator on all operands, in the dtype and rank of the result."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        b.result(node, name, *(operand(b, each, node) for each in node.all_input_nodes), **attributes)
+
+    return lower

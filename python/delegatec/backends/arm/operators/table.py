@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of all operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from delegatec.backends.arm.operators import elementwise, moves, products
+from delegatec.backends.arm.operators.row import OperatorRow
+from delegatec.backends.arm.operators.rules import UNIVERSAL
+from delegatec.backends.common.table import OperatorTable
+
+_FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
+    "Functions of elements": elementwise.ROWS,
+    "Matrix products": products.ROWS,
+    "Shape": moves.ROWS,
+}
+
+TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of a TOSA graph as tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.dtypes import STORED
+from delegatec.delegation.protocol.parts import join
+
+
+def constant(value: Value) -> Any:
+    """Returns the tensor of a constant; of a shape, its sizes."""
+    if value.is_shape:
+        return value.numbers
+    data = torch.frombuffer(bytearray(join([value.part or b""])), dtype=STORED[value.dtype])
+    return data.reshape(value.shape)

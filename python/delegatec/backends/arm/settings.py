@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lowering to TOSA depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from delegatec.backends.arm.specification import TosaSpecification
+
+FLOATING: Final = TosaSpecification.parse("TOSA-1.0+FP")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A user's settings that decide which operators are emitted.
+
+    Attributes:
+        specification: the TOSA graphs that the consumer supports.
+    """
+
+    specification: TosaSpecification = FLOATING

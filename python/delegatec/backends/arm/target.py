@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table as a target of legalization: a call is legal if the operators that its row emits are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+
+from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.conformance.problem import problem
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common.legality import TableTarget
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.legalize.rule import Refusal
+
+
+class TosaTarget(TableTarget[Settings]):
+    """Emits a call into a graph of its own, and checks each operator."""
+
+    def refusal(self, node: Node, facts: Facts) -> Refusal | None:
+        """See `Target.refusal`."""
+        refused = super().refusal(node, facts)
+        return refused or self._emitted(node)
+
+    def _emitted(self, node: Node) -> Refusal | None:
+        target: Any = node.target
+        builder = GraphBuilder(self.settings)
+        builder.current = node
+        self.table.rows[target].lower(builder, node)
+        for operation in builder.operations:
+            found = problem(operation, self.settings.specification)
+            if found is not None:
+                return Refusal("tosa", found)
+        return None
