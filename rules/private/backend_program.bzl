@@ -2,6 +2,7 @@
 """`NAME_program`: an exported program lowered for one built-in backend, whose options are attributes."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":backend_tools.bzl", "tools_attrs")
 load(":backends.bzl", "BackendTableInfo")
 load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
 load(":options.bzl", "option_attribute")
@@ -32,7 +33,7 @@ def backend_program(name, backend):
         implementation = _backend_program_impl,
         doc = "Lowers an exported program to `NAME.pte`, for %s." % backend.title,
         attrs = dict(
-            DELEGATE_ATTRS,
+            dict(DELEGATE_ATTRS, **tools_attrs([name])),
             _backend = attr.string(default = name),
             **{option: option_attribute(spec) for option, spec in backend.options.items()}
         ),

@@ -2,6 +2,7 @@
 """`delegate_program`: an exported program lowered for any backends, including plug-ins."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":backend_tools.bzl", "tools_attrs")
 load(":lower.bzl", "DELEGATE_ATTRS", "lower_program")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -18,7 +19,7 @@ Each backend partitions the operators that those before it did not delegate; the
 the rest. The output groups `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` describe the program.
 """,
     attrs = dict(
-        DELEGATE_ATTRS,
+        dict(DELEGATE_ATTRS, **tools_attrs()),
         backends = attr.string_list(
             allow_empty = False,
             mandatory = True,

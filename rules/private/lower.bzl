@@ -2,6 +2,7 @@
 """The common implementation of `delegate_program` and the rules of the built-in backends."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "add_delegation_arguments")
@@ -42,6 +43,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     backend = ", ".join(requested) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
+    lowering_python = merged_python(ctx, plugin + program_tools(ctx))
     outputs = {
         flag: ctx.actions.declare_file(ctx.label.name + suffix)
         for flag, suffix in {
@@ -63,7 +65,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         args.add(exported.program, format = "--program=%s")
         args.add_all(backends, format_each = "--backend=%s")
         args.add_all(option_arguments(options), format_each = "--option=%s")
-        args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
+        args.add_all(import_roots(ctx, lowering_python.imports), format_each = "--import-path=%s", uniquify = True)
         add_delegation_arguments(ctx, args)
         add_layout_arguments(ctx, args)
         for flag, output in written.items():
@@ -71,7 +73,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         delegatec_action(
             ctx,
             args = args,
-            inputs = depset([exported.program], transitive = [python.files]),
+            inputs = depset([exported.program], transitive = [lowering_python.files]),
             mnemonic = mnemonic,
             outputs = written.values(),
             progress_message = message % (ctx.label, backend),

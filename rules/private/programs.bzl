@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Macros for BUILD files: each declares a program and the target that prints its contents."""
 
+load(":backend_tools.bzl", "requested_tools")
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
 load(":delegation_options.bzl", "DELEGATION_ATTRS")
 load(":exported_program.bzl", _exported_program = "exported_program")
@@ -16,6 +17,9 @@ def inspected(rule, name, **kwargs):
         name: the target's name.
         **kwargs: the target's attributes.
     """
+    tools = requested_tools(kwargs.get("backends", []), kwargs.get("method_backends", {}))
+    if tools:
+        kwargs["tools"] = tools
     rule(name = name, **kwargs)
     program_inspect(
         name = name + ".inspect",

@@ -35,6 +35,10 @@ SITES: dict[str, tuple[str, ...]] = {
     "models": ("compiler",),
     "oracle": ("compiler",),
     "quantization": ("compiler",),
+    "vela": ("compiler",),
+    "model_converter": (),
+    "emulation_layer": (),
+    "tosa_tools": (),
 }
 
 HEADER = """\

@@ -40,6 +40,11 @@ _SITES = {
         keep = ["torch/bin/torch_shm_manager"],
         exports = [],
     ),
+    "emulation_layer": struct(
+        drop = _DROP_EVERYWHERE + ["emulation_layer/deploy/lib/cmake"],
+        keep = [],
+        exports = [],
+    ),
     "flatc": struct(
         # The static libraries and headers.
         drop = _DROP_EVERYWHERE + [
@@ -55,6 +60,11 @@ _SITES = {
         drop = [],
         keep = [],
         exports = ["bin/ruff"],
+    ),
+    "model_converter": struct(
+        drop = _DROP_EVERYWHERE + ["model_converter/binaries/lib"],
+        keep = [],
+        exports = [],
     ),
     "models": struct(
         drop = _DROP_EVERYWHERE,
@@ -91,6 +101,27 @@ _SITES = {
         exports = [],
     ),
     "test": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
+    "tosa_tools": struct(
+        # tosa-opt is in bin. Not needed: static libraries, and generators of conformance tests.
+        drop = [
+            "**/tests",
+            "*.dist-info/licenses",
+            "bin/infer_shapes",
+            "bin/tosa_reference_model",
+            "conformance",
+            "generator",
+            "include",
+            "lib",
+            "lib64",
+        ],
+        keep = [],
+        exports = [],
+    ),
+    "vela": struct(
         drop = _DROP_EVERYWHERE,
         keep = [],
         exports = [],
