@@ -21,6 +21,7 @@ from delegatec.delegation.protocol.backend import (
     ReferenceExecutor,
 )
 from delegatec.delegation.protocol.capabilities import (
+    ConvertsBoundary,
     ConvertsOutputs,
     HasDescription,
     HasGraph,
@@ -105,6 +106,19 @@ def keeps(backend: Backend, initial: torch.Tensor) -> bool:
         return False
     return _call_member(
         backend, "keeps", lambda: backend.keeps(initial), lambda found: isinstance(found, bool), "a bool"
+    )
+
+
+def boundary_dtype(backend: Backend, dtype: torch.dtype) -> torch.dtype:
+    """Returns the dtype of inputs and outputs that have a dtype in the program; see `ConvertsBoundary`."""
+    if not isinstance(backend, ConvertsBoundary):
+        return dtype
+    return _call_member(
+        backend,
+        "boundary_dtype",
+        lambda: backend.boundary_dtype(dtype),
+        lambda found: isinstance(found, torch.dtype),
+        "a dtype",
     )
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import torch
+
 from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.operators.rewrites import REWRITES
@@ -37,6 +39,10 @@ class TosaBackend(TableBackend[Settings]):
     """Compiles partitions to TOSA graphs."""
 
     target_type = TosaTarget
+
+    def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""
+        return torch.int32 if dtype == torch.int64 else dtype
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""

@@ -16,6 +16,7 @@ from delegatec.delegation.delegates.lowered_module import LoweredModule
 from delegatec.delegation.delegates.operators import operator_counts
 from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.faults import attribute_errors
+from delegatec.delegation.lowering.boundary import convert_boundary
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
 from delegatec.delegation.lowering.state import kept_state, release
@@ -56,6 +57,7 @@ def lower_partitions(
     groups = [group for group in partitioning.groups if group]
     if not groups:
         return [], rejections
+    groups = convert_boundary(program, groups, partial(plugins.boundary_dtype, backend))
     order = schedule(program.graph, groups)
     if order is None:
         raise bad_partitioner(

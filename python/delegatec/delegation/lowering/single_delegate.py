@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from delegatec.delegation.delegates.lowered_program import LoweredProgram
 from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.lowering.partitions import lower_view
 from delegatec.delegation.partitioning.checks import query
-from delegatec.delegation.plugins import partitioner
+from delegatec.delegation.plugins import boundary_dtype, partitioner
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.arguments import dtype_of, short_name
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_number
 
@@ -56,6 +59,23 @@ def lower_to_single_delegate(
                     help="use its inputs and constants as they are",
                 )
             ]
+        )
+    unlike = [
+        each
+        for each in (*view.inputs, *view.outputs)
+        if isinstance(each.meta["val"], torch.Tensor)
+        and boundary_dtype(backend, each.meta["val"].dtype) != each.meta["val"].dtype
+    ]
+    if unlike:
+        raise DelegatecError(
+            Diagnostic(
+                "DC405",
+                f"{backend_id} does not exchange {short_name(dtype_of(each))}: {each.name}",
+                location=each.meta.get("source"),
+                expected=short_name(boundary_dtype(backend, dtype_of(each))),
+                help="lower it with a partitioner, which converts such inputs and outputs",
+            )
+            for each in unlike
         )
     delegate = lower_view(view, backend, compile_specs, program.specs_by_name())
     return LoweredProgram(delegate, program)

@@ -49,6 +49,18 @@ class KeepsState(Protocol):
 
 
 @runtime_checkable
+class ConvertsBoundary(Protocol):
+    """A backend whose delegates exchange some dtypes as others, to which the program converts them."""
+
+    def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Returns the dtype of inputs and outputs that have a dtype in the program.
+
+        It supports `aten._to_copy` between the two: the delegate begins and ends with one.
+        """
+        ...
+
+
+@runtime_checkable
 class HasGraph(Protocol):
     """A backend whose blobs hold a graph, which `delegatec inspect` prints and the report draws."""
 
