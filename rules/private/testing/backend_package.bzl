@@ -4,10 +4,10 @@
 load(":pytest.bzl", "pytest_test")
 
 _HELPERS = [
+    "**/cases/*.py",
     "**/testing.py",
     "operators/grid.py",
     "reference/cases*.py",
-    "reference/cases/*.py",
 ]
 
 def backend_package(name, schema):

@@ -8,7 +8,9 @@ from typing import Any
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.operation import Operation
 from delegatec.backends.arm.conformance.problem import problem
+from delegatec.backends.arm.ethos_u import capabilities
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import TableTarget
 from delegatec.edge.analysis.facts import Facts
@@ -29,7 +31,14 @@ class TosaTarget(TableTarget[Settings]):
         builder.current = node
         self.table.rows[target].lower(builder, node)
         for operation in builder.operations:
-            found = problem(operation, self.settings.specification)
+            found = self._problem(operation)
             if found is not None:
                 return Refusal("tosa", found)
         return None
+
+    def _problem(self, operation: Operation) -> str | None:
+        specification = self.settings.specification
+        found = problem(operation, specification)
+        if found is None and specification.mark:
+            found = capabilities.problem(specification.mark, operation)
+        return found
