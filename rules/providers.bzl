@@ -16,6 +16,7 @@ DelegateProgramInfo = provider(
     fields = {
         "backend": "string: name of a built-in backend, such as \"mps\", or `module:attribute` of a plug-in; comma-separated if there are several.",
         "backends": "list of string: each of them; empty for the portable kernels.",
+        "blobs": "File: the delegates' blobs with their graphs as text and JSON, as a zip. Built on demand.",
         "debug": "File: maps instructions, including those of delegates, to nodes of the exported program and lines of the model, as JSON.",
         "etrecord": "File: the program with its weights and debug handles, for ExecuTorch's developer tools. Built on demand.",
         "exported": "ExportedProgramInfo: the model that was lowered.",

@@ -78,7 +78,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             outputs = written.values(),
             progress_message = message % (ctx.label, backend),
         )
-    report = _report(ctx, requested, outputs, python)
+    report = _described(ctx, requested, outputs, python, "report", "DelegateReport", ".report.html")
+    blobs = _described(ctx, requested, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
     weights = exported.weights if ctx.attr.external_weights else None
     files = [outputs["pte"]] + ([weights] if weights else [])
     return [
@@ -89,6 +90,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         DelegateProgramInfo(
             backend = backend,
             backends = requested,
+            blobs = blobs,
             debug = outputs["debug"],
             etrecord = etrecord,
             exported = exported,
@@ -103,6 +105,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             weights = weights,
         ),
         OutputGroupInfo(
+            blobs = depset([blobs]),
             debug = depset([outputs["debug"]]),
             etrecord = depset([etrecord]),
             ir = depset([outputs["ir"]]),
@@ -112,21 +115,41 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         ),
     ]
 
-def _report(ctx, backends, lowered, python):
-    """Declares the action that writes the report, on demand: it draws the blobs of the program."""
-    report = ctx.actions.declare_file(ctx.label.name + ".report.html")
-    inputs = {flag: lowered[flag] for flag in ["debug", "manifest", "pte"]}
-    args = delegatec_arguments(ctx, "report")
+def _described(ctx, backends, lowered, python, verb, mnemonic, suffix):
+    """Declares an action that describes the program, on demand: it reads the blobs.
+
+    Args:
+        ctx: the context of the rule.
+        backends: those of the program.
+        lowered: the outputs of the lowering.
+        python: the sources of plug-ins.
+        verb: the compiler's verb, a key of `_VERBS`.
+        mnemonic: of the action.
+        suffix: of the output.
+
+    Returns:
+        The output.
+    """
+    flag, reads = _VERBS[verb]
+    output = ctx.actions.declare_file(ctx.label.name + suffix)
+    inputs = {name: lowered[name] for name in reads}
+    args = delegatec_arguments(ctx, verb)
     args.add_all(backends, format_each = "--backend=%s")
     args.add_all(import_roots(ctx, python.imports), format_each = "--import-path=%s", uniquify = True)
-    for flag, file in dict(inputs, report = report).items():
-        args.add(file, format = "--" + flag + "=%s")
+    for name, file in dict(inputs, **{flag: output}).items():
+        args.add(file, format = "--" + name + "=%s")
     delegatec_action(
         ctx,
         args = args,
         inputs = depset(inputs.values(), transitive = [python.files]),
-        mnemonic = "DelegateReport",
-        outputs = [report],
+        mnemonic = mnemonic,
+        outputs = [output],
         progress_message = "Describing %s" % ctx.label,
     )
-    return report
+    return output
+
+# Verb -> the flag of its output, and those of its inputs.
+_VERBS = {
+    "extract": ("blobs", ["debug", "pte"]),
+    "report": ("report", ["debug", "manifest", "pte"]),
+}

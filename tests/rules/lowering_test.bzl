@@ -39,9 +39,11 @@ def _lowering_test_impl(ctx):
     # An ETRecord contains the weights: a separate action writes it.
     asserts.equals(env, [name + ".etrecord"], names_of(action_of(env, "DelegateRecord").outputs))
 
-    # The report draws the blobs of the program: a separate action reads it.
+    # These read the blobs of the program: separate actions write them.
     asserts.equals(env, [name + ".report.html"], names_of(action_of(env, "DelegateReport").outputs))
-    for group, suffix in dict(groups, etrecord = ".etrecord", report = ".report.html").items():
+    asserts.equals(env, [name + ".blobs.zip"], names_of(action_of(env, "DelegateExtract").outputs))
+    on_demand = dict(blobs = ".blobs.zip", etrecord = ".etrecord", report = ".report.html")
+    for group, suffix in dict(groups, **on_demand).items():
         asserts.equals(env, [name + suffix], names_of(getattr(target[OutputGroupInfo], group)))
         asserts.equals(env, name + suffix, getattr(info, group).basename)
 

@@ -38,6 +38,7 @@ from delegatec.delegation.protocol.capabilities import HasGraph as HasGraph
 from delegatec.delegation.protocol.capabilities import HasNamedData as HasNamedData
 from delegatec.delegation.protocol.capabilities import HasNumInputs as HasNumInputs
 from delegatec.delegation.protocol.capabilities import HasPasses as HasPasses
+from delegatec.delegation.protocol.capabilities import HasSuffix as HasSuffix
 from delegatec.delegation.protocol.capabilities import HasWorth as HasWorth
 from delegatec.delegation.protocol.compile_spec import CompileSpec as CompileSpec
 from delegatec.delegation.protocol.mapping import DebugHandleMap as DebugHandleMap

@@ -39,6 +39,7 @@ class TosaBackend(TableBackend[Settings]):
     """Compiles partitions to TOSA graphs."""
 
     target_type = TosaTarget
+    blob_suffix: Final = ".tosa"
 
     def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -52,9 +54,8 @@ def test_integers_cross_as_int32(left: tuple[torch._ops.OpOverload, ...]) -> Non
     found = torch.fx.Interpreter(program.graph_module).run(
         *(next(inputs) if value is None else value for value in values)
     )
-    assert [spec.arg.name for spec in program.output_specs] == [
-        node.name for node in program.output_node().args[0]
-    ]
+    results: Any = program.output_node().args[0]
+    assert [spec.arg.name for spec in program.output_specs] == [node.name for node in results]
     for result, wanted in zip(found, module(*ARGS), strict=True):
         assert result.dtype == wanted.dtype
         torch.testing.assert_close(result, wanted)

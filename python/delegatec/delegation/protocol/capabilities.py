@@ -74,6 +74,16 @@ class HasGraph(Protocol):
 
 
 @runtime_checkable
+class HasSuffix(Protocol):
+    """A backend whose blobs are files of a kind that tools read."""
+
+    @property
+    def blob_suffix(self) -> str:
+        """The end of such a file's name, with its dot."""
+        ...
+
+
+@runtime_checkable
 class HasDescription(Protocol):
     """A backend that describes its blobs to `delegatec inspect` as text, for formats that are not graphs."""
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec extract`: writes the blobs of a program's delegates, with their text and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from delegatec.cli.environment import check_environment
+from delegatec.cli.errors import CommandLineError
+
+if TYPE_CHECKING:
+    from delegatec.delegation import Backend, BackendRegistry
+
+INPUTS = ("debug", "pte")
+OUTPUTS = ("blobs",)
+
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_MODE: Final = 0o644 << 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument("--pte", required=True, metavar="IN.pte")
+    parser.add_argument(
+        "--debug", default="", metavar="IN.json", help="debug map of `lower --debug`, for names and lines"
+    )
+    parser.add_argument("--backend", action="append", default=[], help="a plug-in that the program uses")
+    parser.add_argument(
+        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
+    )
+    parser.add_argument("--blobs", required=True, metavar="OUT.zip")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the archive: METHOD/INDEX.SUFFIX for each blob, and beside it .txt and .json."""
+    check_environment()
+    from delegatec.backends import builtin_backends
+
+    sys.path[:0] = arguments.import_path
+    registry = builtin_backends()
+    for selector in arguments.backend:
+        if selector != "portable":
+            registry.resolve(selector)
+    with zipfile.ZipFile(arguments.blobs, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _members(arguments, registry):
+            member = zipfile.ZipInfo(name, _EPOCH)
+            member.external_attr = _MODE
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED)
+    return 0
+
+
+def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterator[tuple[str, Any]]:
+    from delegatec.delegation import blob_graph_json, plugins
+    from delegatec.program.reader import read_program
+    from delegatec.report.blob_labels import blob_labels
+
+    labels = {}
+    if arguments.debug:
+        try:
+            labels = blob_labels(json.loads(Path(arguments.debug).read_text(encoding="utf-8")))
+        except (KeyError, TypeError, ValueError) as error:
+            message = "--debug: not a debug map; expected a file written by `lower --debug`"
+            raise CommandLineError(message) from error
+    backends = {backend.id: backend for backend in registry}
+    for method in read_program(arguments.pte).methods:
+        for index, delegate in enumerate(method.delegates):
+            backend, stem = backends.get(delegate.id), f"{method.name}/{index}"
+            yield stem + _suffix(backend), bytes(delegate.blob)
+            if backend is None:
+                continue
+            known = labels.get((method.name, index))
+            text = plugins.description(backend, delegate.blob, known)
+            if text:
+                yield f"{stem}.txt", text
+            graph = plugins.graph(backend, delegate.blob)
+            if graph:
+                yield f"{stem}.json", json.dumps(blob_graph_json(graph, known), indent=1) + "\n"
+
+
+def _suffix(backend: Backend | None) -> str:
+    from delegatec.delegation import HasSuffix
+
+    return backend.blob_suffix if isinstance(backend, HasSuffix) else ".blob"
