@@ -22,9 +22,14 @@ _NEEDS: Final[dict[str, str]] = {
     "doubleround": "int",
     "inexactround": "int",
     "cf": "",
-    "variable": "",
+    "var": "",
+    "shape": "",
+    "int64": "",
+    "mxfp": "fp",
 }
 """Extension -> the profile that it extends, if it is one."""
+_LATER: Final = frozenset({"shape", "int64", "mxfp"})
+"""Extensions since version 1.1."""
 _MARKS: Final = frozenset({"u55", "u65", "u85"})
 
 
@@ -76,6 +81,11 @@ class TosaSpecification:
             f"{each} extends the profile {_NEEDS[each].upper()}, which is absent"
             for each in sorted(extensions & {*_NEEDS})
             if profiles and _NEEDS[each] not in ("", *profiles)
+        ]
+        problems += [
+            f"the extension {each} needs version 1.1"
+            for each in sorted(extensions & _LATER)
+            if version < (1, 1)
         ]
         marks = sorted(_MARKS & {*words})
         if len(marks) > 1:

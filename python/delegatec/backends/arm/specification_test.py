@@ -17,6 +17,7 @@ parse = TosaSpecification.parse
         ("tosa-1.0.0+int+INT16+Int4", "TOSA-1.0+INT+int16+int4"),
         ("TOSA-1.1+FP+INT+bf16+cf", "TOSA-1.1+INT+FP+bf16+cf"),
         ("TOSA-1.0+INT+U55", "TOSA-1.0+INT+u55"),
+        ("TOSA-1.1+FP+mxfp", "TOSA-1.1+FP+mxfp"),
         ("TOSA-0.80.0+BI", "TOSA-1.0+INT"),
         ("TOSA-0.80+MI", "TOSA-1.0+INT+FP"),
         ("TOSA-1.0+INT+8k", "TOSA-1.0+INT"),
@@ -37,6 +38,7 @@ def test_any_case_and_order(text: str, canonical: str) -> None:
         ("TOSA-2.0+FP", "version 2.0 is not 1.0 or 1.1"),
         ("TOSA-1.0+FP+int17", "unknown extension 'int17'"),
         ("TOSA-1.0+FP+int16", "int16 extends the profile INT, which is absent"),
+        ("TOSA-1.0+FP+mxfp", "the extension mxfp needs version 1.1"),
         ("TOSA-1.0+INT+u55+u85", "for u55 and u85 at once"),
     ],
 )
