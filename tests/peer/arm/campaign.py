@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs cases of the peer's Arm suite in forked processes with limits, and writes one line of JSON for each.
+
+A run that was stopped continues where it was: cases in the output file are skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tests.peer.arm.cases import CaseError, PreparedCase, prepare
+from tests.peer.arm.collection import KINDS, ArmCase, arm_cases, arm_modules
+from tests.peer.arm.ours import ERROR, Run, outcome
+
+_DATA: Final = 12 << 30
+
+
+@dataclass
+class Task:
+    """A case to run.
+
+    Attributes:
+        name: its name.
+        run: returns the fields of its line.
+    """
+
+    name: str
+    run: Callable[[], dict[str, Any]]
+
+
+@dataclass
+class _Child:
+    """A forked process that runs tasks in order, and reports on a pipe."""
+
+    pid: int
+    pipe: int
+    text: bytes = b""
+    started: str = ""
+    ended: bool = False
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def read(self, seconds: float) -> bool:
+        """Waits for a message; returns whether there was one."""
+        if not select.select([self.pipe], [], [], seconds)[0]:
+            return False
+        data = os.read(self.pipe, 1 << 16)
+        self.ended = not data
+        *messages, self.text = (self.text + data).split(b"\n")
+        for message in messages:
+            line = json.loads(message)
+            if "start" in line:
+                self.started = line["start"]
+            else:
+                self.started = ""
+                self.lines.append(line)
+        return True
+
+
+def run_forked(
+    make: Callable[[], Iterable[Task]], skip: set[str], seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Runs tasks in a forked process, and in another after one that ended it.
+
+    Args:
+        make: returns the tasks, in the same order each time; called in the process.
+        skip: names of tasks that are not run; those that were are added.
+        seconds: limit of each.
+
+    Yields:
+        A line for each task: what it returned, or how it ended.
+    """
+    while True:
+        child = _fork(make, skip)
+        while not child.ended:
+            answered = child.read(seconds)
+            for line in child.lines:
+                skip.add(line["name"])
+                yield line
+            child.lines.clear()
+            if not answered:
+                os.kill(child.pid, signal.SIGKILL)
+                break
+        os.close(child.pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        if not child.started:
+            if status:
+                yield {
+                    "name": "",
+                    "kind": "",
+                    "status": "error",
+                    "reason": f"the tasks cannot be made: exit {status}",
+                }
+            return
+        skip.add(child.started)
+        ended = (
+            "the process exceeds its time" if status == -signal.SIGKILL else f"the process ends with {status}"
+        )
+        yield {"name": child.started, "kind": "", "status": "error", "reason": ended}
+
+
+def _fork(make: Callable[[], Iterable[Task]], skip: set[str]) -> _Child:
+    source, target = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        os.close(target)
+        return _Child(pid, source)
+    os.close(source)
+    status = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (_DATA, _DATA))
+        for task in make():
+            if task.name in skip:
+                continue
+            _write(target, {"start": task.name})
+            start = time.process_time()
+            line = task.run()
+            _write(target, {"name": task.name, **line, "seconds": round(time.process_time() - start, 3)})
+        status = 0
+    except BaseException:  # noqa: BLE001 - the parent reports how the process ends
+        traceback.print_exc()
+    os._exit(status)
+
+
+def _write(pipe: int, line: dict[str, Any]) -> None:
+    data = json.dumps(line).encode() + b"\n"
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def read_lines(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns the lines of an output file by the names of their cases; a truncated last line is left out."""
+    found = {}
+    if path.exists():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                line = json.loads(text)
+                found[line["name"]] = line
+    return found
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which cases to run.
+
+    Attributes:
+        modules: of the peer, like `ops/add`.
+        kinds: of `KINDS`.
+        pattern: a regular expression that the name contains.
+        every: takes one case of this number in each module and kind.
+    """
+
+    modules: Sequence[str]
+    kinds: Sequence[str] = KINDS
+    pattern: str = ""
+    every: int = 1
+
+    def cases(self, module: str) -> Iterator[ArmCase]:
+        """Yields the cases of a module."""
+        seen: Counter[str] = Counter()
+        # Not always the first of a module, which is often the simplest.
+        offset = zlib.crc32(module.encode()) % self.every
+        for case in arm_cases([module]):
+            seen[case.kind] += 1
+            chosen = (seen[case.kind] + offset) % self.every == 0
+            if chosen and case.kind in self.kinds and re.search(self.pattern, case.name):
+                yield case
+
+
+Prepare = Callable[[ArmCase], PreparedCase]
+
+
+def run_case(case: ArmCase, run: Run | None, prepare: Prepare = prepare) -> dict[str, Any]:
+    """Returns the line of a case: its kind and `Outcome`."""
+    line: dict[str, Any] = {"kind": case.kind, "expected": case.expected}
+    try:
+        prepared = prepare(case)
+    except CaseError as error:
+        return {**line, "status": "none", "reason": " ".join(str(error).split())[:400]}
+    line["specification"] = prepared.specification
+    try:
+        return {**line, **asdict(outcome(prepared, run))}
+    except Exception as error:  # noqa: BLE001 - any bug of ours
+        frames = traceback.extract_tb(error.__traceback__)
+        place = next((f for f in reversed(frames) if "delegatec" in f.filename), frames[-1])
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        reason = f"{type(error).__name__} in {where}: {' '.join(str(error).split())[:300]}"
+        return {**line, "status": ERROR, "reason": reason}
+
+
+def campaign(
+    selection: Selection, output: Path, run: Run | None, *, prepare: Prepare = prepare, seconds: float = 120
+) -> None:
+    """Runs cases, and appends a line for each to a file.
+
+    Args:
+        selection: which.
+        output: the file of lines; cases in it are skipped.
+        run: runs TOSA graphs.
+        prepare: prepares a case.
+        seconds: limit of a case.
+    """
+    # Imported before the first fork.
+    arm_modules()
+    skip = set(read_lines(output))
+    with output.open("a", encoding="utf-8") as file:
+        for module in selection.modules:
+            print(module, flush=True)
+
+            def tasks(module: str = module) -> Iterator[Task]:
+                for case in selection.cases(module):
+                    yield Task(case.name, partial(run_case, case, run, prepare))
+
+            for line in run_forked(tasks, skip, seconds):
+                file.write(json.dumps({**line, "module": module}) + "\n")
+                file.flush()

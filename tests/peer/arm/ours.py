@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case lowered by our compiler: what is delegated, and whether its results are those of the model."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch.utils import _pytree as pytree
+
+from delegatec.backends import builtin_backends
+from delegatec.backends.common.testing import Compiled
+from delegatec.delegation import to_backend
+from delegatec.delegation.delegates.call_delegate import call_delegate
+from delegatec.delegation.delegates.operators import operator_name
+from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
+from delegatec.diagnostics import DelegatecError
+from delegatec.edge import KERNEL_COMPOSITES, to_edge
+from tests.peer.arm.cases import PreparedCase
+
+Run = Callable[[bytes, Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+"""Runs a TOSA graph: raises `InvalidGraphError` if it is not one with defined results."""
+
+RIGHT: Final = "right"
+PARTLY: Final = "partly"
+REFUSED: Final = "refused"
+DELEGATED: Final = "delegated"
+WRONG: Final = "wrong"
+INVALID: Final = "invalid"
+ERROR: Final = "error"
+
+STATUSES: Final = {
+    RIGHT: "delegated as a whole; the results are within the tolerance of the test, or Vela compiles it",
+    PARTLY: "the same, with operators that are not delegated, for the reason given",
+    REFUSED: "not delegated, for the reason given",
+    DELEGATED: "delegated, although the test expects that it is not",
+    WRONG: "the results are beyond the tolerance of the test",
+    INVALID: "the reference model, the validator or Vela rejects the graph",
+    ERROR: "the compiler fails",
+}
+
+
+class InvalidGraphError(Exception):
+    """An oracle rejects a graph."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        status: of `STATUSES`.
+        reason: the difference, the error, or why an operator is not delegated.
+        left: operators that are not delegated.
+        delegates: how many.
+        operators: delegated operators -> how many.
+    """
+
+    status: str
+    reason: str = ""
+    left: list[str] = field(default_factory=list)
+    delegates: int = 0
+    operators: dict[str, int] = field(default_factory=dict)
+
+
+def lower_case(case: PreparedCase) -> Compiled:
+    """Runs `lower` without the check of kernels, which the operators of quantization do not have."""
+    registry = builtin_backends()
+    backend = registry.resolve("ethos_u" if case.kind in ("U55", "U65", "U85") else "tosa")
+    preserved = backend.preserved_operators()
+    options = case.options or {"specification": case.specification}
+    partitioner = backend.partitioner(backend.compile_specs(options))
+    program = to_edge(case.program, preserve=preserved | KERNEL_COMPOSITES)
+    decompose_for(program, partitioner, preserved)
+    compiled = Compiled(*to_backend(program, partitioner, registry=registry))
+    decompose_rejected(compiled.program, preserved)
+    return compiled
+
+
+def outcome(case: PreparedCase, run: Run | None) -> Outcome:
+    """Lowers a case, runs it if it has TOSA graphs, and compares.
+
+    Args:
+        case: the case; its program is edited.
+        run: runs TOSA graphs; None skips the comparison.
+    """
+    try:
+        compiled = lower_case(case)
+    except DelegatecError as error:
+        return Outcome(ERROR, str(error.diagnostics[0]).splitlines()[0])
+    reasons = _reasons(compiled)
+    summaries = compiled.report.delegates
+    operators = sum((Counter(each.operators) for each in summaries), Counter[str]())
+
+    def result(status: str, reason: str = "") -> Outcome:
+        return Outcome(status, reason, sorted(reasons), len(summaries), dict(operators))
+
+    why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    if case.kind == "refused" and summaries:
+        delegated = {_plain(name) for name in operators} & {_plain(_peer_name(name)) for name in case.kept}
+        if len(summaries) > case.delegates or delegated:
+            return result(DELEGATED, ", ".join(sorted(delegated)) or f"{len(summaries)} delegates")
+    if case.kind == "refused":
+        return result(REFUSED, why)
+    if not summaries and reasons:
+        return result(REFUSED, why)
+    if run is not None and not case.options:
+        try:
+            problem = case.compare(_Interpreter(compiled, run).results(case.inputs))
+        except InvalidGraphError as error:
+            return result(INVALID, str(error))
+        if problem:
+            return result(WRONG, problem)
+    return result(PARTLY, why) if reasons else result(RIGHT)
+
+
+def _reasons(compiled: Compiled) -> dict[str, str]:
+    """Returns operators that are not delegated -> why, without the borders of a quantized program."""
+    found = {r.operator: r.message for r in compiled.report.rejections if r.rule != "trivial"}
+    return {name: reason for name, reason in found.items() if not name.startswith("quantized_decomposed.")}
+
+
+def _peer_name(name: str) -> str:
+    return name.removeprefix("executorch_exir_dialects_edge__ops_").removeprefix("torch.ops.")
+
+
+def _plain(name: str) -> str:
+    return name.replace(".", "_").replace("_copy", "")
+
+
+class _Interpreter(torch.fx.Interpreter):
+    """Runs a program: delegates by an oracle from their blobs alone, the rest by ATen."""
+
+    def __init__(self, compiled: Compiled, run: Run) -> None:
+        super().__init__(compiled.program.graph_module)
+        self._program, self._run = compiled.program, run
+        self._fakes: Sequence[torch.Tensor] = ()
+
+    def results(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """Returns the outputs of the model, without the written state."""
+        program = self._program
+        given = iter(pytree.tree_leaves(copy.deepcopy(inputs)))
+        values = [
+            program.constants[node.name] if node.name in program.constants else next(given)
+            for node in program.placeholders()
+        ]
+        with torch.no_grad():
+            return list(self.run(*values))[len(program.mutated_inputs()) :]
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        """See `torch.fx.Interpreter`."""
+        if node.target is call_delegate:
+            self._fakes = node.meta["val"]
+        return super().run_node(node)
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """See `torch.fx.Interpreter`."""
+        if target is not call_delegate:
+            return super().call_function(target, args, kwargs)
+        lowered, *inputs = args
+        results = self._run(lowered.blob_bytes(), inputs)
+        return [_typed(value, fake.dtype) for value, fake in zip(results, self._fakes, strict=True)]
+
+
+def _typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns a result of an oracle, which represents dtypes that numpy lacks by integers."""
+    if value.dtype == dtype:
+        return value
+    if dtype.is_floating_point and not value.dtype.is_floating_point and value.itemsize == dtype.itemsize:
+        return value.view(dtype)
+    raise InvalidGraphError(f"a result of dtype {value.dtype} instead of {dtype}")
+
+
+def left_operators(compiled: Compiled) -> list[str]:
+    """Returns the names of operators that are not delegated, in order."""
+    nodes = [node for node in compiled.program.graph.nodes if node.op == "call_function"]
+    return [operator_name(node) for node in nodes if node.target not in (call_delegate, operator.getitem)]
