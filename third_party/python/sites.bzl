@@ -86,9 +86,11 @@ _SITES = {
             "executorch/share",
         ],
         keep = [
-            # The tests of the peer's MPS and Vulkan delegates, and the models that they lower, except those in
-            # examples/models.
+            # The tests of the peer's MPS, Vulkan and Arm delegates, their harness, and the models that they lower,
+            # except those in examples/models.
             "executorch/backends/apple/mps/test",
+            "executorch/backends/arm/test",
+            "executorch/backends/test",
             "executorch/backends/vulkan/test",
             "executorch/exir/tests",
         ],

@@ -23,6 +23,8 @@ CHANNELS_LAST: Final = (0, 2, 3, 1)
 # Dtypes that kernels for dim orders do not support: ExecuTorch 1.4.1, dim_order_ops.
 _NOT_CONVERTED: Final = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
+_STRIDED: Final = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default)
+
 
 def reject_strides(program: EdgeProgram) -> None:
     """Raises errors for results that depend on strides.
@@ -42,7 +44,7 @@ def reject_strides(program: EdgeProgram) -> None:
         )
         for each in program.walk()
         for node in each.graph.nodes
-        if node.op == "call_function" and node.target is torch.ops.aten.as_strided.default
+        if node.op == "call_function" and node.target in _STRIDED
         if not _covers_storage(node.args[0].meta["val"])
     ]
     rejected += [

@@ -150,7 +150,7 @@ def read_lines(path: Path) -> dict[str, dict[str, Any]]:
     found = {}
     if path.exists():
         for text in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
+            with contextlib.suppress(json.JSONDecodeError):  # also an empty line
                 line = json.loads(text)
                 found[line["name"]] = line
     return found
@@ -221,6 +221,8 @@ def campaign(
     arm_modules()
     skip = set(read_lines(output))
     with output.open("a", encoding="utf-8") as file:
+        if skip:
+            file.write("\n")  # The last line may be truncated.
         for module in selection.modules:
             print(module, flush=True)
 

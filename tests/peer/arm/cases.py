@@ -173,7 +173,8 @@ def _prepare(case: ArmCase) -> PreparedCase:
     if case.kind == "refused":
         counts = dict(stages["check_count.exir"].args[0])
         delegates = counts.pop("torch.ops.higher_order.executorch_call_delegate", 0)
-        return replace(prepared, kept=counts, delegates=delegates)
+        kept = {name: count for name, count in counts.items() if count}
+        return replace(prepared, kept=kept, delegates=delegates)
     parameters = _parameters(program)
     prepared = replace(
         prepared, parameters=parameters, scales=[getattr(each, "scale", None) for each in parameters]

@@ -92,7 +92,9 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
     try:
         compiled = lower_case(case)
     except DelegatecError as error:
-        return Outcome(ERROR, str(error.diagnostics[0]).splitlines()[0])
+        problem = error.diagnostics[0]
+        # An option: the specification has an extension that we do not support.
+        return Outcome(REFUSED if problem.code == "DC402" else ERROR, f"{problem.code}: {problem.message}")
     reasons = _reasons(compiled)
     summaries = compiled.report.delegates
     operators = sum((Counter(each.operators) for each in summaries), Counter[str]())
@@ -161,7 +163,10 @@ class _Interpreter(torch.fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """See `torch.fx.Interpreter`."""
         if target is not call_delegate:
-            return super().call_function(target, args, kwargs)
+            # Tensors of a program are row-major.
+            return pytree.tree_map_only(
+                torch.Tensor, torch.Tensor.contiguous, super().call_function(target, args, kwargs)
+            )
         lowered, *inputs = args
         results = self._run(lowered.blob_bytes(), inputs)
         return [_typed(value, fake.dtype) for value, fake in zip(results, self._fakes, strict=True)]

@@ -46,8 +46,9 @@ def write_blob(builder: GraphBuilder) -> list[Part]:
     block.operators += [each.packed() for each in builder.operations]
     block.inputs = [value.name for value in builder.inputs]
     block.outputs = [value.name for value in builder.outputs]
-    major, minor = builder.settings.specification.version
-    graph = schema.GraphT(schema.VersionT(major, minor, 0, False), [schema.RegionT(_MAIN, [block])])
+    version = builder.settings.specification.version
+    # Consumers read version 1.1 as a draft only.
+    graph = schema.GraphT(schema.VersionT(*version, 0, version > (1, 0)), [schema.RegionT(_MAIN, [block])])
     return vectors.pack(graph, _FORMAT.identifier)
 
 

@@ -49,6 +49,26 @@ def _recurrent(
 CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     # attention: attention_test.py has the rest
     aten.scaled_dot_product_attention.default: [(_noise(2, 3, 4, 8), _noise(2, 3, 5, 8), _noise(2, 3, 5, 6))],
+    # copies
+    aten.alias_copy.default: [(X,)],
+    aten.as_strided_copy.default: [(X, [2, 2], [3, 1], 5)],
+    aten.detach_copy.default: [(X,)],
+    aten.diagonal_copy.default: [(X, 1, 0, 2)],
+    aten.expand_copy.default: [(X[:, :1], [-1, 3, 4])],
+    aten.permute_copy.default: [(X, [2, 0, 1])],
+    aten.select_copy.int: [(X, -1, 2)],
+    aten.slice_copy.Tensor: [(X, 1, 0, 3, 2)],
+    aten.split_copy.Tensor: [(X, 2, 1)],
+    aten.split_with_sizes_copy.default: [(X, [1, 3], -1)],
+    aten.squeeze_copy.default: [(X[:, :1],)],
+    aten.squeeze_copy.dim: [(X[:, :1], 1)],
+    aten.squeeze_copy.dims: [(X[:1, :1], [0, 1])],
+    aten.t_copy.default: [(MATRIX,)],
+    aten.transpose_copy.int: [(X, 0, -1)],
+    aten.unbind_copy.int: [(X, 1)],
+    aten.unfold_copy.default: [(X, 1, 2, 1), (torch.tensor(1.0), 0, 1, 1)],
+    aten.unsqueeze_copy.default: [(X, 1)],
+    aten.view_copy.default: [(X, [4, 6])],
     # convolution
     aten.conv1d.default: [(X, _noise(5, 3, 2)), (X, _noise(3, 1, 2), _noise(3), [2], [1], [1], 3)],
     aten.conv2d.default: [
@@ -207,7 +227,6 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.select_scatter.default: [(X, MATRIX, 0, 1), (X, X[:, :, 0] + 1, -1, -2)],
     aten.stack.default: [([MATRIX, MATRIX + 1], dim) for dim in (0, 1, -1)],
     aten.unfold.default: [(torch.tensor(1.0), 0, 1, 1)],
-    aten.unfold_copy.default: [(torch.tensor(1.0), 0, 1, 1)],
     aten.unbind.int: [(X,), (X, -1)],
     aten.where.default: [(FLAGS,)],
     aten.full_like.default: [(X, 2), (X, True, {"dtype": torch.bool}), (X, float("-inf"))],

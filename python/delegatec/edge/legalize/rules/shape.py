@@ -222,7 +222,7 @@ RULES: RuleTable = {
     aten.roll.default: _roll,
     aten.select_scatter.default: _select_scatter,
     aten.stack.default: _stack,
-    **dict.fromkeys((aten.unfold.default, aten.unfold_copy.default), _unfold),
+    aten.unfold.default: _unfold,
     aten.unbind.int: _unbind,
     aten.where.default: _positions,
     **dict.fromkeys((aten.full_like.default, aten.new_full.default), _filled),
