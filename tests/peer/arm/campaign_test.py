@@ -51,7 +51,7 @@ def test_tasks_that_cannot_be_made_are_reported() -> None:
 
 
 def test_tasks_that_have_run_are_skipped() -> None:
-    tasks = _tasks(("a", _killed), ("b", lambda: {}))
+    tasks = _tasks(("a", _killed), ("b", dict))
     assert [line["name"] for line in run_forked(tasks, {"a"}, 60)] == ["b"]
 
 

@@ -92,9 +92,9 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
     try:
         compiled = lower_case(case)
     except DelegatecError as error:
-        problem = error.diagnostics[0]
+        first = error.diagnostics[0]
         # An option: the specification has an extension that we do not support.
-        return Outcome(REFUSED if problem.code == "DC402" else ERROR, f"{problem.code}: {problem.message}")
+        return Outcome(REFUSED if first.code == "DC402" else ERROR, f"{first.code}: {first.message}")
     reasons = _reasons(compiled)
     summaries = compiled.report.delegates
     operators = sum((Counter(each.operators) for each in summaries), Counter[str]())
