@@ -53,12 +53,12 @@ BACKENDS = {
     "tosa": backend(
         options = {
             "specification": option(
-                default = "TOSA-1.0+FP",
+                default = "TOSA-1.0+INT+FP",
                 doc = "the consumer of the graphs: TOSA-1.0 with its profiles and extensions, as in TOSA-1.0+INT+int16",
             ),
         },
         package = "arm",
-        title = "TOSA graphs, of floating point",
+        title = "TOSA graphs, of integers and floating point",
     ),
     "vulkan": backend(
         options = {

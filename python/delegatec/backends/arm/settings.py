@@ -8,7 +8,7 @@ from typing import Final
 
 from delegatec.backends.arm.specification import TosaSpecification
 
-FLOATING: Final = TosaSpecification.parse("TOSA-1.0+FP")
+COMPLETE: Final = TosaSpecification.parse("TOSA-1.0+INT+FP")
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,4 @@ class Settings:
         specification: the TOSA graphs that the consumer supports.
     """
 
-    specification: TosaSpecification = FLOATING
+    specification: TosaSpecification = COMPLETE

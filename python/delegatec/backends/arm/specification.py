@@ -26,9 +26,11 @@ _NEEDS: Final[dict[str, str]] = {
     "shape": "",
     "int64": "",
     "mxfp": "fp",
+    "random": "fp",
+    "blockscale_ue5m3": "fp",
 }
 """Extension -> the profile that it extends, if it is one."""
-_LATER: Final = frozenset({"shape", "int64", "mxfp"})
+_LATER: Final = frozenset({"shape", "int64", "mxfp", "random", "blockscale_ue5m3"})
 """Extensions since version 1.1."""
 _MARKS: Final = frozenset({"u55", "u65", "u85"})
 
