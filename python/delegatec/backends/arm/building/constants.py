@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
+from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
+from delegatec.backends.arm.dtypes import STORED
 from delegatec.backends.common.constants import beyond_int32, name_of
 from delegatec.delegation.protocol.parts import Part, tensor_bytes, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
@@ -16,15 +19,25 @@ from delegatec.diagnostics import Diagnostic
 _INT32: Final = torch.iinfo(torch.int32)
 
 
-def constant_part(view: PartitionView, node: Node, dtype: torch.dtype) -> tuple[Part, Diagnostic | None]:
+def constant_part(
+    view: PartitionView,
+    node: Node,
+    dtype: int,
+    arrange: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> tuple[Part, Diagnostic | None]:
     """Returns the bytes of a constant, and why it cannot be represented, if so.
 
     Args:
         view: the partition.
         node: the constant.
-        dtype: in which it is stored.
+        dtype: its type in TOSA.
+        arrange: moves its elements, if not None.
     """
     tensor = view.constants[node]
+    if arrange is not None:
+        tensor = arrange(tensor).contiguous()
+    if dtype == DType.INT48:
+        return int48_bytes(tensor), None
     if tensor.dtype == torch.int64 and tensor.numel():
         low, high = (int(value) for value in tensor.aminmax())
         if low < _INT32.min or high > _INT32.max:
@@ -32,7 +45,20 @@ def constant_part(view: PartitionView, node: Node, dtype: torch.dtype) -> tuple[
             return b"", beyond_int32(lost, next(iter(node.users), None))
     if tensor.dtype == torch.uint8:
         tensor = tensor.view(torch.int8)
-    return tensor_part(tensor if tensor.dtype == dtype else tensor.to(dtype)), None
+    stored = STORED[dtype]
+    return tensor_part(tensor if tensor.dtype == stored else tensor.to(stored)), None
+
+
+def int48_bytes(tensor: torch.Tensor) -> bytes:
+    """Returns the low 6 bytes of each element of int64."""
+    return bytes(tensor_bytes(tensor.reshape(-1, 1).view(torch.uint8)[:, :6].contiguous()))
+
+
+def from_int48_bytes(data: bytes) -> torch.Tensor:
+    """Returns int64 from 6 bytes per element."""
+    parts = torch.frombuffer(bytearray(data), dtype=torch.int16).view(-1, 3).to(torch.int64)
+    low, middle = parts[:, 0] & 0xFFFF, parts[:, 1] & 0xFFFF
+    return low | middle << 16 | parts[:, 2] << 32
 
 
 def element(number: bool | int | float, dtype: torch.dtype) -> bytes:

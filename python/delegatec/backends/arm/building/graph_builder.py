@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
-from delegatec.backends.arm.building.constants import constant_part, element
+from delegatec.backends.arm.building.constants import constant_part, element, int48_bytes
 from delegatec.backends.arm.building.operation import Operation, Value
 from delegatec.backends.arm.dtypes import STORED, TO_TOSA
 from delegatec.backends.arm.settings import Settings
@@ -21,6 +21,8 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.arguments import shape_of
 
 Number = bool | int | float
+Arrange = Callable[[torch.Tensor], torch.Tensor]
+"""Moves the elements of a constant, or repeats them."""
 
 
 class GraphBuilder:
@@ -63,11 +65,19 @@ class GraphBuilder:
         return self._values[node]
 
     def _operand(self, node: Node) -> Value:
-        value = node.meta["val"]
-        name, dtype, shape = self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape)
+        if self._view is None and node.op != "placeholder":
+            value = node.meta["val"]
+            return Value(self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape))
+        return self._constant(node, TO_TOSA[node.meta["val"].dtype])
+
+    def _constant(self, node: Node, dtype: int, arrange: Arrange | None = None) -> Value:
+        """Returns a constant of the model in a type, and possibly another arrangement."""
+        name, shape = self._name(node.name), shape_of(node)
+        if arrange is not None:
+            shape = tuple(arrange(torch.empty(shape, device="meta")).shape)
         if self._view is None:
-            return Value(name, dtype, shape, is_constant=node.op == "placeholder")
-        part, problem = constant_part(self._view, node, STORED[dtype])
+            return Value(name, dtype, shape, is_constant=True)
+        part, problem = constant_part(self._view, node, dtype, arrange)
         if problem is not None:
             self._problems.append(problem)
         self.names[name] = node.name
@@ -76,6 +86,30 @@ class GraphBuilder:
     def is_constant(self, node: Node) -> bool:
         """Whether a node is a constant."""
         return node.op == "placeholder" if self._view is None else node in self._view.constants
+
+    def arranged(self, node: Node, arrange: Arrange, *key: Hashable, dtype: int | None = None) -> Value:
+        """Returns a constant of the model that is stored in another arrangement.
+
+        Args:
+            node: the constant.
+            arrange: computes the arrangement.
+            *key: equal for equal arrangements.
+            dtype: type in TOSA, by default that of the constant.
+        """
+        dtype = TO_TOSA[node.meta["val"].dtype] if dtype is None else dtype
+        whole = ("arranged", node, dtype, *key)
+        if whole not in self._shared:
+            self._shared[whole] = self._constant(node, dtype, arrange)
+        return self._shared[whole]
+
+    def transposed(self, node: Node, perms: Sequence[int]) -> Value:
+        """Returns the value of a node with permuted dimensions; a constant is stored that way."""
+        if list(perms) == sorted(perms):
+            return self.of(node)
+        if self.is_constant(node):
+            return self.arranged(node, lambda tensor: tensor.permute(*perms), *perms)
+        source = self.of(node)
+        return self.emit("TRANSPOSE", source, shape=[source.shape[dim] for dim in perms], perms=list(perms))
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate."""
@@ -117,6 +151,15 @@ class GraphBuilder:
             numbers = tuple(tensor.flatten().tolist())
             name = self._name("constant")
             self._shared[key] = Value(name, dtype, tuple(tensor.shape), data, numbers, True)
+        return self._shared[key]
+
+    def wide_number(self, number: int) -> Value:
+        """Returns an INT48 of one element."""
+        value = torch.tensor([number])
+        key = ("wide number", number)
+        if key not in self._shared:
+            name = self._name("constant")
+            self._shared[key] = Value(name, DType.INT48, (1,), int48_bytes(value), (number,), True)
         return self._shared[key]
 
     def number(self, number: Number, dtype: int, rank: int = 1) -> Value:
@@ -185,7 +228,18 @@ class GraphBuilder:
         assert math.prod(shape) == math.prod(value.shape), f"{value} to {shape}"
         if value.numbers is not None and value.dtype in STORED:
             return self.tensor(torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(tuple(shape)))
+        if value.is_constant:
+            return self._reshaped_constant(value, shape)
         return self.emit("RESHAPE", value, self.shape(shape), shape=shape)
+
+    def _reshaped_constant(self, value: Value, shape: Sequence[int]) -> Value:
+        key = ("reshaped", value, *shape)
+        if key not in self._shared:
+            name = self._name(value.name)
+            if value.name in self.names:
+                self.names[name] = self.names[value.name]
+            self._shared[key] = Value(name, value.dtype, tuple(shape), value.part, is_constant=True)
+        return self._shared[key]
 
     def ranked(self, value: Value, rank: int) -> Value:
         """Returns a value with leading dimensions of size 1 up to a rank."""

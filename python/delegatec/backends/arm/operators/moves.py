@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators.row import operator_row
 from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.legalize.constraints import argument
 
-_RESHAPES: Final = ("view", "unsqueeze", "squeeze.dims", "squeeze.dim", "squeeze")
+_RESHAPES: Final = ("view", "_unsafe_view", "unsqueeze", "squeeze.dims", "squeeze.dim", "squeeze")
 _COPIES: Final = ("alias", "clone")
 
 
@@ -22,21 +25,93 @@ def _reshape(b: GraphBuilder, node: Node) -> None:
 
 def _permute(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    source = b.of(bound["self"])
-    perms = [positive(dim, len(source.shape)) for dim in bound["dims"]]
-    if perms == sorted(perms):
-        b.alias(node, source)
-    else:
-        b.result(node, "TRANSPOSE", source, perms=perms)
+    rank = len(shape_of(node))
+    b.alias(node, b.transposed(bound["self"], [positive(dim, rank) for dim in bound["dims"]]))
 
 
 def _cat(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    b.result(node, "CONCAT", *map(b.of, bound["tensors"]), axis=positive(bound["dim"], len(shape_of(node))))
+    # the sizes of the others, except for the legacy operand without elements, which has rank 1
+    operands = [b.of(each) for each in bound["tensors"]]
+    b.result(node, "CONCAT", *operands, axis=positive(bound["dim"], len(shape_of(node))))
 
+
+def sliced(b: GraphBuilder, value: Value, start: Sequence[int], sizes: Sequence[int]) -> Value:
+    """Returns a range of elements in each dimension."""
+    if tuple(sizes) == value.shape:
+        return value
+    return b.emit("SLICE", value, b.shape(start), b.shape(sizes), shape=sizes)
+
+
+def tiled(b: GraphBuilder, value: Value, sizes: Sequence[int]) -> Value:
+    """Returns a value repeated up to sizes, which are multiples of those that it has."""
+    repeats = [size // own for size, own in zip(sizes, value.shape, strict=True)]
+    if set(repeats) <= {1}:
+        return value
+    return b.emit("TILE", value, b.shape(repeats), shape=sizes)
+
+
+def _slice(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    dim = positive(bound["dim"], len(source.shape))
+    start, _, _ = slice(bound["start"], bound["end"]).indices(source.shape[dim])
+    starts = [start if each == dim else 0 for each in range(len(source.shape))]
+    b.alias(node, sliced(b, source, starts, shape_of(node)))
+
+
+def _select(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    dim = positive(bound["dim"], len(source.shape))
+    index = positive(bound["index"], source.shape[dim])
+    starts = [index if each == dim else 0 for each in range(len(source.shape))]
+    sizes = [1 if each == dim else size for each, size in enumerate(source.shape)]
+    b.alias(node, b.reshaped(sliced(b, source, starts, sizes), shape_of(node)))
+
+
+def _expand(b: GraphBuilder, node: Node) -> None:
+    sizes = shape_of(node)
+    b.alias(node, tiled(b, b.ranked(b.of(bind(node)["self"]), len(sizes)), sizes))
+
+
+def _pad(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    pairs = [bound["pad"][place : place + 2] for place in range(0, len(bound["pad"]), 2)]
+    pairs = [[0, 0]] * (len(source.shape) - len(pairs)) + pairs[::-1]
+    starts = [max(-before, 0) for before, _ in pairs]
+    sizes = [
+        size - max(-before, 0) - max(-after, 0)
+        for size, (before, after) in zip(source.shape, pairs, strict=True)
+    ]
+    kept = sliced(b, source, starts, sizes)
+    amounts = [max(each, 0) for pair in pairs for each in pair]
+    if any(amounts):
+        value = b.number(bound["value"] or 0, source.dtype)
+        kept = b.emit("PAD", kept, b.shape(amounts), value, shape=shape_of(node))
+    b.alias(node, kept)
+
+
+def _flip(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    value = b.of(bound["self"])
+    for dim in sorted(positive(dim, len(value.shape)) for dim in bound["dims"] if value.shape):
+        if value.shape[dim] > 1:
+            value = b.emit("REVERSE", value, shape=value.shape, axis=dim)
+    b.alias(node, value)
+
+
+_NO_STEPS: Final = argument("step", lambda step: step == 1, "The step is 1: SLICE has no other.")
 
 ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in (*_RESHAPES, *_COPIES)),
     operator_row("permute", _permute, ALL, computes=False),
     operator_row("cat", _cat, ALL, computes=False),
+    operator_row("slice.Tensor", _slice, ALL, _NO_STEPS, computes=False),
+    operator_row("select.int", _select, ALL, computes=False),
+    operator_row("expand", _expand, ALL, computes=False),
+    operator_row("repeat", _expand, ALL, computes=False),
+    operator_row("constant_pad_nd", _pad, ALL, computes=False),
+    operator_row("flip", _flip, ALL, computes=False),
 )

@@ -16,6 +16,7 @@ from delegatec.backends.arm.dtypes import TO_TOSA
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
@@ -34,6 +35,7 @@ def operator_row(
     computes: bool = True,
     note: str = "",
     preserved: bool = False,
+    known: tuple[constraint.Constraint[Facts], ...] = (),
 ) -> OperatorRow:
     """Returns a row. Rules of TOSA need no constraint: each emitted operator is checked.
 
@@ -45,10 +47,11 @@ def operator_row(
         computes: whether it does more than move data.
         note: a remark for the operator table of the docs.
         preserved: whether it must not be decomposed before partitioning.
+        known: constraints on values that analysis must prove.
     """
     operands = operand_dtypes(dtypes, "TOSA has no such operator for others.")
     found = overload(target) if isinstance(target, str) else target
-    return OperatorRow(found, lower, (operands, *constraints), computes, note, preserved)
+    return OperatorRow(found, lower, (operands, *constraints), computes, note, preserved, known)
 
 
 def operand(b: GraphBuilder, value: Operand, node: Node, dtype: torch.dtype | None = None) -> Value:

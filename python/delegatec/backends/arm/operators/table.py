@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from delegatec.backends.arm.operators import elementwise, moves, products
+from delegatec.backends.arm.operators import elementwise, images, lookups, moves, products
 from delegatec.backends.arm.operators.row import OperatorRow
 from delegatec.backends.arm.operators.rules import UNIVERSAL
 from delegatec.backends.common.table import OperatorTable
@@ -14,7 +14,9 @@ from delegatec.backends.common.table import OperatorTable
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
     "Matrix products": products.ROWS,
-    "Shape": moves.ROWS,
+    "Images": images.ROWS,
+    "Look-ups": lookups.ROWS,
+    "Moves": moves.ROWS,
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -10,12 +10,17 @@ import torch
 
 from delegatec.backends.arm.blob import Graph
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.reference import elementwise, moves, products
+from delegatec.backends.arm.reference import elementwise, images, moves, products
 from delegatec.backends.arm.reference.values import constant
 
 Kernel = Callable[..., torch.Tensor]
 """Computes an operator from its operands and its attributes."""
-_KERNELS: Final[Mapping[str, Kernel]] = {**elementwise.KERNELS, **products.KERNELS, **moves.KERNELS}
+_KERNELS: Final[Mapping[str, Kernel]] = {
+    **elementwise.KERNELS,
+    **products.KERNELS,
+    **moves.KERNELS,
+    **images.KERNELS,
+}
 
 
 class TosaReferenceExecutor:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from delegatec_schemas.tosa_graph import DType
 
+from delegatec.backends.arm.building.constants import from_int48_bytes
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import STORED
 from delegatec.delegation.protocol.parts import join
@@ -16,5 +18,8 @@ def constant(value: Value) -> Any:
     """Returns the tensor of a constant; of a shape, its sizes."""
     if value.is_shape:
         return value.numbers
-    data = torch.frombuffer(bytearray(join([value.part or b""])), dtype=STORED[value.dtype])
+    stored = join([value.part or b""])
+    if value.dtype == DType.INT48:
+        return from_int48_bytes(stored).reshape(value.shape)
+    data = torch.frombuffer(bytearray(stored), dtype=STORED[value.dtype])
     return data.reshape(value.shape)

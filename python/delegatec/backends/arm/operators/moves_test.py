@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of elements in the reference executor, against eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
+
+from delegatec.backends.arm.testing import run_case
+from delegatec.backends.common.testing import IMAGE, X, Y, floats
+
+LINE = floats(2, 3, 11)
+
+ONE: dict[str, tuple[Callable[..., Any], torch.Tensor, str]] = {
+    "view": (lambda x: x.view(6, 4), X, "RESHAPE"),
+    "unsqueeze": (lambda x: x.unsqueeze(1), X, "RESHAPE"),
+    "squeeze": (lambda x: x[:, :1].squeeze(1), X, "SLICE RESHAPE"),
+    "flatten": (lambda x: x.flatten(), X, "RESHAPE"),
+    "permute": (lambda x: x.permute(2, 0, 1), X, "TRANSPOSE"),
+    "permute of the front": (lambda x: x.permute(0, -1, -2), X, "TRANSPOSE"),
+    "slice": (lambda x: x[:, 1:], X, "SLICE"),
+    "slice from the end": (lambda x: x[..., -3:-1], X, "SLICE"),
+    "select": (lambda x: x[:, -1], X, "SLICE RESHAPE"),
+    "split": (lambda x: torch.split(x, [1, 3], 2)[1], X, "SLICE"),
+    "unbind": (lambda x: sum(x.unbind(1)), X, ""),
+    "expand": (lambda x: x[:1].expand(5, 3, 4), X, "SLICE TILE"),
+    "expand to more dimensions": (lambda x: x.expand(5, 2, 3, 4), X, "RESHAPE TILE"),
+    "repeat": (lambda x: x.repeat(2, 1, 1, 3), X, "RESHAPE TILE"),
+    "pad": (lambda x: f.pad(x, (1, 2, 0, 3), value=1.5), X, "PAD"),
+    "pad less than nothing": (lambda x: f.pad(x, (-1, 2, 1, -2)), X, "SLICE PAD"),
+    "flip": (lambda x: x.flip(0, -1), X, "REVERSE REVERSE"),
+    "roll": (lambda x: torch.roll(x, (1, 2), (0, 2)), X, ""),
+    "reflection": (nn.ReflectionPad2d((1, 2, 3, 0)), IMAGE, ""),
+    "replication": (nn.ReplicationPad2d((1, 2, 3, 0)), IMAGE, ""),
+    "circular": (nn.CircularPad2d((1, 2, 3, 0)), IMAGE, ""),
+    "unshuffle": (nn.PixelUnshuffle(2), IMAGE[:, :, :6], ""),
+    "shuffle of channels": (nn.ChannelShuffle(3), IMAGE, "RESHAPE TRANSPOSE RESHAPE"),
+    "stack": (lambda x: torch.stack([x, x], 1), X, "RESHAPE CONCAT"),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_of_one_tensor(name: str) -> None:
+    function, x, expected = ONE[name]
+    # a move alone is not worth the call of a delegate
+    run_case(lambda x: function(x * 2.0), (x,), expected and f"MUL {expected}")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(0, 11, 2), (1, 11, 3), (10, 11, 4), (2, 9, 5), (0, 11, 7), (3, 11, 100)]
+)
+@pytest.mark.parametrize("dim", [0, 2])
+def test_steps(start: int, end: int, step: int, dim: int) -> None:
+    x = floats(11, 3, 11)
+    run_case(lambda x: (x * 2.0)[(slice(None),) * dim + (slice(start, end, step),)], (x,))
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_concatenation(dim: int) -> None:
+    run_case(lambda x, y: torch.cat([x * 2.0, y, x], dim), (X, Y), "MUL CONCAT")
+
+
+def test_constants() -> None:
+    """Their order of dimensions changes when they are stored."""
+
+    class Module(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(floats(70, 5, 80))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return x + self.weight.permute(2, 0, 1), x * self.weight.view(80, 70, 5)
+
+    run_case(Module(), (floats(80, 70, 5),), "ADD MUL")
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int16, torch.int32])
+def test_other_dtypes(dtype: torch.dtype) -> None:
+    def moved(x: torch.Tensor) -> torch.Tensor:
+        x = f.pad(torch.cat([x, x], 1)[:, 1:], (1, 1)).repeat(2, 1, 1)
+        return x.logical_not() if dtype == torch.bool else -x
+
+    run_case(moved, ((X * 9).to(dtype),), specification="TOSA-1.0+FP+INT+int16")
