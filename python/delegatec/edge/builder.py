@@ -147,6 +147,7 @@ class Builder:
         spec = InputSpec(InputKind.CONSTANT_TENSOR, argument, node.name)
         self.program.input_specs.insert(0, replace(origin, arg=argument) if origin is not None else spec)
         self.program.constants[node.name] = tensor.contiguous()
+        self.facts.add_constant(node, self.program.constants[node.name])
         return node
 
     def dense(self, val: Any) -> Any:

@@ -33,7 +33,7 @@ class Facts:
         constants: Mapping[str, torch.Tensor],
         outer: Callable[[Node], Interval | None] = lambda _: None,
     ) -> None:
-        self._constants = constants
+        self._constants = dict(constants)
         self._outer = outer
         self._known: dict[Node, Interval] = {}
 
@@ -58,6 +58,10 @@ class Facts:
     def constant(self, node: Node) -> torch.Tensor | None:
         """Returns the tensor of a placeholder if it is a constant; do not write to it."""
         return self._constants.get(node.name)
+
+    def add_constant(self, node: Node, value: torch.Tensor) -> None:
+        """Records the tensor of a new constant."""
+        self._constants[node.name] = value
 
     def _interval(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
         """Returns the interval of a node whose operands are known."""

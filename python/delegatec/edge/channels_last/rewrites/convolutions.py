@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -68,7 +68,13 @@ class Convolution:
         )
 
 
-def convolve(x: Value, weight: Value, bias: Value | None, call: Convolution) -> Value | None:
+Finish = Callable[[Value, int], Value]
+"""Returns another value for the accumulators of output channels, from the given one on."""
+
+
+def convolve(
+    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish = lambda found, _: found
+) -> Value | None:
     """Convolves by channels-last operators.
 
     Args:
@@ -76,9 +82,10 @@ def convolve(x: Value, weight: Value, bias: Value | None, call: Convolution) -> 
         weight: in ATen's order of dimensions.
         bias: of the dtype of the accumulators.
         call: the other arguments.
+        finish: is applied to accumulators [N, ..., O], before they are moved.
 
     Returns:
-        The accumulators, [N, O, ...]; None if there is no operator for it.
+        The finished accumulators, [N, O, ...]; None if there is no operator for it.
     """
     spatial = weight.rank - 2
     is_depthwise = call.groups > 1 and x.shape[1] == call.groups
@@ -88,9 +95,9 @@ def convolve(x: Value, weight: Value, bias: Value | None, call: Convolution) -> 
     if spatial == 1:
         images, call = rows(images), call.along_rows()
     if call.groups == 1 or (is_depthwise and spatial < 3):
-        result = _convolve(images, _arranged(weight, call), bias, call)
+        result = _convolve(images, _arranged(weight, call), bias, call, finish, 0)
     else:
-        result = _in_groups(images, weight, bias, call)
+        result = _in_groups(images, weight, bias, call, finish)
     if spatial == 1:
         result = result.view(result.shape[0], *result.shape[2:])
     return channels_first(result)
@@ -114,14 +121,15 @@ def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Val
     return weight.slice(0, start, start + size).permute(*dims).view(*shape)
 
 
-def _in_groups(x: Value, weight: Value, bias: Value | None, call: Convolution) -> Value:
+def _in_groups(x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish) -> Value:
     parts = []
     channels = x.shape[-1] // call.groups
     outputs = weight.shape[1] if call.transposed else weight.shape[0] // call.groups
     for group in range(call.groups):
         part = x.slice(x.rank - 1, group * channels, (group + 1) * channels)
         own = None if bias is None else _part(bias, group * outputs, (group + 1) * outputs)
-        parts.append(_convolve(part, _arranged(weight, call, group), own, replace(call, groups=1)))
+        alone, start = replace(call, groups=1), group * outputs
+        parts.append(_convolve(part, _arranged(weight, call, group), own, alone, finish, start))
     return cat(parts, x.rank - 1)
 
 
@@ -132,9 +140,11 @@ def _part(bias: Value, start: int, end: int) -> Value:
     return Value(bias.builder, bias.builder.derived(bias.node, constant.detach()[start:end]))
 
 
-def _convolve(x: Value, weight: Value, bias: Value | None, call: Convolution) -> Value:
+def _convolve(
+    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish, start: int
+) -> Value:
     if call.transposed:
-        return _transposed(x, weight, bias, call)
+        return _transposed(x, weight, bias, call, finish, start)
     padding: list[int] = []
     outputs = []
     for dim, (stride, before, dilation) in enumerate(
@@ -149,10 +159,13 @@ def _convolve(x: Value, weight: Value, bias: Value | None, call: Convolution) ->
     if x.rank == 4:
         operator, arguments = NHWC.conv2d.default, [*arguments, call.groups]
     shape = (x.shape[0], *outputs, weight.shape[0])
-    return emit(operator, x, *arguments, *_zeros(call), shape=shape, dtype=_accumulator(x))
+    result = emit(operator, x, *arguments, *_zeros(call), shape=shape, dtype=_accumulator(x))
+    return finish(result, start)
 
 
-def _transposed(x: Value, weight: Value, bias: Value | None, call: Convolution) -> Value:
+def _transposed(
+    x: Value, weight: Value, bias: Value | None, call: Convolution, finish: Finish, start: int
+) -> Value:
     padding: list[int] = []
     sizes, crops = [], []
     geometry = zip(call.stride, call.padding, call.output_padding, strict=True)
@@ -166,6 +179,7 @@ def _transposed(x: Value, weight: Value, bias: Value | None, call: Convolution) 
     shape = (x.shape[0], *sizes, weight.shape[0])
     arguments = (weight, bias, list(call.stride), padding, *_zeros(call))
     result = emit(NHWC.conv_transpose2d.default, x, *arguments, shape=shape, dtype=_accumulator(x))
+    result = finish(result, start)
     for dim, (first, last) in enumerate(crops, 1):
         result = result.slice(dim, first, result.shape[dim] - last)
     return result

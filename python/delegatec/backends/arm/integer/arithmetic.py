@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emission of integer arithmetic: values get other scales, and become levels or accumulators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.arm.dialect import INT48, TOSA
+from delegatec.backends.arm.integer.fixed_point import FixedPoint, fixed_point
+from delegatec.backends.arm.integer.values import (
+    NARROW,
+    Fixed,
+    Levels,
+    Lookup,
+    Parameters,
+    Quantity,
+    UnsupportedError,
+)
+from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.builder import Builder
+
+aten = torch.ops.aten
+
+BITS: Final = 28
+"""Accumulators that are added, or moved, are below 2^28: sums of several and any later scale fit int32."""
+INT32: Final = Parameters(torch.int32, (1.0,), 0, -(1 << 31), (1 << 31) - 1)
+
+
+class Arithmetic:
+    """Creates calls on integers before the builder's anchor; equal ones are shared.
+
+    Args:
+        builder: of the program.
+        wide_tables: whether the target has int16 levels and tables of them.
+    """
+
+    def __init__(self, builder: Builder, wide_tables: bool = True) -> None:
+        self.builder = builder
+        self.wide_tables = wide_tables
+        self._shared: dict[Any, Node] = {}
+
+    # ---- calls -------------------------------------------------------------------------------------------
+
+    def call(self, target: Any, *args: Any, dtype: torch.dtype, shape: Sequence[int], **kwargs: Any) -> Node:
+        """Creates a call with a result of a dtype and shape."""
+        return self.builder.call(target, *args, val=self.builder.empty(shape, dtype), **kwargs)
+
+    def constant(self, values: Tensor, rank: int = 0) -> Node:
+        """Adds a constant, of at least some rank."""
+        shape = [1] * (rank - values.dim()) + list(values.shape)
+        return self.builder.constant(values.reshape(shape))
+
+    def binary(self, target: Any, x: Node, y: Node, dtype: torch.dtype = torch.int32) -> Node:
+        """Creates a call on two tensors that broadcast."""
+        shape = torch.broadcast_shapes(shape_of(x), shape_of(y))  # type: ignore[no-untyped-call]
+        return self.call(target, x, y, dtype=dtype, shape=shape)
+
+    # ---- scales ------------------------------------------------------------------------------------------
+
+    def quantize(self, value: Quantity, to: Parameters) -> Node:
+        """Returns the levels of a value."""
+        if isinstance(value, Fixed):
+            return self.builder.constant(to.levels(value.values))
+        if isinstance(value, Lookup):
+            return self._table(value, to)
+        low, high = _limits(value, to)
+        node = self._rescale(value, to)
+        limits = torch.iinfo(to.dtype)
+        if low <= limits.min and high >= limits.max:
+            return node
+        if to.dtype in NARROW:
+            return self.call(aten.clamp.default, node, low, high, dtype=to.dtype, shape=value.shape)
+        return self._within(node, low, high)
+
+    def accumulate(self, value: Quantity, scale: float) -> Node:
+        """Returns a value as int32 with a scale, and the zero point 0."""
+        if isinstance(value, Fixed):
+            limit = (1 << 31) - 1
+            levels = torch.round(value.values.to(torch.float64) / scale).nan_to_num(0).clamp(-limit, limit)
+            return self.builder.constant(levels.to(torch.int32))
+        if isinstance(value, Lookup):
+            value = self.evaluated(value)
+        return self.quantize(value, Parameters(torch.int32, (scale,), 0, INT32.low, INT32.high))
+
+    def wide(self, value: Quantity, bits: int = BITS) -> Levels:
+        """Returns a value as int32 with one scale, below a power of two.
+
+        Levels keep their scale if they can.
+        """
+        if isinstance(value, Lookup):
+            value = self.evaluated(value)
+        if isinstance(value, Levels) and value.axis is None and value.limit < 1 << bits:
+            if value.dtype == torch.int32 and not value.zero and value.low == -math.inf == -value.high:
+                return value
+            scale = value.scale[0]
+        else:
+            scale = (value.bound or 1.0) / ((1 << bits) - 1)
+        node = self.accumulate(value, scale)
+        return Levels(node, (scale,), 0, math.ceil(value.bound / scale))
+
+    def evaluated(self, value: Lookup) -> Levels:
+        """Returns a function of levels with the precision of 16 bits."""
+        scale = (value.bound or 1.0) / 32767
+        to = Parameters(torch.int16, (scale,), 0, -32768, 32767)
+        if value.source.dtype == torch.int16:
+            entries = self.builder.constant(to.levels(value.values))
+            node = self._once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
+            return Levels(node, (scale / 128,), 0, 32768 * 128)
+        exact = _exact(value)
+        if exact is not None:
+            return Levels(self._table(value, exact), exact.scale, exact.zero, 255)
+        # two tables of int8: the high part, and the unsigned low part less 128
+        levels = to.levels(value.values).to(torch.int32)
+        parts = []
+        for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):
+            table = self.builder.constant(part.to(torch.int8))
+            args = (value.source.node, table)
+            node = self._once(TOSA.table.default, args, torch.int8, value.shape)
+            parts.append(self.accumulate(Levels(node, (1.0,), zero, 255), 1 / factor))
+        return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
+
+    def _table(self, value: Lookup, to: Parameters) -> Node:
+        """Returns a function of levels as levels."""
+        source = value.source
+        if to.axis is not None or to.dtype not in NARROW:
+            return self.quantize(self.evaluated(value), to)
+        entries = self.builder.constant(to.levels(value.values))
+        shape = value.shape
+        if source.dtype == torch.int8:
+            if to.dtype != torch.int8:
+                return self.quantize(self.evaluated(value), to)
+            return self._once(TOSA.table.default, (source.node, entries), torch.int8, shape)
+        if to.dtype == torch.int8:
+            return self.quantize(self.evaluated(value), to)
+        node = self._once(TOSA.table.default, (source.node, entries), torch.int32, shape)
+        return self.quantize(Levels(node, (to.scale[0] / 128,), 0, 32768 * 128), to)
+
+    def _rescale(self, value: Levels, to: Parameters) -> Node:
+        """Returns a value in other parameters, saturated to the dtype, without its limits."""
+        axis = value.axis if value.axis is not None else to.axis
+        count = max(len(value.scale), len(to.scale))
+        scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scale))
+        if value.zero and value.dtype != torch.int8:
+            centered = self._once(
+                aten.sub.Tensor,
+                (self._plain(value, torch.int32), self._number(value.zero, value)),
+                torch.int32,
+                value.shape,
+            )
+            value = Levels(centered, value.scale, 0, value.limit, value.axis)
+        if scales == targets and (value.dtype, value.zero) == (to.dtype, to.zero):
+            return value.node
+        if to.zero and to.dtype != torch.int8:
+            wide = Parameters(torch.int32, to.scale, 0, INT32.low, INT32.high, to.axis)
+            shifted = self._once(
+                aten.add.Tensor,
+                (self._rescale(value, wide), self._number(to.zero, value)),
+                torch.int32,
+                value.shape,
+            )
+            return self._plain(Levels(shifted, (1.0,), 0, 0), to.dtype)
+        factors = [a / b for a, b in zip(scales, targets, strict=True)]
+        found = fixed_point(factors, 15 if value.dtype == INT48 else 31)
+        if found is None:
+            raise UnsupportedError(f"a scale of {max(factors):g} is beyond 2^29")
+        if value.limit >= found.limit:
+            if value.dtype == INT48:
+                raise UnsupportedError("an accumulator of int48 may exceed the range of RESCALE")
+            bound = found.limit - 1
+            if value.dtype == torch.int32:
+                value = Levels(self._within(value.node, -bound, bound), value.scale, 0, bound, value.axis)
+            elif bound < 255:
+                raise UnsupportedError(f"a scale of {max(factors):g} is beyond the range of RESCALE")
+        return self._scaled(value, found, to, axis)
+
+    def _scaled(self, value: Levels, by: FixedPoint, to: Parameters, axis: int | None) -> Node:
+        per_channel = len(by.multiplier) > 1
+        args = (
+            value.node,
+            by.multiplier,
+            by.shift,
+            value.zero,
+            to.zero,
+            axis if per_channel and axis is not None else -1,
+            per_channel,
+            "single",
+            to.dtype,
+        )
+        return self._once(TOSA.rescale.default, args, to.dtype, value.shape)
+
+    def _plain(self, value: Levels, dtype: torch.dtype) -> Node:
+        """Returns the integers in another dtype, saturated."""
+        if value.dtype == dtype:
+            return value.node
+        one = FixedPoint([1 << 30], [30])
+        limits = torch.iinfo(dtype)
+        to = Parameters(dtype, (1.0,), 0, limits.min, limits.max)
+        return self._scaled(Levels(value.node, (1.0,), 0, 0), one, to, None)
+
+    def _within(self, node: Node, low: int, high: int) -> Node:
+        """Limits int32."""
+        rank = len(shape_of(node))
+        limits = torch.iinfo(torch.int32)
+        for target, bound, is_needed in (
+            (aten.maximum.default, low, low > limits.min),
+            (aten.minimum.default, high, high < limits.max),
+        ):
+            if is_needed:
+                number = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
+                node = self._once(target, (node, number), torch.int32, shape_of(node))
+        return node
+
+    def _number(self, number: int, like: Levels) -> Node:
+        return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
+
+    def _once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
+        """Creates a call unless there is an equal one."""
+        key = (target, tuple(tuple(each) if isinstance(each, list) else each for each in args))
+        if key not in self._shared:
+            self._shared[key] = self.call(target, *args, dtype=dtype, shape=shape)
+        return self._shared[key]
+
+    # ---- boundary ----------------------------------------------------------------------------------------
+
+    def signed(self, node: Node) -> Node:
+        """Returns levels of uint8 as int8, which are less by 128."""
+        if dtype_of(node) != torch.uint8:
+            return node
+        one = [1 << 30], [30]
+        args = (node, *one, 128, 0, -1, False, "single", torch.int8, True)
+        return self._once(TOSA.rescale.default, args, torch.int8, shape_of(node))
+
+    def unsigned(self, node: Node) -> Node:
+        """Returns levels of int8 as uint8, which are greater by 128."""
+        one = [1 << 30], [30]
+        args = (node, *one, 0, 128, -1, False, "single", torch.uint8, False, True)
+        return self._once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
+
+
+def _limits(value: Levels, to: Parameters) -> tuple[int, int]:
+    """Returns the least and largest level of a limited value."""
+    low, high = to.low, to.high
+    for scale in {*to.scale}:
+        if value.low > -math.inf:
+            low = max(low, min(to.high, round(value.low / scale) + to.zero))
+        if value.high < math.inf:
+            high = min(high, max(to.low, round(value.high / scale) + to.zero))
+    return low, high
+
+
+def _exact(value: Lookup) -> Parameters | None:
+    """Returns parameters of int8 with which a table is exact; None if there are none."""
+    values = value.values
+    if not bool(values.isfinite().all()):
+        return None
+    scale = value.source.scale[0]
+    levels = values / scale
+    whole = torch.round(levels)
+    if not torch.equal(whole, levels) or float(whole.max() - whole.min()) > 255:
+        return None
+    zero = int(-128 - float(whole.min()))
+    return Parameters(torch.int8, (scale,), zero, -128, 127) if -128 <= zero <= 127 else None

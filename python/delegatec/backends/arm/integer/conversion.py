@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a conversion to integers: the representation of each floating-point value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
+from delegatec.backends.arm.integer.parameters import QUANTIZE, parameters_of
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Levels,
+    Lookup,
+    Parameters,
+    Quantity,
+    UnsupportedError,
+)
+from delegatec.edge.arguments import dtype_of
+from delegatec.edge.legalize.value import aten
+
+MOVES: Final = frozenset(
+    {
+        aten.alias.default,
+        aten.as_strided.default,
+        aten.clone.default,
+        aten.contiguous.default,
+        aten.detach.default,
+        aten.diagonal.default,
+        aten.expand.default,
+        aten.flip.default,
+        aten.index.Tensor,
+        aten.index_select.default,
+        aten.gather.default,
+        aten.lift_fresh_copy.default,
+        aten.permute.default,
+        aten.pixel_shuffle.default,
+        aten.pixel_unshuffle.default,
+        aten.repeat.default,
+        aten.reshape.default,
+        aten.roll.default,
+        aten.select.int,
+        aten.slice.Tensor,
+        aten.squeeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.transpose.int,
+        aten.unfold.default,
+        aten.unsqueeze.default,
+        aten.upsample_nearest2d.default,
+        aten.upsample_nearest2d.vec,
+        aten.view.default,
+    }
+)
+"""Operators that move elements of their first operand."""
+
+_CLAMPS: Final = frozenset({aten.relu.default, aten.hardtanh.default, aten.clamp.default})
+_SPLITS: Final = frozenset({aten.split_with_sizes.default, aten.split.Tensor, aten.unbind.int})
+_POOLS: Final = frozenset({aten.max_pool2d_with_indices.default, aten.max_pool2d.default})
+
+
+class Conversion:
+    """Representations of the values of a program.
+
+    Args:
+        arithmetic: creates calls.
+        constants: returns the tensor of a constant node; None for other nodes.
+
+    Attributes:
+        quantities: floating-point value -> its representation.
+        replaced: value of another dtype, such as the levels of a quantization -> the node that computes it
+            with integers.
+        reasons: call that could not be converted -> why.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, constants: Callable[[Node], Tensor | None]) -> None:
+        self.arithmetic: Final = arithmetic
+        self.constant: Final = constants
+        self.quantities: dict[Node, Quantity] = {}
+        self.replaced: dict[Node, Node] = {}
+        self.reasons: dict[Node, str] = {}
+
+    def of(self, operand: Any) -> Quantity:
+        """Returns the representation of an operand.
+
+        Raises:
+            UnsupportedError: it has none.
+        """
+        if isinstance(operand, Node):
+            found = self.quantities.get(operand)
+            if found is None:
+                raise UnsupportedError(f"{operand.name} is not quantized")
+            return found
+        return Fixed(torch.tensor(operand, dtype=torch.float64))
+
+    def node(self, operand: Any) -> Any:
+        """Returns an operand that is not floating point, as in the converted program."""
+        if isinstance(operand, (list, tuple)):
+            return [self.node(each) for each in operand]
+        return self.replaced.get(operand, operand) if isinstance(operand, Node) else operand
+
+    # ---- parameters --------------------------------------------------------------------------------------
+
+    def target(self, node: Node, exact: bool = True) -> Parameters | None:
+        """Returns parameters with which a value is quantized after it was moved or limited.
+
+        Args:
+            node: the value.
+            exact: whether all of its users must quantize it so.
+        """
+        found: list[Parameters | None] = []
+        pending, seen = [node], {node}
+        while pending:
+            for user in pending.pop().users:
+                if user.target in QUANTIZE:
+                    to = parameters_of(user, self.constant)
+                    found.append(to if to is not None and to.axis is None else None)
+                elif user.target in MOVES | _CLAMPS | _SPLITS | _POOLS or _is_item(user):
+                    if user not in seen:
+                        seen.add(user)
+                        pending.append(user)
+                else:
+                    found.append(None)
+        if exact:
+            return found[0] if found and all(each == found[0] for each in found) else None
+        return next((each for each in found if each is not None), None)
+
+    # ---- representations ---------------------------------------------------------------------------------
+
+    def levels(self, value: Quantity, node: Node) -> Levels:
+        """Returns a value as integers with one scale, and without limits: they can be moved.
+
+        Args:
+            value: the value.
+            node: the node whose users may quantize it.
+        """
+        if isinstance(value, Levels) and value.is_narrow:
+            return value
+        to = self.target(node)
+        if to is not None:
+            return self.quantized(value, to)
+        if isinstance(value, Fixed):
+            raise UnsupportedError("a constant without quantization parameters")
+        return self.arithmetic.wide(value)
+
+    def narrow(self, value: Quantity, node: Node) -> Levels:
+        """Returns a value as levels of int8 or int16; see `levels`."""
+        if isinstance(value, Levels) and value.is_narrow:
+            return value
+        to = self.target(node, exact=False)
+        if to is None or to.dtype == torch.int32:
+            wide = self.arithmetic.wide_tables and not isinstance(value, Lookup)
+            to = _spanning(value, torch.int16 if wide else torch.int8)
+        return self.quantized(value, to)
+
+    def quantized(self, value: Quantity, to: Parameters) -> Levels:
+        """Returns a value in parameters of one scale."""
+        node = self.arithmetic.quantize(value, to)
+        limit = max(to.high - to.zero, to.zero - to.low)
+        return Levels(node, to.scale, to.zero, limit)
+
+    def common_scale(self, values: Iterable[Quantity], terms: int = 1) -> float:
+        """Returns a scale in which sums of values are exact, or precise to 28 bits."""
+        several = list(values)
+        scales = {each.scale for each in several if isinstance(each, Levels)}
+        if len(scales) == 1 and all(
+            isinstance(each, Levels)
+            and each.axis is None
+            and each.limit * terms < 1 << BITS
+            and each.low == -math.inf == -each.high
+            for each in several
+        ):
+            ((scale,),) = scales
+            return scale
+        return (max(each.bound for each in several) * terms or 1.0) / ((1 << BITS) - 1)
+
+    def moved(self, node: Node, levels: Levels, *args: Any, **kwargs: Any) -> Levels:
+        """Returns the result of a movement of integers."""
+        value: Tensor = node.meta["val"]
+        call = self.arithmetic.call
+        result = call(node.target, *args, dtype=levels.dtype, shape=value.shape, **kwargs)
+        return Levels(result, levels.scale, levels.zero, levels.limit, None, low=levels.low, high=levels.high)
+
+    def integer(self, node: Node, args: Mapping[str, Any]) -> None:
+        """Records a call with a result that is not floating point."""
+        value: Tensor = node.meta["val"]
+        self.replaced[node] = self.arithmetic.call(
+            node.target, **args, dtype=dtype_of(node), shape=value.shape
+        )
+
+
+def _spanning(value: Quantity, dtype: torch.dtype) -> Parameters:
+    """Returns parameters for all values."""
+    limits = torch.iinfo(dtype)
+    if isinstance(value, Lookup):
+        finite = value.values[value.values.isfinite()]
+        least, most = (min(float(finite.min()), 0.0), max(float(finite.max()), 0.0))
+        if dtype == torch.int8:
+            scale = (most - least or 1.0) / 255
+            return Parameters(dtype, (scale,), round(-128 - least / scale), -128, 127)
+    return Parameters(dtype, ((value.bound or 1.0) / limits.max,), 0, -limits.max, limits.max)
+
+
+def _is_item(node: Node) -> bool:
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
+
+
+Convert = Callable[[Conversion, Node], Quantity | None]
+"""Returns the representation of a call's result; None if it is recorded, or not floating point."""

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of a private program to integer arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.backends.arm.integer.arithmetic import Arithmetic
+from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
+from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
+from delegatec.backends.arm.integer.functions import lookup, unary
+from delegatec.backends.arm.integer.moves import MOVEMENTS
+from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, parameters_of
+from delegatec.backends.arm.integer.products import PRODUCTS
+from delegatec.backends.arm.integer.reductions import REDUCTIONS
+from delegatec.backends.arm.integer.selection import SELECTION
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.quantized import quantized_constant
+from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+_CONVERSIONS: Final[Mapping[Any, Convert]] = {
+    **ELEMENTWISE,
+    **SELECTION,
+    **MOVEMENTS,
+    **PRODUCTS,
+    **REDUCTIONS,
+}
+
+
+def integer(program: EdgeProgram, facts: Facts) -> bool:
+    """Replaces floating-point arithmetic between dequantization and quantization by integer arithmetic.
+
+    Args:
+        program: edited in place.
+        facts: analysis results for its values.
+
+    Returns:
+        Whether it changed anything.
+    """
+    return bool(converted(program, facts).replaced)
+
+
+def converted(program: EdgeProgram, facts: Facts, wide_tables: bool = True) -> Conversion:
+    """Converts a program; see `integer`.
+
+    Calls that cannot be converted remain, with the reason in `Conversion.reasons`, and so do their
+    dequantized operands.
+    """
+    nodes = [node for node in program.graph.nodes if node.op in ("placeholder", "call_function")]
+    builder = Builder(program, facts)
+    conversion = Conversion(Arithmetic(builder, wide_tables), facts.constant)
+    for node in nodes:
+        if node.op == "call_function":
+            builder.at(node)
+            try:
+                _convert(conversion, node)
+            except UnsupportedError as error:
+                conversion.reasons[node] = str(error)
+        else:
+            _add_constant(conversion, node)
+    if conversion.replaced:
+        _redirect(program, conversion)
+        program.graph.eliminate_dead_code()
+        program.erase_unused_placeholders()
+    return conversion
+
+
+def _add_constant(conversion: Conversion, node: Node) -> None:
+    constant = conversion.constant(node)
+    if constant is not None and constant.dtype.is_floating_point:
+        conversion.quantities[node] = Fixed(constant.detach())
+
+
+def _convert(conversion: Conversion, node: Node) -> None:
+    if node.target in DEQUANTIZE:
+        _dequantize(conversion, node)
+    elif node.target in QUANTIZE:
+        _quantize(conversion, node)
+    elif any(each in conversion.quantities for each in node.all_input_nodes):
+        if node in conversion.quantities:
+            return  # one of several results
+        convert: Convert = CHEAP.get(node.target, _general)
+        found = convert(conversion, node)
+        if found is not None:
+            conversion.quantities[node] = found
+    elif _is_number(node):
+        conversion.quantities[node] = Fixed(torch.tensor(node.args[-1], dtype=torch.float64))
+    elif any(each in conversion.replaced for each in node.all_input_nodes):
+        _follow(conversion, node)
+
+
+def _general(conversion: Conversion, node: Node) -> Quantity | None:
+    found = lookup(conversion, node)
+    if found is not None:
+        return found
+    convert = _CONVERSIONS.get(node.target) or unary(node)
+    if convert is None:
+        raise UnsupportedError("there is no integer arithmetic for this operator")
+    return convert(conversion, node)
+
+
+def _is_number(node: Node) -> bool:
+    if node.target not in (aten.full.default, aten.scalar_tensor.default):
+        return False
+    return dtype_of(node).is_floating_point and not node.meta["val"].shape
+
+
+def _follow(conversion: Conversion, node: Node) -> None:
+    """Moves levels of uint8 as int8; dequantization has their parameters."""
+    if node.target in MOVES and dtype_of(node) == torch.uint8:
+        args, kwargs = map_arg((node.args, node.kwargs), conversion.node)
+        shape = node.meta["val"].shape
+        conversion.replaced[node] = conversion.arithmetic.call(
+            node.target, *args, dtype=torch.int8, shape=shape, **kwargs
+        )
+
+
+def _dequantize(conversion: Conversion, node: Node) -> None:
+    to = parameters_of(node, conversion.constant)
+    source = node.all_input_nodes[0]
+    constant = conversion.constant(source)
+    if constant is not None:
+        found = quantized_constant(node, conversion.constant)
+        if found is None:
+            raise UnsupportedError("quantization parameters that are not constant")
+        values = partial(found.values, constant.detach())
+        conversion.quantities[node] = Fixed(values, shape_of(node))
+        return
+    if to is None:
+        raise UnsupportedError("quantization parameters that are not constant, or several zero points")
+    levels = conversion.arithmetic.signed(conversion.replaced.get(source, source))
+    conversion.quantities[node] = Levels(
+        levels, to.scale, to.zero, max(to.high - to.zero, to.zero - to.low), to.axis
+    )
+
+
+def _quantize(conversion: Conversion, node: Node) -> None:
+    source = node.all_input_nodes[0]
+    value = conversion.of(source)
+    to = parameters_of(node, conversion.constant)
+    if to is None:
+        raise UnsupportedError("quantization parameters that are not constant, or several zero points")
+    if isinstance(value, Fixed) and value.shape != tuple(node.meta["val"].shape):
+        value = Fixed(value.values.broadcast_to(shape_of(node)))
+    conversion.replaced[node] = conversion.arithmetic.quantize(value, to)
+
+
+def _redirect(program: EdgeProgram, conversion: Conversion) -> None:
+    for node, new in conversion.replaced.items():
+        if dtype_of(node) == torch.uint8 and dtype_of(new) == torch.int8:
+            users = [user for user in node.users if user.target not in DEQUANTIZE]
+            if not users:
+                continue
+            conversion.arithmetic.builder.at(new.next)
+            new = conversion.arithmetic.unsigned(new)
+        node.replace_all_uses_with(new)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer arithmetic instead of dequantization, floating point and quantization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from torch.nn import functional as f
+
+from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.integer.convert import converted
+from delegatec.backends.common.testing import Call, floats
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.channels_last.operators import NHWC
+from delegatec.edge.interpret import interpret
+from delegatec.edge.verifier import verify
+
+aten = torch.ops.aten
+_CALLS: Final = [
+    getattr(quantized, f"{verb}_per_{what}").default
+    for verb in ("quantize", "dequantize")
+    for what in ("tensor", "channel")
+]
+_RANGE: Final = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-32768, 32767)}
+
+Function = Callable[..., Any]
+
+
+def quantize(x: torch.Tensor, scale: float, zero: int = 0, dtype: torch.dtype = torch.int8) -> Any:
+    return quantized.quantize_per_tensor(x, scale, zero, *_RANGE[dtype], dtype)
+
+
+def dequantize(x: torch.Tensor, scale: float, zero: int = 0) -> Any:
+    return quantized.dequantize_per_tensor(x, scale, zero, *_RANGE[x.dtype], x.dtype)
+
+
+def weight(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns int8 levels, and a scale per output."""
+    levels = (floats(*shape, seed=5) * 150).to(torch.int8)
+    return levels, torch.linspace(0.001, 0.003, shape[0])
+
+
+def channels(levels: torch.Tensor, scales: torch.Tensor) -> Any:
+    zeros = torch.zeros(len(scales), dtype=torch.int64)
+    return quantized.dequantize_per_channel(levels, scales, zeros, 0, -127, 127, torch.int8)
+
+
+def integers(function: Function, args: tuple[torch.Tensor, ...], wide_tables: bool = True) -> EdgeProgram:
+    """Returns the converted program of a function, which must have no floating-point values left."""
+    program = to_edge(torch.export.export(Call(function), args), preserve=_CALLS)
+    found = converted(program, Facts(program.fixed_constants()), wide_tables)
+    assert found.reasons == {}
+    verify(program)
+    values = [node.meta["val"] for node in program.graph.nodes if node.op != "output"]
+    assert [each for each in values if isinstance(each, torch.Tensor) and each.dtype.is_floating_point] == []
+    return program
+
+
+def check(function: Function, *args: torch.Tensor, steps: int = 1) -> EdgeProgram:
+    """Checks that results differ from those of eager mode by at most one step, and are not all equal."""
+    program = integers(function, args)
+    wanted = function(*args)
+    (result,) = interpret(program, args)
+    assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= steps
+    assert wanted.min() < wanted.max()
+    return program
+
+
+def calls(program: EdgeProgram) -> list[Any]:
+    """Returns the operators of a program, in order."""
+    return [node.target for node in program.graph.nodes if node.op == "call_function"]
+
+
+def levels(*shape: int, dtype: torch.dtype = torch.int8, seed: int = 0) -> torch.Tensor:
+    """Returns levels of the whole range."""
+    low, high = _RANGE[dtype]
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(low, high + 1, shape, generator=generator).to(dtype)
+
+
+_UNARY: Final[dict[str, Function]] = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "exp": torch.exp,
+    "silu": f.silu,
+    "gelu": f.gelu,
+    "hardswish": f.hardswish,
+    "leaky relu": f.leaky_relu,
+    "several": lambda x: (x.sin() * 2 + 1).tanh() * x,
+    "relu": torch.relu,
+    "clamp": lambda x: x.clamp(-0.4, 0.7),
+    "neg": torch.neg,
+    "abs": torch.abs,
+    "square": lambda x: x**2,
+    "sum": lambda x: x.sum(-1),
+    "mean": lambda x: x.mean((1, 2)),
+    "amax": lambda x: x.amax(1),
+    "max pool": lambda x: f.max_pool2d(x, 3, 2, 1),
+    "avg pool": lambda x: f.avg_pool2d(x, 3, 2, 1),
+    "avg pool, padding is not counted": lambda x: f.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "pad": lambda x: f.pad(x, (1, 2), value=0.25),
+    "views": lambda x: x.permute(2, 0, 1, 3).reshape(6, -1)[1:5].unsqueeze(1),
+    "product with a number": lambda x: x * -1.7,
+    "where": lambda x: torch.where(x > 0.1, x, -x),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+@pytest.mark.parametrize("name", _UNARY)
+def test_functions_of_one_value(name: str, dtype: torch.dtype) -> None:
+    scale, zero = {torch.int8: (0.01, -7), torch.uint8: (0.01, 100), torch.int16: (1 / 16384, 0)}[dtype]
+    out = {torch.int8: (0.015, 5), torch.uint8: (0.015, 90), torch.int16: (1 / 8192, 0)}[dtype]
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(_UNARY[name](dequantize(x, scale, zero)), *out, dtype)
+
+    check(function, levels(2, 3, 6, 6, dtype=dtype), steps=2 if dtype == torch.int16 else 1)
+
+
+_BINARY: Final[dict[str, Function]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "quotient": lambda x, y: x / (y.abs() + 1),
+    "cat": lambda x, y: torch.cat([x, y, x], -1),
+    "matmul": lambda x, y: x @ y.mT,
+    "add, relu and add": lambda x, y: torch.relu(x + y) + y,
+}
+
+
+@pytest.mark.parametrize("name", _BINARY)
+def test_functions_of_two_values(name: str) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return quantize(_BINARY[name](dequantize(x, 0.01, -7), dequantize(y, 0.02, 11)), 0.03, 2)
+
+    check(function, levels(2, 3, 6), levels(2, 3, 6, seed=1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_layers(dtype: torch.dtype) -> None:
+    """Scales per channel, and a bias of floating point."""
+    kernel, scales = weight(4, 3, 3, 3)
+    matrix, more = weight(5, 36)
+    scale, zero = {torch.int8: (0.01, -7), torch.uint8: (0.01, 100), torch.int16: (1 / 16384, 0)}[dtype]
+    inner: Any = (1 / 32768, 0, dtype) if dtype == torch.int16 else (0.005, -128, torch.int8)
+
+    def function(x: torch.Tensor) -> Any:
+        x = f.conv2d(dequantize(x, scale, zero), channels(kernel, scales), torch.linspace(-1, 1, 4), 2, 1)
+        x = dequantize(quantize(torch.relu(x), *inner), *inner[:2])
+        return quantize(f.linear(x.flatten(1), channels(matrix, more), torch.linspace(-1, 1, 5)), 0.02)
+
+    check(function, levels(2, 3, 6, 6, dtype=dtype))
+
+
+def test_relu_is_saturation() -> None:
+    """A layer is one convolution and one RESCALE."""
+    kernel, scales = weight(4, 3, 3, 3)
+
+    def function(x: torch.Tensor) -> Any:
+        x = f.conv2d(dequantize(x, 0.01, -7), channels(kernel, scales))
+        return quantize(torch.relu(x), 0.005, -128)
+
+    called = calls(integers(function, (levels(1, 3, 6, 6),)))
+    assert called == [
+        aten.permute.default,
+        NHWC.conv2d.default,
+        TOSA.rescale.default,
+        aten.permute.default,
+    ]
+
+
+def test_equal_parameters_need_no_call() -> None:
+    """Movement keeps integers."""
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(dequantize(quantize(dequantize(x, 0.01).view(4, 2), 0.01), 0.01).t(), 0.01)
+
+    assert calls(integers(function, (levels(2, 4),))) == [aten.view.default, aten.permute.default]
+
+
+def test_values_without_parameters_are_accumulators() -> None:
+    """A residual block whose sum alone is quantized."""
+    kernel, scales = weight(3, 3, 3, 3)
+
+    def function(x: torch.Tensor) -> Any:
+        y = dequantize(x, 0.01, -7)
+        return quantize(torch.relu(f.conv2d(y, channels(kernel, scales), padding=1) + y), 0.01, -128)
+
+    check(function, levels(1, 3, 6, 6))
+
+
+def test_a_float_island_has_a_reason() -> None:
+    """The call that cannot be converted, and its users."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01) + y, 0.01)
+
+    program = to_edge(torch.export.export(Call(function), (levels(4), floats(4))), preserve=_CALLS)
+    found = converted(program, Facts({}))
+    assert {node.name: reason for node, reason in found.reasons.items()} == {
+        "add": "args_1 is not quantized",
+        "quantize_per_tensor": "add is not quantized",
+    }
+
+
+def test_masks_far_beyond_the_range() -> None:
+    """The lowest number is as good as minus infinity."""
+    mask = torch.tensor([0.0, -math.inf, torch.finfo(torch.float32).min, 0.0])
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01) + mask.clamp(min=-3e38), 0.02)
+
+    check(function, levels(8, 4))
+
+
+def test_comparisons() -> None:
+    """Results are bool."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return dequantize(x, 0.01) > dequantize(y, 0.01, 2)
+
+    x, y = levels(40), levels(40, seed=2)
+    (result,) = interpret(integers(function, (x, y)), (x, y))
+    assert torch.equal(result, function(x, y))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer arithmetic of operators that compute element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.functions import function_of, unary
+from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.edge.arguments import bind, broadcast
+
+aten = torch.ops.aten
+
+
+def _relu(conversion: Conversion, node: Node) -> Quantity:
+    return _clamped(conversion, node, 0.0, math.inf)
+
+
+def _clamp(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    low, high = (bound[name] for name in (("min", "max") if "min" in bound else ("min_val", "max_val")))
+    low, high = (
+        number if number is not None else end for number, end in ((low, -math.inf), (high, math.inf))
+    )
+    if isinstance(low, Node) or isinstance(high, Node):
+        numbers = [_number(conversion, each) for each in (low, high)]
+        low, high = numbers
+    if low > high:
+        low = high
+    return _clamped(conversion, node, low, high)
+
+
+def _number(conversion: Conversion, operand: Any) -> float:
+    value = conversion.of(operand)
+    if not isinstance(value, Fixed) or value.number is None:
+        raise UnsupportedError("limits that are not numbers")
+    return value.number
+
+
+def _clamped(conversion: Conversion, node: Node, low: float, high: float) -> Quantity:
+    value = conversion.of(node.args[0])
+    if isinstance(value, Levels):
+        return value.clamped(low, high)
+    if isinstance(value, Lookup):
+        return Lookup(value.source, value.values.clamp(low, high))
+    return Fixed(value.values.clamp(low, high))
+
+
+def _sum(sign: int) -> Convert:
+    """Returns the conversion of self + sign * alpha * other."""
+
+    def convert(conversion: Conversion, node: Node) -> Quantity:
+        bound = bind(node)
+        alpha = float(bound.get("alpha", 1)) * sign
+        operands = [(bound["self"], 1.0), (bound["other"], alpha)]
+        if node.target is aten.rsub.Scalar:
+            operands = [(bound["other"], 1.0), (bound["self"], -float(bound["alpha"]))]
+        values, signs = [], []
+        for operand, factor in operands:
+            value = conversion.of(operand)
+            values.append(_times(value, abs(factor)))
+            signs.append(factor)
+        return add(conversion, values, signs)
+
+    return convert
+
+
+def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Levels:
+    """Returns the sum or difference of two values."""
+    values = similar(values, 1 << 16)
+    scale = conversion.common_scale(values, len(values))
+    arithmetic = conversion.arithmetic
+    first, second = (arithmetic.accumulate(each, scale) for each in values)
+    if signs[0] < 0 < signs[1]:
+        first, second, signs = second, first, (1, -1)
+    assert signs[0] > 0
+    node = arithmetic.binary(aten.add.Tensor if signs[1] >= 0 else aten.sub.Tensor, first, second)
+    bound = sum(each.bound for each in values)
+    return Levels(node, (scale,), 0, math.ceil(bound / scale))
+
+
+def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
+    """Limits constants that are far beyond all other values, such as masks."""
+    most = max((each.bound for each in values if not isinstance(each, Fixed)), default=math.inf) * ratio
+    return [
+        Fixed(each.values.clamp(-most, most)) if isinstance(each, Fixed) and most > 0 else each
+        for each in values
+    ]
+
+
+def _times(value: Quantity, factor: float) -> Quantity:
+    """Returns the product with a number that is not negative."""
+    if factor == 1.0:
+        return value
+    if isinstance(value, Fixed):
+        return Fixed(value.values.to(torch.float64) * factor)
+    if isinstance(value, Lookup):
+        return Lookup(value.source, value.values * factor)
+    if factor == 0.0:
+        return replace(value, low=0.0, high=0.0)
+    return replace(
+        value,
+        scale=tuple(each * factor for each in value.scale),
+        low=value.low * factor,
+        high=value.high * factor,
+    )
+
+
+def _product(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    return multiply(conversion, conversion.of(bound["self"]), conversion.of(bound["other"]))
+
+
+def multiply(conversion: Conversion, x: Quantity, y: Quantity) -> Quantity:
+    """Returns a product of values that broadcast."""
+    for value, other in ((x, y), (y, x)):
+        if isinstance(other, Fixed) and other.number is not None:
+            shape = broadcast(value.shape, other.shape)
+            if shape == value.shape:
+                return scaled(conversion, value, other.number)
+    if isinstance(x, Fixed) and isinstance(y, Fixed):
+        return Fixed(x.values * y.values)
+    first, second = _factors(conversion, x, y)
+    node = conversion.arithmetic.binary(aten.mul.Tensor, first.node, second.node)
+    return Levels(node, (first.scale[0] * second.scale[0],), 0, first.limit * second.limit)
+
+
+def _factors(conversion: Conversion, x: Quantity, y: Quantity) -> tuple[Levels, Levels]:
+    """Returns operands whose product fits int32."""
+    found = []
+    for value in (x, y):
+        if isinstance(value, Fixed):
+            scale = (value.bound or 1.0) / 32767
+            node = conversion.arithmetic.accumulate(value, scale)
+            found.append(Levels(node, (scale,), 0, 32767))
+        else:
+            found.append(conversion.arithmetic.wide(value, 15 if _is_wide(value) else 16))
+    if found[0].limit * found[1].limit >= 1 << 31:
+        found = [conversion.arithmetic.wide(each, 15) for each in found]
+    return found[0], found[1]
+
+
+def _is_wide(value: Quantity) -> bool:
+    return isinstance(value, Levels) and value.limit >= 1 << 16
+
+
+def scaled(conversion: Conversion, value: Quantity, factor: float) -> Quantity:
+    """Returns the product with a number."""
+    if factor >= 0:
+        return _times(value, factor)
+    return negated(conversion, _times(value, -factor))
+
+
+def negated(conversion: Conversion, value: Quantity) -> Quantity:
+    """Returns the negated value."""
+    if isinstance(value, Fixed):
+        return Fixed(-value.values)
+    if isinstance(value, Lookup):
+        return Lookup(value.source, -value.values)
+    if value.is_narrow and value.dtype == torch.int8:
+        return Lookup(replace(value, low=-math.inf, high=math.inf), -value.values)
+    wide = conversion.arithmetic.wide(value)
+    zero = conversion.arithmetic.constant(torch.tensor(0, dtype=torch.int32), len(wide.shape))
+    node = conversion.arithmetic.binary(aten.sub.Tensor, zero, wide.node)
+    return Levels(node, wide.scale, 0, wide.limit)
+
+
+def _power(conversion: Conversion, node: Node) -> Quantity | None:
+    """Squares are products; other powers are functions."""
+    value = conversion.of(node.args[0])
+    if node.args[1] == 2 and not isinstance(value, Fixed):
+        return multiply(conversion, value, value)
+    convert = unary(node)
+    assert convert is not None
+    return convert(conversion, node)
+
+
+def _negated(conversion: Conversion, node: Node) -> Quantity:
+    return negated(conversion, conversion.of(node.args[0]))
+
+
+def _absolute(conversion: Conversion, node: Node) -> Quantity:
+    wide = conversion.arithmetic.wide(conversion.of(node.args[0]))
+    result = conversion.arithmetic.call(aten.abs.default, wide.node, dtype=torch.int32, shape=wide.shape)
+    return Levels(result, wide.scale, 0, wide.limit)
+
+
+def _quotient(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    if bound.get("rounding_mode") is not None:
+        raise UnsupportedError("the rounded quotient of two values")
+    dividend, divisor = conversion.of(bound["self"]), conversion.of(bound["other"])
+    if isinstance(divisor, Fixed):
+        return multiply(conversion, dividend, Fixed(divisor.values.to(torch.float64).reciprocal()))
+    inverse = function_of(conversion, divisor, bound["other"], torch.reciprocal)
+    return multiply(conversion, dividend, inverse)
+
+
+def _copy(conversion: Conversion, node: Node) -> Quantity:
+    return conversion.of(node.args[0])
+
+
+_SUMS: Final = {
+    aten.add.Tensor: _sum(1),
+    aten.add.Scalar: _sum(1),
+    aten.sub.Tensor: _sum(-1),
+    aten.sub.Scalar: _sum(-1),
+    aten.rsub.Scalar: _sum(1),
+}
+CHEAP: Final[Mapping[Any, Convert]] = {
+    aten.relu.default: _relu,
+    aten.hardtanh.default: _clamp,
+    aten.clamp.default: _clamp,
+    aten._to_copy.default: _copy,
+}
+"""Conversions without calls, or with fewer than a table."""
+
+ELEMENTWISE: Final[Mapping[Any, Convert]] = {
+    **_SUMS,
+    aten.mul.Tensor: _product,
+    aten.mul.Scalar: _product,
+    aten.div.Tensor: _quotient,
+    aten.div.Scalar: _quotient,
+    aten.pow.Tensor_Scalar: _power,
+    aten.neg.default: _negated,
+    aten.abs.default: _absolute,
+}

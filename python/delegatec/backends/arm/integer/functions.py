@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of each element, by tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.common.row import overload
+from delegatec.edge.arguments import shape_of
+
+aten = torch.ops.aten
+
+_EXACT: Final = frozenset(
+    overload(name)
+    for name in (
+        *(f"{name}.{variant}" for name in ("add", "sub", "mul", "div") for variant in ("Tensor", "Scalar")),
+        *("rsub.Scalar", "neg", "abs", "where.self", "maximum", "minimum", "pow.Tensor_Scalar"),
+    )
+)
+"""Arithmetic is more precise than interpolation of these."""
+_OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten._to_copy.default})
+
+
+def lookup(conversion: Conversion, node: Node) -> Lookup | None:
+    """Returns a call as a function of the levels of one value; None if it is not one."""
+    target: Any = node.target
+    if torch.Tag.pointwise not in target.tags and target not in _OTHERS:
+        return None
+    if not node.meta["val"].dtype.is_floating_point:
+        return None
+    operands = [conversion.quantities.get(each) for each in node.all_input_nodes]
+    source: Levels | None = None
+    for each in operands:
+        found = each.source if isinstance(each, Lookup) else each if isinstance(each, Levels) else None
+        if found is not None:
+            found = replace(found, low=-math.inf, high=math.inf)
+            if not found.is_narrow or (source is not None and found != source):
+                return None
+            if found.dtype == torch.int16 and (target in _EXACT or not conversion.arithmetic.wide_tables):
+                return None
+            source = found
+        elif not isinstance(each, Fixed) or each.number is None:
+            return None
+    if source is None or source.shape != shape_of(node):
+        return None
+
+    def values(operand: Node) -> Tensor:
+        found = conversion.quantities[operand]
+        return found.values.reshape(-1) if isinstance(found, Fixed) else found.values
+
+    args: Any = map_arg(node.args, values)
+    kwargs: Any = map_arg(_without_dtype(node.kwargs), values)
+    if target is aten._to_copy.default:
+        return Lookup(source, args[0])
+    return Lookup(source, target(*args, **kwargs).to(torch.float64))
+
+
+def function_of(
+    conversion: Conversion, value: Quantity, node: Node, function: Callable[[Tensor], Tensor]
+) -> Quantity:
+    """Returns a function of each element."""
+    if isinstance(value, Fixed):
+        return Fixed(function(value.values.to(torch.float64)))
+    if isinstance(value, Lookup):
+        return Lookup(value.source, function(value.values))
+    narrow = conversion.narrow(value, node)
+    return Lookup(replace(narrow, low=-math.inf, high=math.inf), function(narrow.values))
+
+
+def _unary(conversion: Conversion, node: Node) -> Quantity:
+    """Converts a function of one value that is not levels."""
+    operand = node.args[0]
+    value = conversion.of(operand)
+    target: Any = node.target
+    if any(each in conversion.quantities for each in node.all_input_nodes if each is not operand):
+        raise UnsupportedError("a function of several values")
+    assert isinstance(operand, Node)
+    kwargs = _without_dtype(node.kwargs)
+    return function_of(conversion, value, operand, lambda x: target(x, *node.args[1:], **kwargs))
+
+
+def _without_dtype(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if name != "dtype"}
+
+
+def unary(node: Node) -> Convert | None:
+    """Returns the conversion of other functions."""
+    target: Any = node.target
+    is_function = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
+    return _unary if is_function and node.meta["val"].dtype.is_floating_point else None

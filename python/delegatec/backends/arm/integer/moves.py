@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Movement of integers instead of floating-point values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
+from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.edge.arguments import bind, shape_of
+
+aten = torch.ops.aten
+
+
+def _move(conversion: Conversion, node: Node) -> Quantity:
+    source, *rest = node.args
+    value = conversion.of(source)
+    target: Any = node.target
+    if isinstance(value, Fixed):
+        if any(isinstance(each, Node) for each in node.all_input_nodes[1:]):
+            raise UnsupportedError("a constant is moved by indices")
+        return Fixed(lambda: target(value.values, *rest, **node.kwargs), shape_of(node))
+    if isinstance(value, Lookup) and conversion.target(node) is None:
+        moved = _moved(conversion, node, value.source)
+        return Lookup(moved, value.values)
+    return _moved(conversion, node, conversion.levels(value, node))
+
+
+def _moved(conversion: Conversion, node: Node, levels: Levels) -> Levels:
+    rest = [conversion.node(each) for each in node.args[1:]]
+    kwargs = {name: conversion.node(each) for name, each in node.kwargs.items()}
+    return conversion.moved(node, levels, levels.node, *rest, **kwargs)
+
+
+def _split(conversion: Conversion, node: Node) -> None:
+    value = conversion.of(node.args[0])
+    levels = conversion.levels(value, node)
+    empty = conversion.arithmetic.builder.empty
+    parts = [empty(each.shape, levels.dtype) for each in node.meta["val"]]
+    builder = conversion.arithmetic.builder
+    call = builder.call(node.target, levels.node, *node.args[1:], val=parts, **node.kwargs)
+    for user in list(node.users):
+        if user.target is operator.getitem:
+            index: Any = user.args[1]
+            item = builder.call(operator.getitem, call, index, val=parts[index])
+            conversion.quantities[user] = replace(levels, node=item)
+
+
+def _pad(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    levels = conversion.levels(conversion.of(bound["self"]), node)
+    limits = torch.iinfo(levels.dtype)
+    number = min(max(float(bound["value"] or 0) / levels.scale[0], -1e12), 1e12)
+    level = min(max(round(number) + levels.zero, limits.min), limits.max)
+    moved = conversion.moved(node, levels, levels.node, bound["pad"], level)
+    return replace(moved, limit=max(moved.limit, abs(level - levels.zero)))
+
+
+def _cat(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    values = [conversion.of(each) for each in bound["tensors"]]
+    parts = _alike(conversion, values, node)
+    call = conversion.arithmetic.call
+    result = call(
+        node.target, [each.node for each in parts], *node.args[1:], dtype=parts[0].dtype, shape=shape_of(node)
+    )
+    return replace(parts[0], node=result, limit=max(each.limit for each in parts))
+
+
+def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[Levels]:
+    """Returns values in the same parameters."""
+    to = conversion.target(node)
+    if to is not None:
+        return [conversion.quantized(each, to) for each in values]
+    first = values[0]
+    if isinstance(first, Levels) and first.is_narrow:
+        same = [
+            each
+            for each in values
+            if isinstance(each, Levels)
+            and (each.dtype, each.scale, each.zero, each.axis, each.low, each.high)
+            == (first.dtype, first.scale, first.zero, None, first.low, first.high)
+        ]
+        if len(same) == len(values):
+            return same
+    scale = conversion.common_scale(values)
+    nodes = [conversion.arithmetic.accumulate(each, scale) for each in values]
+    return [Levels(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
+
+
+def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    weight = conversion.of(bound["weight"])
+    if isinstance(weight, Fixed):
+        raise UnsupportedError("the weight is not quantized")
+    levels = conversion.levels(weight, node)
+    index = conversion.node(bound["indices"])
+    return conversion.moved(node, levels, levels.node, index, *node.args[2:], **node.kwargs)
+
+
+def _masked(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    levels = conversion.levels(conversion.of(bound["self"]), node)
+    value = conversion.of(bound["value"])
+    if not isinstance(value, Fixed) or value.number is None:
+        raise UnsupportedError("the value is not a constant")
+    limits = torch.iinfo(levels.dtype)
+    number = min(max(value.number / levels.scale[0], -1e12), 1e12)
+    bounds = (limits.min, limits.max) if levels.is_narrow else (-(1 << 29), 1 << 29)
+    level = min(max(round(number) + levels.zero, bounds[0]), bounds[1])
+    filler = conversion.arithmetic.constant(torch.tensor(level, dtype=levels.dtype), len(levels.shape))
+    call = conversion.arithmetic.call(
+        aten.where.self,
+        conversion.node(bound["mask"]),
+        filler,
+        levels.node,
+        dtype=levels.dtype,
+        shape=shape_of(node),
+    )
+    return replace(levels, node=call, limit=max(levels.limit, abs(level - levels.zero)))
+
+
+MOVEMENTS: Final[Mapping[Any, Convert]] = {
+    **dict.fromkeys(MOVES, _move),
+    aten.split_with_sizes.default: _split,
+    aten.split.Tensor: _split,
+    aten.unbind.int: _split,
+    aten.constant_pad_nd.default: _pad,
+    aten.cat.default: _cat,
+    aten.stack.default: _cat,
+    aten.embedding.default: _gather_rows,
+    aten.masked_fill.Scalar: _masked,
+    aten.masked_fill.Tensor: _masked,
+}

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums, means, extrema and pools of integers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.edge.arguments import bind, positive, shape_of, tensors
+from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
+from delegatec.edge.channels_last.rewrites.pools import averages, maxima, padded
+from delegatec.edge.legalize.rules.pools import images
+from delegatec.edge.legalize.rules.windows import windows_of
+from delegatec.edge.legalize.value import Value
+
+aten = torch.ops.aten
+
+
+def _dims(node: Node, name: str = "dim") -> list[int]:
+    bound = bind(node)
+    rank = len(shape_of(bound["self"]))
+    dims = bound.get(name)
+    dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+    return sorted(positive(dim, rank) for dim in dims)
+
+
+def _sum(is_mean: bool) -> Convert:
+    def convert(conversion: Conversion, node: Node) -> Quantity:
+        bound = bind(node)
+        value = conversion.of(bound["self"])
+        if isinstance(value, Fixed):
+            raise UnsupportedError("the sum of a constant")
+        dims = _dims(node)
+        return total(conversion, value, dims, bool(bound.get("keepdim")), is_mean)
+
+    return convert
+
+
+def total(conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool) -> Levels:
+    """Returns a sum or a mean along dimensions."""
+    count = math.prod(value.shape[dim] for dim in dims)
+    wide = conversion.arithmetic.wide(value, 30 - max(count - 1, 0).bit_length())
+    sizes = [1 if dim in dims else size for dim, size in enumerate(wide.shape) if keepdim or dim not in dims]
+    node = conversion.arithmetic.call(
+        aten.sum.dim_IntList, wide.node, dims, keepdim, dtype=torch.int32, shape=sizes
+    )
+    node.kwargs = {"dtype": torch.int32}
+    return Levels(node, (wide.scale[0] / (count if is_mean else 1),), 0, wide.limit * count)
+
+
+def _extreme(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    levels = conversion.levels(conversion.of(bound["self"]), node)
+    return conversion.moved(node, levels, levels.node, *node.args[1:], **node.kwargs)
+
+
+def _position(conversion: Conversion, node: Node) -> None:
+    bound = bind(node)
+    operand = bound["self"]
+    narrow = conversion.narrow(conversion.of(operand), operand)
+    conversion.replaced[node] = conversion.arithmetic.call(
+        node.target, narrow.node, *node.args[1:], dtype=torch.int64, shape=shape_of(node)
+    )
+
+
+def _max_pool(conversion: Conversion, node: Node) -> None:
+    bound = bind(node)
+    operand = bound["self"]
+    value = conversion.of(operand)
+    levels = conversion.narrow(value, node)
+    if any(user.args[1] for user in node.users):
+        raise UnsupportedError("the positions of maxima")
+    builder = conversion.arithmetic.builder
+    x = channels_last(images(Value(builder, levels.node)))
+    result = channels_first(maxima(x, windows_of(node, 2)))
+    result = result.view(*tensors(node.meta["val"])[0].shape)
+    for user in list(node.users):
+        if user.target is operator.getitem:
+            conversion.quantities[user] = replace(levels, node=result.node)
+
+
+def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
+    bound, windows = bind(node), windows_of(node, 2)
+    levels = conversion.narrow(conversion.of(bound["self"]), node)
+    to = conversion.target(node)
+    builder = conversion.arithmetic.builder
+    first = images(Value(builder, levels.node))
+    divisor = bound["divisor_override"]
+    area = math.prod(axis.kernel for axis in windows)
+    is_padded = any(axis.before or axis.padding for axis in windows)
+    is_same = to is not None and (to.dtype, to.scale, to.zero) == (levels.dtype, levels.scale, levels.zero)
+    is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
+    if is_even and not is_same:
+        result = _window_sums(conversion, levels, first, node)
+        shape = shape_of(node)
+        return replace(
+            result,
+            node=Value(builder, result.node).view(*shape).node,
+            scale=(levels.scale[0] / (divisor or area),),
+        )
+    x = channels_last(first)
+    if divisor or bound["count_include_pad"]:
+        x, windows = padded(x, windows, levels.zero, whole=bool(divisor))
+    pooled = channels_first(averages(x, windows, (levels.zero, levels.zero))).view(*shape_of(node))
+    scale = levels.scale[0] * (area / divisor if divisor else 1)
+    return replace(levels, node=pooled.node, scale=(scale,))
+
+
+def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -> Levels:
+    """Returns the sum of each window, by a convolution of each channel with ones."""
+    windows = windows_of(node, 2)
+    channels = x.shape[1]
+    kernel = [axis.kernel for axis in windows]
+    weight = torch.ones((channels, 1, *kernel), dtype=torch.int8)
+    builder = conversion.arithmetic.builder
+    after = [axis.outputs * axis.stride for axis in windows]
+    assert after
+    padding = [axis.before for axis in windows]
+    call = Convolution(
+        [axis.stride for axis in windows], padding, [1, 1], False, [0, 0], channels, levels.zero
+    )
+    result = convolve(x, Value(builder, builder.constant(weight)), None, call)
+    assert result is not None
+    if result.shape[2:] != tuple(axis.outputs for axis in windows):
+        raise UnsupportedError("a pool whose windows begin in the padding")
+    return Levels(result.node, levels.scale, 0, levels.limit * math.prod(kernel))
+
+
+REDUCTIONS: Final[Mapping[Any, Convert]] = {
+    aten.sum.dim_IntList: _sum(False),
+    aten.sum.default: _sum(False),
+    aten.mean.dim: _sum(True),
+    aten.mean.default: _sum(True),
+    aten.amax.default: _extreme,
+    aten.amin.default: _extreme,
+    aten.max.default: _extreme,
+    aten.min.default: _extreme,
+    aten.argmax.default: _position,
+    aten.max_pool2d_with_indices.default: _max_pool,
+    aten.avg_pool2d.default: _avg_pool,
+}

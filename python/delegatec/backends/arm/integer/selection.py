@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, extrema and choices of two values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.arithmetic import BITS
+from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.elementwise import similar
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity
+from delegatec.edge.arguments import bind, shape_of
+
+aten = torch.ops.aten
+
+
+def _extreme(target: Any) -> Convert:
+    def convert(conversion: Conversion, node: Node) -> Quantity:
+        bound = bind(node)
+        values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
+        scale = conversion.common_scale(values)
+        first, second = (conversion.arithmetic.accumulate(each, scale) for each in values)
+        result = conversion.arithmetic.binary(target, first, second)
+        return Levels(result, (scale,), 0, (1 << BITS) - 1)
+
+    return convert
+
+
+def _comparison(target: OpOverload) -> Convert:
+    def convert(conversion: Conversion, node: Node) -> None:
+        bound = bind(node)
+        values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
+        scale = conversion.common_scale(values)
+        rank = len(shape_of(node))
+        first, second = (
+            conversion.arithmetic.constant(_rounded(each, scale), rank)
+            if isinstance(each, Fixed)
+            else conversion.arithmetic.accumulate(each, scale)
+            for each in values
+        )
+        conversion.replaced[node] = conversion.arithmetic.binary(target, first, second, torch.bool)
+
+    return convert
+
+
+def _rounded(value: Fixed, scale: float) -> Tensor:
+    levels = value.values.to(torch.float64) / scale
+    return torch.round(levels).clamp(-(1 << 30), 1 << 30).to(torch.int32)
+
+
+def _where(conversion: Conversion, node: Node) -> Quantity:
+    bound = bind(node)
+    values = [conversion.of(bound[name]) for name in ("self", "other")]
+    condition = conversion.node(bound["condition"])
+    arithmetic = conversion.arithmetic
+    to = conversion.target(node)
+    if to is not None:
+        nodes = [arithmetic.quantize(each, to) for each in values]
+        result = Levels(nodes[0], to.scale, to.zero, max(to.high - to.zero, to.zero - to.low))
+    else:
+        values = similar(values, 1 << 12)
+        scale = conversion.common_scale(values)
+        nodes = [arithmetic.accumulate(each, scale) for each in values]
+        result = Levels(nodes[0], (scale,), 0, (1 << BITS) - 1)
+    call = arithmetic.call(aten.where.self, condition, *nodes, dtype=result.dtype, shape=shape_of(node))
+    return replace(result, node=call)
+
+
+SELECTION: Final[Mapping[Any, Convert]] = {
+    **{
+        getattr(getattr(aten, name), variant): _comparison(getattr(aten, name).Tensor)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for variant in ("Tensor", "Scalar")
+    },
+    aten.maximum.default: _extreme(aten.maximum.default),
+    aten.minimum.default: _extreme(aten.minimum.default),
+    aten.where.self: _where,
+}
