@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from delegatec.backends.vulkan.memory.minimum_cut import INFINITE, Network
 from delegatec.backends.vulkan.memory.representation import Representation, Representations
+from delegatec.edge.analysis.minimum_cut import INFINITE, Network
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import random
 import pytest
 
 from delegatec.backends.vulkan.memory.choice import Problem, Transfer, choose
-from delegatec.backends.vulkan.memory.minimum_cut import Network
 from delegatec.backends.vulkan.memory.representation import (
     ANY,
     BUFFER,
@@ -18,6 +17,7 @@ from delegatec.backends.vulkan.memory.representation import (
     TEXTURES,
     Representation,
 )
+from delegatec.edge.analysis.minimum_cut import Network
 
 W, C, H, B = (
     Representation.WIDTH,
