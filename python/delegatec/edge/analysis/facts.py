@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -33,7 +34,9 @@ class Facts:
         constants: Mapping[str, torch.Tensor],
         outer: Callable[[Node], Interval | None] = lambda _: None,
     ) -> None:
-        self._constants = dict(constants)
+        # passes may add to either
+        self._added: dict[str, torch.Tensor] = {}
+        self._constants = ChainMap[str, torch.Tensor](self._added, cast(Any, constants))
         self._outer = outer
         self._known: dict[Node, Interval] = {}
 
@@ -61,7 +64,7 @@ class Facts:
 
     def add_constant(self, node: Node, value: torch.Tensor) -> None:
         """Records the tensor of a new constant."""
-        self._constants[node.name] = value
+        self._added[node.name] = value
 
     def _interval(self, node: Node, operands: Sequence[Any], rule: Rule | None) -> Interval:
         """Returns the interval of a node whose operands are known."""
