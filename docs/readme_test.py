@@ -73,7 +73,7 @@ def test_the_backends_are_those_of_the_table() -> None:
     assert table is not None
     rows = json.loads(Path(table).read_text(encoding="utf-8"))
     assert with_backends(README, rows) == README, "README.md is out of date: bazel run //docs:generate"
-    another = with_backends(README, {"new": {"title": "New", "options": ["flags"]}})
+    another = with_backends(README, {"new": {"title": "New", "options": ["flags"], "package": ""}})
     assert "| New | `new_program(flags = ...)` | [docs/operators_new.md]" in another
     assert "mps_program(fp16_overflow" not in another
 

@@ -30,6 +30,14 @@ def test_any_operator_reads_its_values() -> None:
     assert torch.equal(scaled.mT, WANTED.mT) and torch.equal(scaled[2:4], WANTED[2:4])
 
 
+def test_permuted_rows_are_scaled_later() -> None:
+    scaled = ScaledTensor(SOURCE, SCALE)
+    moved = scaled.permute(0, 2, 1)
+    assert isinstance(moved, ScaledTensor) and moved.data_ptr() != scaled.data_ptr()
+    assert torch.equal(moved.computed(), WANTED.permute(0, 2, 1))
+    assert torch.equal(moved.reshape(6, -1)[:, 2], WANTED[:, 2, 0])
+
+
 def test_views_have_no_memory_and_one_address() -> None:
     scaled = ScaledTensor(SOURCE, SCALE)
     views = [scaled.detach(), scaled.view(2, 3, -1), scaled.reshape(-1).view(30, 3), scaled.contiguous()]

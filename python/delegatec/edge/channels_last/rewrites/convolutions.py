@@ -116,7 +116,10 @@ def _arranged(weight: Value, call: Convolution, group: int | None = None) -> Val
     builder = weight.builder
     constant = builder.facts.constant(weight.node)
     if constant is not None:
-        part = constant.detach().narrow(0, start, size).permute(dims).reshape(shape)
+        part = constant.detach() if group is None else constant.detach().narrow(0, start, size)
+        moved = [dim for dim in dims if part.shape[dim] > 1]
+        # A view of a scaled tensor is not computed before it is written.
+        part = part.view(shape) if moved == sorted(moved) else part.permute(dims).reshape(shape)
         return Value(builder, builder.derived(weight.node, part))
     return weight.slice(0, start, start + size).permute(*dims).view(*shape)
 
