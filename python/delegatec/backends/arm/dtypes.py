@@ -37,10 +37,13 @@ NAMES: Final[dict[int, str]] = {
 }
 
 FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
-INTEGERS: Final = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
+INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 NUMBERS: Final = FLOATS | INTEGERS
 BOOLS: Final = frozenset({torch.bool})
-ALL: Final = NUMBERS | BOOLS
+VALUES: Final = NUMBERS | BOOLS
+"""dtypes that TOSA computes with."""
+ALL: Final = VALUES | {torch.uint8}
+"""dtypes that TOSA moves: it has no arithmetic for unsigned ones."""
 
 FORMAT_FLOATS: Final = frozenset({DType.FP16, DType.BF16, DType.FP32})
 """Floating-point types of TOSA."""

@@ -21,7 +21,8 @@ from delegatec.backends.common.recording import recorded
 from delegatec.backends.common.testing import Call, Compiled, Function, check_results, eager
 from delegatec.delegation import Part
 
-_TOLERANCE: Final = (2e-5, 2e-6)
+TOLERANCE: Final = (2e-5, 2e-6)
+"""Relative and absolute tolerance of float32."""
 
 
 def compile_module(module: torch.nn.Module, args: tuple[Any, ...], **options: str) -> Compiled:
@@ -41,7 +42,11 @@ def operators(compiled: Compiled) -> list[str]:
 
 
 def run_case(
-    function: Function | torch.nn.Module, args: tuple[torch.Tensor, ...], expected: str = "", **options: str
+    function: Function | torch.nn.Module,
+    args: tuple[torch.Tensor, ...],
+    expected: str = "",
+    tolerance: tuple[float, float] = TOLERANCE,
+    **options: str,
 ) -> Compiled:
     """Checks that a function becomes one delegate with the results of eager mode.
 
@@ -49,6 +54,7 @@ def run_case(
         function: of tensors; returns a tensor or several.
         args: example inputs, also for the run.
         expected: the TOSA operators, in order, see `operators`; not checked if empty.
+        tolerance: relative and absolute.
         **options: of the backend.
 
     Returns:
@@ -59,7 +65,7 @@ def run_case(
     assert (len(compiled.delegates), compiled.left) == (1, [])
     assert operators(compiled) == expected.split() or not expected
     wanted = list(eager(module, args))
-    check_results(compiled(*args), wanted, [value.dtype for value in wanted], *_TOLERANCE)
+    check_results(compiled(*args), wanted, [value.dtype for value in wanted], *tolerance)
     return compiled
 
 

@@ -114,6 +114,7 @@ class Value:
     atan = _unary(aten.atan.default)
     tanh = _unary(aten.tanh.default)
     sigmoid = _unary(aten.sigmoid.default)
+    erf = _unary(aten.erf.default)
     relu = _unary(aten.relu.default)
     isnan = _unary(aten.isnan.default, torch.bool)
     isinf = _unary(aten.isinf.default, torch.bool)
@@ -252,6 +253,11 @@ class Value:
         """Returns the mean of floating point along dimensions."""
         shape = [1 if d in dims else size for d, size in enumerate(self.shape) if keepdim or d not in dims]
         return self._call(aten.mean.dim, self, list(dims), keepdim, shape=shape)
+
+    def amax(self, dims: Sequence[int], keepdim: bool = False) -> Value:
+        """Returns the maximum along dimensions; NaN if an element is NaN."""
+        shape = [1 if d in dims else size for d, size in enumerate(self.shape) if keepdim or d not in dims]
+        return self._call(aten.amax.default, self, list(dims), keepdim, shape=shape)
 
     def sum(self, dims: Sequence[int], keepdim: bool = False) -> Value:
         """Returns the sum along dimensions, in the same dtype."""

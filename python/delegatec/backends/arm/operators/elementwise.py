@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
 from delegatec_schemas.tosa_graph import DType, NanMode
 from torch.fx import Node
 
-from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.dtypes import BOOLS, FLOATS, NUMBERS
-from delegatec.backends.arm.operators.row import Lower, operand, operator_row, simple, zero_point
-from delegatec.edge.arguments import bind, promoted
+from delegatec.backends.arm.building.graph_builder import GraphBuilder, bound
+from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.dtypes import FLOATS, FORMAT_FLOATS, NUMBERS, TO_TOSA, VALUES
+from delegatec.backends.arm.operators.conversion import converted, widened
+from delegatec.backends.arm.operators.row import Constraint, Lower, operand, operator_row, zero_point
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 
-_UNARY: Final = {
+_FUNCTIONS: Final = {
     "exp": "EXP",
     "log": "LOG",
     "sin": "SIN",
@@ -24,17 +28,41 @@ _UNARY: Final = {
     "erf": "ERF",
     "rsqrt": "RSQRT",
     "reciprocal": "RECIPROCAL",
-    "floor": "FLOOR",
-    "ceil": "CEIL",
 }
-_COMPARISONS: Final = {
-    "eq": ("EQUAL", False),
-    "gt": ("GREATER", False),
-    "ge": ("GREATER_EQUAL", False),
-    "lt": ("GREATER", True),
-    "le": ("GREATER_EQUAL", True),
+"""The results are floating point for operands of any dtype."""
+_EXTREMA: Final = {
+    "maximum": ("MAXIMUM", NanMode.PROPAGATE),
+    "minimum": ("MINIMUM", NanMode.PROPAGATE),
+    "fmax": ("MAXIMUM", NanMode.IGNORE),
+    "fmin": ("MINIMUM", NanMode.IGNORE),
 }
-_PROPAGATE: Final = {"nan_mode": NanMode.PROPAGATE}
+_NARROW: Final = (DType.INT8, DType.INT16)
+
+
+def arithmetic_type(dtype: torch.dtype) -> int:
+    """Returns the type of arithmetic on a dtype: INT32 for integers, which wrap when they are narrowed."""
+    kind = TO_TOSA[dtype]
+    return DType.INT32 if kind in _NARROW else kind
+
+
+def compute(b: GraphBuilder, node: Node, name: str, operands: Sequence[Any], **attributes: Any) -> None:
+    """Lowers arithmetic of numbers.
+
+    Args:
+        b: the graph.
+        node: the result.
+        name: the operator of TOSA.
+        operands: nodes and numbers, converted to the dtype of the result.
+        **attributes: of the operator.
+    """
+    kind = arithmetic_type(dtype_of(node))
+    values = [operand(b, each, node, kind) for each in operands]
+    emitted = b.emit(name, *values, *_shift(b, name), dtype=kind, shape=shape_of(node), **attributes)
+    b.alias(node, converted(b, emitted, TO_TOSA[dtype_of(node)]))
+
+
+def _shift(b: GraphBuilder, name: str) -> Sequence[Value]:
+    return [b.number(0, DType.INT8)] if name == "MUL" else []
 
 
 def _operands(node: Node) -> tuple[Any, Any]:
@@ -42,9 +70,9 @@ def _operands(node: Node) -> tuple[Any, Any]:
     return first, second
 
 
-def _binary(name: str, **attributes: Any) -> Lower:
+def _function(name: str) -> Lower:
     def lower(b: GraphBuilder, node: Node) -> None:
-        b.result(node, name, *(operand(b, each, node) for each in _operands(node)), **attributes)
+        compute(b, node, name, [bind(node)["self"]])
 
     return lower
 
@@ -53,49 +81,142 @@ def _scaled(name: str) -> Lower:
     """Returns the lowering of `self op alpha * other`."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
-        first, second = (operand(b, each, node) for each in _operands(node))
+        kind = arithmetic_type(dtype_of(node))
+        first, second = (operand(b, each, node, kind) for each in _operands(node))
         alpha = bind(node)["alpha"]
         if alpha != 1:
-            factor = b.number(alpha, second.dtype, len(second.shape))
-            second = b.emit("MUL", second, factor, b.number(0, DType.INT8), shape=second.shape)
-        b.result(node, name, first, second)
+            factor = b.number(alpha, kind, len(second.shape))
+            second = b.emit("MUL", second, factor, *_shift(b, "MUL"), shape=second.shape)
+        emitted = b.emit(name, first, second, dtype=kind, shape=shape_of(node))
+        b.alias(node, converted(b, emitted, TO_TOSA[dtype_of(node)]))
 
     return lower
 
 
+def _reversed_difference(b: GraphBuilder, node: Node) -> None:
+    bound_ = bind(node)
+    kind = arithmetic_type(dtype_of(node))
+    first = operand(b, bound_["self"], node, kind)
+    if bound_["alpha"] != 1:
+        factor = b.number(bound_["alpha"], kind, len(first.shape))
+        first = b.emit("MUL", first, factor, *_shift(b, "MUL"), shape=first.shape)
+    second = operand(b, bound_["other"], node, kind)
+    emitted = b.emit("SUB", second, first, dtype=kind, shape=shape_of(node))
+    b.alias(node, converted(b, emitted, TO_TOSA[dtype_of(node)]))
+
+
 def _mul(b: GraphBuilder, node: Node) -> None:
-    first, second = (operand(b, each, node) for each in _operands(node))
-    b.result(node, "MUL", first, second, b.number(0, DType.INT8))
+    name = "LOGICAL_AND" if dtype_of(node) == torch.bool else "MUL"
+    compute(b, node, name, _operands(node))
+
+
+def _quotient(b: GraphBuilder, node: Node) -> None:
+    """Multiplies by the reciprocal; half precision in FP32, for one rounding."""
+    first, second = _operands(node)
+    kind = TO_TOSA[dtype_of(node)]
+    dividend = widened(b, operand(b, first, node))
+    rank = len(dividend.shape)
+    if isinstance(second, Node):
+        divisor = widened(b, operand(b, second, node))
+        factor = b.emit("RECIPROCAL", divisor, shape=divisor.shape)
+    else:
+        factor = b.number(_inverse(float(second)), dividend.dtype, rank)
+    shape = shape_of(node)
+    product = b.emit("MUL", dividend, factor, *_shift(b, "MUL"), shape=shape)
+    b.alias(node, b.cast(product, kind))
+
+
+def _inverse(number: float) -> float:
+    return math.copysign(math.inf, number) if number == 0 else 1.0 / number
 
 
 def _negate(b: GraphBuilder, node: Node) -> None:
-    value = b.of(bind(node)["self"])
+    value = operand(b, bind(node)["self"], node)
     zero = zero_point(b, value)
     b.result(node, "NEGATE", value, zero, zero)
 
 
-def _comparison(name: str, is_reversed: bool) -> Lower:
+def _root(b: GraphBuilder, node: Node) -> None:
+    """Takes the reciprocal of the reciprocal root, which is right for zero and infinity."""
+    value = operand(b, bind(node)["self"], node)
+    wide = widened(b, value)
+    inverse = b.emit("RSQRT", wide, shape=value.shape)
+    b.alias(node, b.cast(b.emit("RECIPROCAL", inverse, shape=value.shape), value.dtype))
+
+
+def _extremum(name: str, nan_mode: int) -> Lower:
     def lower(b: GraphBuilder, node: Node) -> None:
-        dtype = promoted(_operands(node))
-        first, second = (operand(b, each, node, dtype) for each in _operands(node))
-        b.result(node, name, *((second, first) if is_reversed else (first, second)))
+        if dtype_of(node) == torch.bool:
+            compute(b, node, "LOGICAL_OR" if name == "MAXIMUM" else "LOGICAL_AND", _operands(node))
+        else:
+            compute(b, node, name, _operands(node), nan_mode=nan_mode)
 
     return lower
 
 
+def _limits(node: Node) -> tuple[Any, Any]:
+    _, *limits = bind(node).values()
+    low, high = (*limits, None)[:2] if node.target is not torch.ops.aten.relu.default else (0, None)
+    return low, high
+
+
+def _clamp(b: GraphBuilder, node: Node) -> None:
+    low, high = _limits(node)
+    kind = TO_TOSA[dtype_of(node)]
+    value = operand(b, bind(node)["self"], node)
+    if kind in FORMAT_FLOATS:
+        lowest, highest = -math.inf, math.inf
+    else:
+        info = torch.iinfo(torch.int32 if dtype_of(node) == torch.int64 else dtype_of(node))
+        lowest, highest = info.min, info.max
+    low = lowest if low is None else max(low, lowest)
+    high = highest if high is None else min(high, highest)
+    low = min(low, high)  # as torch orders them
+    if kind == DType.INT32:
+        for name, limit, neutral in (("MAXIMUM", low, lowest), ("MINIMUM", high, highest)):
+            if limit != neutral:
+                number = b.number(int(limit), kind, len(value.shape))
+                value = b.emit(name, value, number, shape=value.shape, nan_mode=NanMode.PROPAGATE)
+        b.alias(node, value)
+        return
+    limits = {"min_val": bound(low, kind), "max_val": bound(high, kind)}
+    b.result(node, "CLAMP", value, **limits, nan_mode=NanMode.PROPAGATE)
+
+
+def _power(b: GraphBuilder, node: Node) -> None:
+    compute(b, node, "POW", list(bind(node).values())[:2])
+
+
+def _base(node: Node, _: object) -> str | None:
+    """Requires a positive base: POW of others is NaN, or undefined."""
+    base = bind(node)["self"]
+    return None if not isinstance(base, Node) and base > 0 else "the base may be zero or negative"
+
+
+def _nan_limit(node: Node, _: object) -> str | None:
+    if any(isinstance(each, float) and math.isnan(each) for each in _limits(node)):
+        return "a limit is NaN"
+    return None
+
+
+_BASE: Final[Constraint] = Constraint("argument", "The base is a positive number.", _base)
+_LIMITS: Final[Constraint] = Constraint("argument", "Limits are numbers.", _nan_limit)
+
 ROWS: Final = (
-    *(operator_row(name, simple(operation), FLOATS) for name, operation in _UNARY.items()),
-    operator_row("abs", simple("ABS"), FLOATS | {torch.int32, torch.int64}),
+    *(operator_row(name, _function(operation), VALUES) for name, operation in _FUNCTIONS.items()),
+    *(operator_row(name, _function(name.upper()), FLOATS) for name in ("floor", "ceil")),
+    operator_row("sqrt", _root, VALUES),
+    operator_row("abs", _function("ABS"), NUMBERS),
     operator_row("neg", _negate, NUMBERS),
-    operator_row("logical_not", simple("LOGICAL_NOT"), BOOLS),
-    *(operator_row(f"add.{kind}", _scaled("ADD"), NUMBERS) for kind in ("Tensor", "Scalar")),
-    *(operator_row(f"sub.{kind}", _scaled("SUB"), NUMBERS) for kind in ("Tensor", "Scalar")),
-    *(operator_row(f"mul.{kind}", _mul, NUMBERS) for kind in ("Tensor", "Scalar")),
-    operator_row("maximum", _binary("MAXIMUM", **_PROPAGATE), NUMBERS),
-    operator_row("minimum", _binary("MINIMUM", **_PROPAGATE), NUMBERS),
+    *(operator_row(f"add.{kind}", _scaled("ADD"), VALUES) for kind in ("Tensor", "Scalar")),
+    *(operator_row(f"sub.{kind}", _scaled("SUB"), VALUES) for kind in ("Tensor", "Scalar")),
+    operator_row("rsub.Scalar", _reversed_difference, VALUES),
+    *(operator_row(f"mul.{kind}", _mul, VALUES) for kind in ("Tensor", "Scalar")),
+    *(operator_row(f"div.{kind}", _quotient, VALUES) for kind in ("Tensor", "Scalar")),
     *(
-        operator_row(f"{name}.{kind}", _comparison(*operation), NUMBERS)
-        for name, operation in _COMPARISONS.items()
-        for kind in ("Tensor", "Scalar")
+        operator_row(name, _extremum(*found), VALUES, preserved=name.startswith("f"))
+        for name, found in _EXTREMA.items()
     ),
+    *(operator_row(name, _clamp, VALUES, _LIMITS) for name in ("clamp", "hardtanh", "relu")),
+    *(operator_row(f"pow.{kind}", _power, VALUES, _BASE) for kind in ("Scalar",)),
 )

@@ -3,44 +3,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F  # noqa: N812
 
 from delegatec.backends.arm.testing import run_case
-from delegatec.backends.common.testing import X, Y
+from delegatec.backends.common.testing import BOOL, EDGES, PAIRS, Function, X, Y, floats, ints
+
+SIGNED = torch.tensor([-7, -3, 0, 2, 9], dtype=torch.int32)
+FLOAT_EDGES = EDGES[:-3]
+FUNCTIONS = ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "rsqrt", "reciprocal")
+
+CASES: dict[str, tuple[Function, tuple[Any, ...], str]] = {
+    **{name: (getattr(torch, name), (EDGES,), name.upper()) for name in FUNCTIONS},
+    "exp of int": (torch.exp, (ints(3),), "CAST EXP"),
+    "exp of bool": (torch.exp, (BOOL,), "SELECT EXP"),
+    "floor": (torch.floor, (EDGES,), "FLOOR"),
+    "ceil": (torch.ceil, (EDGES,), "CEIL"),
+    "sqrt": (torch.sqrt, (EDGES,), "RSQRT RECIPROCAL"),
+    "abs": (torch.abs, (EDGES,), "ABS"),
+    "abs of int8": (torch.abs, (SIGNED.to(torch.int8),), "CAST ABS CAST"),
+    "neg": (torch.neg, (EDGES,), "NEGATE"),
+    "neg of int64": (torch.neg, (SIGNED.to(torch.int64),), "NEGATE"),
+    "add": (torch.add, PAIRS, "ADD"),
+    "add with a factor": (lambda x, y: torch.add(x, y, alpha=2), (X, Y), "MUL ADD"),
+    "add of int8": (torch.add, (SIGNED.to(torch.int8), SIGNED.to(torch.int8)), "CAST CAST ADD CAST"),
+    "add of int and float": (torch.add, (ints(2, 3, 4), X), "CAST ADD"),
+    "sub": (torch.sub, PAIRS, "SUB"),
+    "sub of ranks": (torch.sub, (X, Y[0, 0]), "RESHAPE SUB"),
+    "rsub": (lambda x: 2.5 - x, (X,), "SUB"),
+    "rsub with a factor": (lambda x: torch.rsub(x, 1, alpha=3), (SIGNED,), "MUL SUB"),
+    "mul": (torch.mul, PAIRS, "MUL"),
+    "mul by a number": (lambda x: x * 2.5, (X,), "MUL"),
+    "mul of int": (torch.mul, (SIGNED, SIGNED), "MUL"),
+    "mul of bool": (torch.mul, (BOOL, BOOL), "LOGICAL_AND"),
+    "div": (torch.div, PAIRS, "RECIPROCAL MUL"),
+    "div by a number": (lambda x: x / 3.0, (EDGES,), "MUL"),
+    "div of int": (torch.div, (SIGNED, SIGNED.abs() + 1), ""),
+    "maximum": (torch.maximum, PAIRS, "MAXIMUM"),
+    "minimum of int": (torch.minimum, (SIGNED, SIGNED.flip(0)), "MINIMUM"),
+    "minimum of bool": (torch.minimum, (BOOL, ~BOOL), "LOGICAL_AND"),
+    "fmax": (torch.fmax, PAIRS, "MAXIMUM"),
+    "fmin": (torch.fmin, PAIRS, "MINIMUM"),
+    "relu": (F.relu, (EDGES,), "CLAMP"),
+    "relu6": (F.relu6, (EDGES,), "CLAMP"),
+    "hardtanh": (lambda x: F.hardtanh(x, -0.25, 0.75), (EDGES,), "CLAMP"),
+    "clamp": (lambda x: x.clamp(-0.5, 0.25), (EDGES,), "CLAMP"),
+    "clamp without a minimum": (lambda x: x.clamp(max=0.25), (EDGES,), "CLAMP"),
+    "clamp out of order": (lambda x: x.clamp(0.5, -0.25), (X,), "CLAMP"),
+    "clamp of int": (lambda x: x.clamp(-2, 5), (SIGNED,), "MAXIMUM MINIMUM"),
+    "clamp of int8": (lambda x: x.clamp(-2, 7), (SIGNED.to(torch.int8),), "CLAMP"),
+    "clamp to NaN": (lambda x: x.clamp(float("nan"), 1.0), (X,), "MUL"),
+    "clamp by tensors": (lambda x, y: torch.clamp(x, y, y + 1.0), (X, Y), "ADD MAXIMUM MINIMUM"),
+    "power of a number": (lambda x: 2.5**x, (FLOAT_EDGES,), "POW"),
+    "gelu": (F.gelu, (FLOAT_EDGES,), "MUL MUL ERF ADD MUL"),
+    "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), (X,), ""),
+    "silu": (F.silu, (X,), "SIGMOID MUL"),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.3), (EDGES,), "MUL MAXIMUM"),
+    "leaky_relu that is steep": (lambda x: F.leaky_relu(x, 1.5), (EDGES,), ""),
+    "elu": (F.elu, (EDGES,), ""),
+    "softplus": (F.softplus, (EDGES,), ""),
+    "mish": (F.mish, (X,), ""),
+}
+SPECIFICATION = "TOSA-1.0+INT+FP"
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (torch.exp, "EXP"),
-        (lambda x: torch.rsqrt(x.abs() + 1.0), "ABS ADD RSQRT"),
-        (torch.neg, "NEGATE"),
-        (lambda x: x * 2.5, "MUL"),
-    ],
-)
-def test_of_one_tensor(function: Callable[..., Any], expected: str) -> None:
-    run_case(function, (X,), expected)
+@pytest.mark.parametrize("name", CASES)
+def test_operator(name: str) -> None:
+    function, args, expected = CASES[name]
+    run_case(function, args, expected, specification=SPECIFICATION)
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (lambda x, y: torch.add(x, y, alpha=2), "MUL ADD"),
-        (torch.maximum, "MAXIMUM"),
-        (torch.lt, "GREATER"),
-    ],
-)
-def test_of_two_tensors(function: Callable[..., Any], expected: str) -> None:
-    run_case(function, (X, Y), expected)
-
-
-def test_ranks_are_equal() -> None:
-    run_case(torch.sub, (X, Y[0, 0]), "RESHAPE SUB")
-
-
-def test_products() -> None:
-    run_case(lambda x, y: x @ y.transpose(1, 2), (X, Y), "TRANSPOSE MATMUL")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.add, torch.div, torch.maximum, torch.fmin])
+def test_half_precision(function: Function, dtype: torch.dtype) -> None:
+    args = (floats(3, 5).to(dtype), floats(5, seed=1).to(dtype))
+    run_case(function, args, tolerance=(0.0, 0.0), specification=f"{SPECIFICATION}+bf16")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from torch._ops import OpOverload
@@ -13,11 +13,12 @@ from torch.fx import Node
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import TO_TOSA
+from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
 
@@ -51,34 +52,37 @@ def operator_row(
     """
     operands = operand_dtypes(dtypes, "TOSA has no such operator for others.")
     found = overload(target) if isinstance(target, str) else target
-    return OperatorRow(found, lower, (operands, *constraints), computes, note, preserved, known)
+    return OperatorRow(found, lower, (operands, _IN_RANGE, *constraints), computes, note, preserved, known)
 
 
-def operand(b: GraphBuilder, value: Operand, node: Node, dtype: torch.dtype | None = None) -> Value:
+def _beyond_int32(node: Node, _: object) -> str | None:
+    for argument, value in zip(node.target._schema.arguments, bind(node).values(), strict=True):  # type: ignore[union-attr]
+        if str(argument.type) == "number" and type(value) is int and not -(1 << 31) <= value < 1 << 31:
+            return f"{argument.name} is {value}"
+    return None
+
+
+_IN_RANGE: Final[Constraint] = constraint.Constraint(
+    "argument", "Numbers are in the range of int32: TOSA has no wider integers.", _beyond_int32
+)
+
+
+def operand(b: GraphBuilder, value: Operand, node: Node, kind: int | None = None) -> Value:
     """Returns an operand of an elementwise operator, in the rank of the result.
 
     Args:
         b: the graph.
         value: a node or a number.
         node: the operator.
-        dtype: of the operand; by default that of the result.
+        kind: type of the operand in TOSA; by default that of the result.
     """
-    kind = TO_TOSA[dtype or node.meta["val"].dtype]
+    kind = TO_TOSA[node.meta["val"].dtype] if kind is None else kind
     rank = len(shape_of(node))
     if not isinstance(value, Node):
         return b.number(value, kind, rank)
-    return b.cast(b.ranked(b.of(value), rank), kind)
+    return converted(b, b.ranked(b.of(value), rank), kind)
 
 
 def zero_point(b: GraphBuilder, value: Value, zero: int = 0) -> Value:
     """Returns a zero point as an operand, in the type of the value that it is for."""
     return b.number(zero, value.dtype)
-
-
-def simple(name: str, **attributes: Any) -> Lower:
-    """Returns the lowering to one operator on all operands, in the dtype and rank of the result."""
-
-    def lower(b: GraphBuilder, node: Node) -> None:
-        b.result(node, name, *(operand(b, each, node) for each in node.all_input_nodes), **attributes)
-
-    return lower

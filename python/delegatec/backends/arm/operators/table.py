@@ -6,14 +6,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from delegatec.backends.arm.operators import elementwise, images, lookups, moves, products
+from delegatec.backends.arm.operators import (
+    casts,
+    creation,
+    elementwise,
+    images,
+    integers,
+    logic,
+    lookups,
+    moves,
+    products,
+    reductions,
+)
 from delegatec.backends.arm.operators.row import OperatorRow
 from delegatec.backends.arm.operators.rules import UNIVERSAL
 from delegatec.backends.common.table import OperatorTable
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
+    "Comparisons, logic and selection": logic.ROWS,
+    "Conversions": casts.ROWS,
+    "Creation": creation.ROWS,
+    "Integers": integers.ROWS,
     "Matrix products": products.ROWS,
+    "Reductions": reductions.ROWS,
     "Images": images.ROWS,
     "Look-ups": lookups.ROWS,
     "Moves": moves.ROWS,

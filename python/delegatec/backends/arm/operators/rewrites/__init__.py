@@ -10,12 +10,15 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.arm.operators.rewrites import moves
+from delegatec.backends.arm.operators.rewrites import activations, moves, normalization, products
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 
 REWRITES: Final[Rewrites] = rewrites(
+    activations.REWRITES,
+    normalization.REWRITES,
+    products.REWRITES,
     moves.REWRITES,
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of values between types, with torch's results; CAST alone has others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from delegatec_schemas.tosa_graph import DType
+
+from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.dtypes import FORMAT_FLOATS, STORED
+
+_HALVES: Final = (DType.FP16, DType.BF16)
+
+
+def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
+    """Returns a value in another type.
+
+    Floating point is truncated to integers. Bools are ones and zeros; other numbers are true unless zero.
+
+    Args:
+        b: the graph.
+        value: to convert.
+        dtype: the type in TOSA.
+    """
+    if value.dtype == dtype:
+        return value
+    if value.numbers is not None and value.dtype in STORED and dtype in STORED:
+        constant = torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(value.shape)
+        return b.tensor(constant.to(STORED[dtype]))
+    is_float, to_float = value.dtype in FORMAT_FLOATS, dtype in FORMAT_FLOATS
+    if value.dtype == DType.BOOL and to_float:
+        one, zero = (b.number(number, dtype, len(value.shape)) for number in (1.0, 0.0))
+        return b.emit("SELECT", value, one, zero, dtype=dtype, shape=value.shape)
+    if dtype == DType.BOOL and is_float:
+        zero = b.number(0.0, value.dtype, len(value.shape))
+        return negated(b, b.emit("EQUAL", value, zero, dtype=dtype, shape=value.shape))
+    if is_float and not to_float:
+        value = truncated(b, value)
+    if {value.dtype, dtype} == {*_HALVES}:
+        value = b.cast(value, DType.FP32)
+    return b.cast(value, dtype)
+
+
+def truncated(b: GraphBuilder, value: Value) -> Value:
+    """Returns floating point rounded toward zero."""
+    zero = b.number(0.0, value.dtype, len(value.shape))
+    is_negative = b.emit("GREATER", zero, value, dtype=DType.BOOL, shape=value.shape)
+    up, down = (b.emit(name, value, shape=value.shape) for name in ("CEIL", "FLOOR"))
+    return b.emit("SELECT", is_negative, up, down, dtype=value.dtype, shape=value.shape)
+
+
+def negated(b: GraphBuilder, value: Value) -> Value:
+    """Returns the negation of a bool."""
+    return b.emit("LOGICAL_NOT", value, shape=value.shape)
+
+
+def widened(b: GraphBuilder, value: Value) -> Value:
+    """Returns half precision as FP32, for sums and quotients."""
+    return b.cast(value, DType.FP32) if value.dtype in _HALVES else value
