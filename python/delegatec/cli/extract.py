@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the archive: METHOD/INDEX.SUFFIX for each blob, and beside it .txt and .json."""
+    """Writes the archive: METHOD/INDEX.SUFFIX for each blob, with .txt and .json."""
     check_environment()
     from delegatec.backends import builtin_backends
 

@@ -18,7 +18,7 @@ from delegatec.edge.legalize.rule import Refusal
 
 
 class TosaTarget(TableTarget[Settings]):
-    """Emits a call into a graph of its own, and checks each operator."""
+    """Emits a call into a separate graph, and checks each operator."""
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
