@@ -30,7 +30,7 @@ class GraphBuilder:
 
     Args:
         settings: the user's settings.
-        view: the partition; None to try the lowering of single nodes, whose operands are values without a definition.
+        view: the partition; None to try single nodes, whose operands are values without a definition.
 
     Attributes:
         current: the node being lowered, if any.
@@ -118,7 +118,7 @@ class GraphBuilder:
         self.inputs.append(self._values[node])
 
     def output(self, node: Node) -> None:
-        """Makes the value of a node an output of the delegate. Each output is the result of an operator, and of no other output."""
+        """Makes the value of a node an output of the delegate: the result of an operator, once."""
         value = self.of(node)
         if value.is_constant or value in self.inputs or value in self.outputs:
             value = self._emit("IDENTITY", [value], value.dtype, value.shape, {})
