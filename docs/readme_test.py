@@ -60,7 +60,8 @@ class Decoder(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/mps.md", "docs/vulkan.md"]
+    "page",
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/arm.md", "docs/mps.md", "docs/vulkan.md"],
 )
 def test_links_lead_to_files(page: str) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
