@@ -41,8 +41,7 @@ def phases(
     Args:
         predecessors: for each node, in topological order, the indices of its operands.
         supported: for each node, whether the backend supports it.
-        movable: nodes that are in the phase of their first user, if they are supported; all operands of such
-            a node are movable.
+        movable: nodes that are in the phase of their first user, if they are supported.
     """
     phase = [0] * len(predecessors)
     for node, sources in enumerate(predecessors):

@@ -10,8 +10,11 @@ import torch
 
 from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
+from delegatec.backends.arm.integer.legality import convert_units
+from delegatec.backends.arm.integer.parameters import DEQUANTIZE
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
+from delegatec.backends.arm.partitioner import ArmPartitioner
 from delegatec.backends.arm.preprocess import lowered
 from delegatec.backends.arm.reference import TosaReferenceExecutor
 from delegatec.backends.arm.settings import Settings
@@ -21,6 +24,8 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.settings import Setting, SettingsCodec
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.delegation.protocol.mapping import debug_map_of
+from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.program import EdgeProgram
 
 CODEC: Final = SettingsCodec(
     "TOSABackend",
@@ -38,12 +43,26 @@ CODEC: Final = SettingsCodec(
 class TosaBackend(TableBackend[Settings]):
     """Compiles partitions to TOSA graphs."""
 
+    partitioner_type = ArmPartitioner
     target_type = TosaTarget
     blob_suffix: Final = ".tosa"
 
     def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""
         return torch.int32 if dtype == torch.int64 else dtype
+
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """See `HasPasses.passes`."""
+        settings = self.settings(compile_specs)
+        found = super().passes(view, compile_specs)
+        if not settings.specification.integer or not any(node.target in DEQUANTIZE for node in view.nodes):
+            return found
+        target = self._target(settings)
+
+        def integer(program: EdgeProgram) -> bool:
+            return convert_units(program, view.facts_in(program), target)
+
+        return [*found[:-1], integer, *found[-1:]]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""

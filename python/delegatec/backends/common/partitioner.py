@@ -45,7 +45,7 @@ class TablePartitioner(Generic[SettingsT]):
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         index = {node: position for position, node in enumerate(nodes)}
         predecessors = [[index[s] for s in node.all_input_nodes if s in index] for node in nodes]
-        legality = Legality(self._target, self._prepare)
+        legality = self.legality(program)
         rejections: list[Rejection] = []
         supported: list[bool] = []
         for node, sources in zip(nodes, predecessors, strict=True):
@@ -61,7 +61,7 @@ class TablePartitioner(Generic[SettingsT]):
             predecessors,
             supported,
             lambda part: self._reasons(program, part),
-            constant_calls(nodes, program.fixed_constants()),
+            self.movable(program, nodes),
         )
         rejections += [each for each in dropped if each.node.target is not operator.getitem]
         rejections.sort(key=lambda rejection: index[rejection.node])
@@ -81,6 +81,14 @@ class TablePartitioner(Generic[SettingsT]):
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """Whether any of the nodes does more than move data."""
         return self._target.computes(nodes)
+
+    def legality(self, program: EdgeProgram) -> Legality[SettingsT]:
+        """Returns what determines which calls of a program are supported."""
+        return Legality(self._target, self._prepare)
+
+    def movable(self, program: EdgeProgram, nodes: Sequence[Node]) -> Collection[int]:
+        """Returns the indices of calls that may be in the group of a user, see `grouping.phases`."""
+        return constant_calls(nodes, program.fixed_constants())
 
     def rejection(self, program: EdgeProgram, node: Node, legality: Legality[SettingsT]) -> Rejection | None:
         """Returns why a call is not supported, if it is not."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -38,42 +38,84 @@ _CONVERSIONS: Final[Mapping[Any, Convert]] = {
 }
 
 
-def integer(program: EdgeProgram, facts: Facts) -> bool:
-    """Replaces floating-point arithmetic between dequantization and quantization by integer arithmetic.
+class Converter:
+    """Converts a program, and keeps the calls that it replaces until `finish`.
+
+    Calls that cannot be converted remain, with the reason in `Conversion.reasons`, and so do their
+    dequantized operands.
 
     Args:
         program: edited in place.
         facts: analysis results for its values.
+        wide_tables: whether the target has tables of int16.
+        skipped: calls that remain as they are.
 
-    Returns:
-        Whether it changed anything.
+    Attributes:
+        conversion: the representations of values.
+        origins: new call -> the call of the program that it is for.
     """
-    return bool(converted(program, facts).replaced)
+
+    def __init__(
+        self, program: EdgeProgram, facts: Facts, wide_tables: bool = True, skipped: Collection[Node] = ()
+    ) -> None:
+        self._program = program
+        self._builder = Builder(program, facts)
+        self._skipped = skipped
+        self.conversion: Final = Conversion(Arithmetic(self._builder, wide_tables), facts.constant)
+        self.origins: Final[dict[Node, Node]] = {}
+
+    def run(self) -> None:
+        """Creates the integer arithmetic."""
+        nodes = [node for node in self._program.graph.nodes if node.op in ("placeholder", "call_function")]
+        conversion = self.conversion
+        for node in nodes:
+            if node.op == "placeholder":
+                _add_constant(conversion, node)
+            elif node not in self._skipped:
+                before = node.prev
+                try:
+                    self._builder.at(node)
+                    _convert(conversion, node)
+                except UnsupportedError as error:
+                    conversion.reasons[node] = str(error)
+                while before.next is not node:
+                    before = before.next
+                    if before.op == "call_function":
+                        self.origins[before] = node
+
+    def used(self) -> list[Node]:
+        """Returns the new calls that the results need, in no order."""
+        found: dict[Node, None] = {}
+        pending = list(self.conversion.replaced.values())
+        while pending:
+            node = pending.pop()
+            if node in self.origins and node not in found:
+                found[node] = None
+                pending += node.all_input_nodes
+        return list(found)
+
+    def undo(self) -> None:
+        """Erases the new calls."""
+        for node in reversed(self.origins):
+            if not node.users:
+                self._program.graph.erase_node(node)
+        self._program.erase_unused_placeholders()
+
+    def finish(self) -> bool:
+        """Erases the calls that are replaced; returns whether there are any."""
+        if self.conversion.replaced:
+            _redirect(self._program, self.conversion)
+        self._program.graph.eliminate_dead_code()
+        self._program.erase_unused_placeholders()
+        return bool(self.conversion.replaced)
 
 
 def converted(program: EdgeProgram, facts: Facts, wide_tables: bool = True) -> Conversion:
-    """Converts a program; see `integer`.
-
-    Calls that cannot be converted remain, with the reason in `Conversion.reasons`, and so do their
-    dequantized operands.
-    """
-    nodes = [node for node in program.graph.nodes if node.op in ("placeholder", "call_function")]
-    builder = Builder(program, facts)
-    conversion = Conversion(Arithmetic(builder, wide_tables), facts.constant)
-    for node in nodes:
-        if node.op == "call_function":
-            builder.at(node)
-            try:
-                _convert(conversion, node)
-            except UnsupportedError as error:
-                conversion.reasons[node] = str(error)
-        else:
-            _add_constant(conversion, node)
-    if conversion.replaced:
-        _redirect(program, conversion)
-        program.graph.eliminate_dead_code()
-        program.erase_unused_placeholders()
-    return conversion
+    """Replaces floating-point arithmetic between dequantization and quantization by integer arithmetic."""
+    converter = Converter(program, facts, wide_tables)
+    converter.run()
+    converter.finish()
+    return converter.conversion
 
 
 def _add_constant(conversion: Conversion, node: Node) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.arm.operators.rewrites import activations, moves, normalization, products
+from delegatec.backends.arm.operators.rewrites import activations, moves, normalization, products, quantized
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
@@ -20,6 +20,7 @@ REWRITES: Final[Rewrites] = rewrites(
     normalization.REWRITES,
     products.REWRITES,
     moves.REWRITES,
+    quantized.REWRITES,
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which units of a program become integer arithmetic that the target supports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.conversion import Conversion
+from delegatec.backends.arm.integer.convert import Converter
+from delegatec.backends.arm.integer.units import Unit, is_float, units_of
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common.legality import Legality, TableTarget
+from delegatec.delegation import Rejection
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.program import EdgeProgram
+
+Check = Callable[[EdgeProgram, Node], Rejection | None]
+"""Returns why a call on integers is not supported."""
+
+_HELP: Final = "quantize the whole model, or add the profile FP to the specification"
+
+
+def unsupported(program: EdgeProgram, facts: Facts, wide_tables: bool, check: Check) -> dict[Unit, Rejection]:
+    """Returns the units that cannot be converted, each with the reason: a call of it, and why.
+
+    Args:
+        program: a private program; unchanged.
+        facts: analysis results for its values.
+        wide_tables: whether the target has tables of int16.
+        check: returns why the target does not support a call that replaces others.
+    """
+    units = units_of(program)
+    found: dict[Unit, Rejection] = {}
+    converter = Converter(program, facts, wide_tables)
+    converter.run()
+    for unit in dict.fromkeys(units.values()):
+        reason = _without_conversion(unit, converter.conversion)
+        if reason is not None:
+            found[unit] = reason
+    for node in converter.used():
+        origin = converter.origins[node]
+        if origin not in units or units[origin] in found:
+            continue
+        refused = check(program, node)
+        if refused is not None:
+            found[units[origin]] = Rejection(origin, refused.rule, refused.message, refused.help)
+    converter.undo()
+    return found
+
+
+def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
+    """Returns why a unit stays in floating point."""
+    if unit.inputs:
+        names = ", ".join(dict.fromkeys(each.name for each in unit.inputs))
+        return Rejection(unit.nodes[0], "quantized", f"{names} is floating point", _HELP)
+    if unit.outputs:
+        names = ", ".join(dict.fromkeys(each.name for each in unit.outputs))
+        return Rejection(unit.nodes[-1], "quantized", f"the result {names} is floating point", _HELP)
+    for node in unit.nodes:
+        if node in conversion.reasons:
+            return Rejection(node, "quantized", conversion.reasons[node], _HELP)
+    sinks = [node for node in unit.nodes if not is_float(node)]
+    if sinks and all(node in conversion.replaced for node in sinks):
+        return None
+    return Rejection(unit.nodes[0], "quantized", "it is not between quantized values", _HELP)
+
+
+def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settings]) -> bool:
+    """Converts the units of a private program to integer arithmetic that the target supports.
+
+    Without the profile FP, all of them are, since the partitioner has selected them.
+
+    Args:
+        program: edited in place.
+        facts: analysis results for its values.
+        target: the backend.
+
+    Returns:
+        Whether it changed anything.
+    """
+    skipped: set[Node] = set()
+    if target.settings.specification.floating:
+        check = Legality(target, ()).rejection
+        skipped = members(unsupported(program, facts, has_wide_tables(target), check))
+    converter = Converter(program, facts, has_wide_tables(target), skipped)
+    converter.run()
+    return converter.finish()
+
+
+def has_wide_tables(target: TableTarget[Settings]) -> bool:
+    """Returns whether the target has levels of int16."""
+    return "int16" in target.settings.specification.extensions
+
+
+def members(units: Collection[Unit]) -> set[Node]:
+    """Returns the nodes of units."""
+    return {node for unit in units for node in unit.nodes}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantization outside of integer arithmetic, such as of the inputs of a program, in floating point."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.integer.parameters import parameters_of
+from delegatec.backends.arm.integer.values import Parameters
+from delegatec.edge.analysis.quantized import quantized
+from delegatec.edge.arguments import dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import Value, table, value_of
+
+_UNIT: Final = [1 << 30], [30]
+
+
+def _quantize(builder: Builder, node: Node) -> Node | None:
+    to = parameters_of(node, builder.facts.constant)
+    if to is None:
+        return None
+    x = value_of(builder, node.all_input_nodes[0], torch.float32)
+    levels = (x * _scales(x, to, inverse=True)).round() + float(to.zero)
+    found = levels.clamp(float(to.low), float(to.high)).to(to.dtype)
+    if dtype_of(node) != torch.uint8:
+        return found.node
+    shape = builder.empty(found.shape, torch.uint8)
+    args = (*_UNIT, 0, 128, -1, False, "single", torch.uint8, False, True)
+    return builder.call(TOSA.rescale.default, found.node, *args, val=shape)
+
+
+def _dequantize(builder: Builder, node: Node) -> Node | None:
+    to = parameters_of(node, builder.facts.constant)
+    if to is None:
+        return None
+    x = Value(builder, node.all_input_nodes[0])
+    if x.dtype == torch.uint8:
+        signed = builder.empty(x.shape, torch.int8)
+        args = (*_UNIT, 128, 0, -1, False, "single", torch.int8, True)
+        x = Value(builder, builder.call(TOSA.rescale.default, x.node, *args, val=signed))
+    levels = x.to(torch.float32)
+    if to.zero:
+        levels = levels - float(to.zero)
+    return (levels * _scales(levels, to, inverse=False)).to(dtype_of(node)).node
+
+
+def _scales(x: Value, to: Parameters, inverse: bool) -> Value | float:
+    numbers = torch.tensor(to.scale, dtype=torch.float32)
+    if inverse:
+        numbers = numbers.reciprocal()
+    if to.axis is None:
+        return float(numbers[0])
+    return table(x.builder, numbers.view([-1 if dim == to.axis else 1 for dim in range(x.rank)]))
+
+
+_NOTE: Final = "in floating point; between quantized values, it becomes integer arithmetic"
+
+REWRITES: Final = tuple(
+    Rewrite(target, rule, note=_NOTE, preserved=True)
+    for target, rule in (
+        (quantized.quantize_per_tensor.default, _quantize),
+        (quantized.quantize_per_channel.default, _quantize),
+        (quantized.dequantize_per_tensor.default, _dequantize),
+        (quantized.dequantize_per_channel.default, _dequantize),
+    )
+)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The partitioner: units of quantized values are delegated as a whole, as integer arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.legality import has_wide_tables, members, unsupported
+from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
+from delegatec.backends.arm.integer.units import Unit, crossing, units_of
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common.legality import Legality, Prepare, TableTarget
+from delegatec.backends.common.partitioner import TablePartitioner
+from delegatec.delegation.delegates.extract import extract_view
+from delegatec.delegation.protocol.partitioner import Rejection
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.program import EdgeProgram
+
+_BOUNDARY: Final = "its floating-point values would be exchanged with nodes outside of the delegate"
+
+
+class IntegerLegality(Legality[Settings]):
+    """Determines which calls of a program are supported as parts of units.
+
+    Args:
+        target: the backend.
+        prepare: passes over a private program that run before legalization.
+        program: the program.
+
+    Attributes:
+        converted: the calls of units that become integer arithmetic.
+    """
+
+    def __init__(
+        self, target: TableTarget[Settings], prepare: Sequence[Prepare], program: EdgeProgram
+    ) -> None:
+        super().__init__(target, prepare)
+        self._specification = target.settings.specification
+        self._rejected: dict[Node, Rejection] = {}
+        self.converted: Collection[Node] = frozenset()
+        if self._specification.integer:
+            self._try_units(program)
+
+    def _try_units(self, program: EdgeProgram) -> None:
+        units = units_of(program)
+        nodes = [node for node in program.graph.nodes if node in units]
+        if not any(unit.is_quantized for unit in units.values()):
+            self._rejected = {} if self._specification.floating else dict(_floating(units))
+            return
+        private = extract_view(PartitionView(program, nodes), program.specs_by_name())
+        originals = {node.name: node for node in nodes}
+        found = unsupported(
+            private, Facts(private.fixed_constants()), has_wide_tables(self._target), super().rejection
+        )
+        rejected: dict[Unit, Rejection] = {}
+        for each in found.values():
+            node = originals[each.node.name]
+            rejected[units[node]] = Rejection(node, each.rule, each.message, each.help)
+        self.converted = members([unit for unit in dict.fromkeys(units.values()) if unit not in rejected])
+        if not self._specification.floating:
+            self._rejected = {
+                node: _part_of(node, each) for unit, each in rejected.items() for node in unit.nodes
+            }
+
+    def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
+        """See `Legality.rejection`."""
+        if node in self.converted:
+            return None
+        return self._rejected.get(node) or super().rejection(program, node)
+
+
+def _floating(units: Mapping[Node, Unit]) -> Iterator[tuple[Node, Rejection]]:
+    """Yields the reason for each call of a program without quantized values."""
+    help = "quantize the model, or add the profile FP to the specification"
+    for node in units:
+        yield node, Rejection(node, "quantized", "it is floating point, without quantization", help)
+
+
+def _part_of(node: Node, reason: Rejection) -> Rejection:
+    """Returns the reason of a unit for one of its calls."""
+    if node is reason.node:
+        return reason
+    return Rejection(node, reason.rule, f"{reason.node.name} is not supported: {reason.message}", reason.help)
+
+
+class ArmPartitioner(TablePartitioner[Settings]):
+    """Delegates units of quantized values as a whole.
+
+    Without the profile FP, no floating-point value crosses the border of a delegate or is inside of it.
+    """
+
+    def legality(self, program: EdgeProgram) -> IntegerLegality:
+        """See `TablePartitioner.legality`."""
+        return IntegerLegality(self._target, self._prepare, program)
+
+    def movable(self, program: EdgeProgram, nodes: Sequence[Node]) -> Collection[int]:
+        """See `TablePartitioner.movable`. A dequantization is where its value is used."""
+        found = super().movable(program, nodes)
+        return {*found, *(index for index, node in enumerate(nodes) if node.target in DEQUANTIZE)}
+
+    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
+        """See `HasBoundary.misplaced`."""
+        if self._target.settings.specification.floating:
+            return ()
+        found = crossing(nodes)
+        if not found:
+            return ()
+        units = units_of(program)
+        bad = members({units[node] for node in found})
+        return [Rejection(node, "boundary", _BOUNDARY) for node in nodes if node in bad]
+
+    def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
+        """See `TablePartitioner.is_worthwhile`. Other parameters are worth a call, too."""
+        return super().is_worthwhile(nodes) or any(node.target in QUANTIZE for node in nodes)
