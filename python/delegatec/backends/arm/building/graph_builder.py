@@ -108,8 +108,7 @@ class GraphBuilder:
             return self.of(node)
         if self.is_constant(node):
             return self.arranged(node, lambda tensor: tensor.permute(*perms), *perms)
-        source = self.of(node)
-        return self.emit("TRANSPOSE", source, shape=[source.shape[dim] for dim in perms], perms=list(perms))
+        return self.permuted(self.of(node), perms)
 
     def input(self, node: Node) -> None:
         """Adds an input of the delegate."""
@@ -240,6 +239,12 @@ class GraphBuilder:
                 self.names[name] = self.names[value.name]
             self._shared[key] = Value(name, value.dtype, tuple(shape), value.part, is_constant=True)
         return self._shared[key]
+
+    def permuted(self, value: Value, perms: Sequence[int]) -> Value:
+        """Returns a value with permuted dimensions."""
+        if list(perms) == sorted(perms):
+            return value
+        return self.emit("TRANSPOSE", value, shape=[value.shape[dim] for dim in perms], perms=list(perms))
 
     def ranked(self, value: Value, rank: int) -> Value:
         """Returns a value with leading dimensions of size 1 up to a rank."""

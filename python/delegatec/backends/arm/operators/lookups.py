@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers of slices by an index that is not negative.
+"""Gathers and scatters along one dimension, by an index that is not negative.
 
-GATHER has values [N, K, C] and indices [N, W]: here N are the dimensions before the gathered one.
+GATHER has values [N, K, C] and indices [N, W], of which it returns [N, W, C]; SCATTER replaces [N, W, C].
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import torch
@@ -16,60 +17,181 @@ from torch.fx import Node
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import ALL
-from delegatec.backends.arm.operators.moves import tiled
-from delegatec.backends.arm.operators.row import operator_row
+from delegatec.backends.arm.operators.conversion import converted
+from delegatec.backends.arm.operators.moves import sliced, tiled
+from delegatec.backends.arm.operators.row import Constraint, operator_row
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
-from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import argument
+from delegatec.edge.legalize.rules.indices import unexpand
 
 _INDEX: Final = (torch.int32, torch.int64)
 
 
-def gathered(b: GraphBuilder, value: Value, dim: int, index: Node) -> Value:
-    """Returns slices of a dimension, which the dimensions of the index replace."""
-    before, size, after = value.shape[:dim], value.shape[dim], value.shape[dim + 1 :]
-    batch, count = math.prod(before), math.prod(shape_of(index))
-    # TOSA gathers no bools
-    is_bool = value.dtype == DType.BOOL
-    moved = b.cast(value, DType.INT8) if is_bool else value
-    moved = b.reshaped(moved, (batch, size, math.prod(after)))
-    found = b.emit("GATHER", moved, _places(b, index, batch), shape=(batch, count, math.prod(after)))
-    found = b.reshaped(found, (*before, *shape_of(index), *after))
-    return b.cast(found, DType.BOOL) if is_bool else found
-
-
-def _places(b: GraphBuilder, index: Node, batch: int) -> Value:
-    """Returns all elements of an index, once for each batch."""
-    shape = (batch, math.prod(shape_of(index)))
-    if b.is_constant(index):
-        return b.arranged(index, lambda tensor: tensor.reshape(1, -1).expand(shape), "places", batch)
-    places = b.of(index)
-    if places.shape == shape:
-        return places
-    if b.settings.specification.integer:
-        return tiled(b, b.reshaped(places, (1, shape[1])), shape)
-    # the profile FP moves no integers; those below the size of a dimension are exact in FP32
-    moved = b.cast(places, DType.FP32)
-    return b.cast(tiled(b, b.reshaped(moved, (1, shape[1])), shape), DType.INT32)
+# ---- slices --------------------------------------------------------------------------------------------------
 
 
 def _index_select(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    value, index = b.of(bound["self"]), bound["index"]
-    found = gathered(b, value, positive(bound["dim"], max(len(value.shape), 1)), index)
+    value = b.of(bound["self"])
+    found = _slices(b, value, positive(bound["dim"], max(len(value.shape), 1)), bound["index"])
     b.alias(node, b.reshaped(found, shape_of(node)))
 
 
 def _index(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    ((dim, index),) = [(dim, each) for dim, each in enumerate(bound["indices"]) if each is not None]
-    b.alias(node, gathered(b, b.of(bound["self"]), dim, index))
+    dim, index = _single(node)
+    b.alias(node, _slices(b, b.of(bind(node)["self"]), dim, index))
 
 
 def _embedding(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    b.alias(node, gathered(b, b.of(bound["weight"]), 0, bound["indices"]))
+    b.alias(node, _slices(b, b.of(bound["weight"]), 0, bound["indices"]))
+
+
+def _slices(b: GraphBuilder, value: Value, dim: int, index: Node) -> Value:
+    """Returns slices of a dimension, which the dimensions of the index replace."""
+    sizes = value.shape or (1,)
+    before, after = sizes[:dim], sizes[dim + 1 :]
+    batch, count = math.prod(before), math.prod(shape_of(index))
+    moved = b.reshaped(value, (batch, sizes[dim], math.prod(after)))
+    found = _gathered(b, moved, _repeated(b, index, batch, count))
+    return b.reshaped(found, (*before, *shape_of(index), *after))
+
+
+def _index_put(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    dim, index = _single(node)
+    value, updates = b.of(bound["self"]), b.of(bound["values"])
+    before, after = value.shape[:dim], value.shape[dim + 1 :]
+    batch, count, size = math.prod(before), math.prod(shape_of(index)), math.prod(after)
+    whole = (*before, *shape_of(index), *after)
+    updates = tiled(b, b.ranked(updates, len(whole)), whole)
+    places = _repeated(b, index, batch, count)
+    moved = b.reshaped(value, (batch, value.shape[dim], size))
+    result = _scattered(b, moved, places, b.reshaped(updates, (batch, count, size)))
+    b.alias(node, b.reshaped(result, value.shape))
+
+
+def _repeated(b: GraphBuilder, index: Node, batch: int, count: int) -> Value:
+    """Returns the elements of an index in each row of a matrix."""
+    shape = (batch, count)
+    if b.is_constant(index):
+        return b.arranged(index, lambda tensor: tensor.reshape(1, -1).expand(shape), "rows", batch)
+    if shape_of(index) == shape:
+        return b.of(index)
+    return _moved_index(b, b.of(index), lambda value: tiled(b, b.reshaped(value, (1, count)), shape))
+
+
+# ---- elements ------------------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The dimensions of `gather` and `scatter`, in the order of GATHER and SCATTER.
+
+    Args:
+        node: the call.
+
+    Attributes:
+        dim: the indexed dimension.
+        sizes: of the data that the index covers, in the original order.
+    """
+
+    def __init__(self, node: Node) -> None:
+        bound = bind(node)
+        data, wanted = shape_of(bound["self"]) or (1,), shape_of(bound["index"]) or (1,)
+        rank = len(data)
+        self.dim = positive(bound["dim"], rank)
+        self.sizes = [size if each == self.dim else wanted[each] for each, size in enumerate(data)]
+        self._count = wanted[self.dim]
+        # dimensions in which the index is expanded are those of slices
+        self._index = unexpand(bound["index"])
+        self._own = (*(1,) * (rank - len(shape_of(self._index))), *shape_of(self._index))
+        if self._own[self.dim] != self._count:
+            self._index, self._own = bound["index"], wanted
+        others = [each for each in range(rank) if each != self.dim and self._own[each] > 1]
+        free = [each for each in range(rank) if each != self.dim and each not in others]
+        self._order = [*others, self.dim, *free]
+        self._batch, self._width = (math.prod(wanted[each] for each in dims) for dims in (others, free))
+
+    def places(self, b: GraphBuilder) -> Value:
+        """Returns the index as [N, W]."""
+        shape, own, order = (self._batch, self._count), self._own, self._order
+        if b.is_constant(self._index):
+            return b.arranged(
+                self._index, lambda index: index.reshape(own).permute(*order).reshape(shape), "lines", *order
+            )
+        if shape_of(self._index) == shape and order == sorted(order):
+            return b.of(self._index)
+        return _moved_index(
+            b, b.of(self._index), lambda index: b.reshaped(b.permuted(b.reshaped(index, own), order), shape)
+        )
+
+    def matrices(self, b: GraphBuilder, value: Value) -> Value:
+        """Returns elements as [N, K, C]."""
+        moved = b.permuted(b.reshaped(value, value.shape or (1,)), self._order)
+        return b.reshaped(moved, (self._batch, value.shape[self.dim] if value.shape else 1, self._width))
+
+    def back(self, b: GraphBuilder, value: Value, shape: Sequence[int]) -> Value:
+        """Returns [N, K, C] in the original order of dimensions."""
+        sizes = shape or (1,)
+        value = b.reshaped(value, [sizes[dim] for dim in self._order])
+        value = b.permuted(value, [self._order.index(dim) for dim in range(len(self._order))])
+        return b.reshaped(value, shape)
+
+
+def _gather(b: GraphBuilder, node: Node) -> None:
+    lines, value = _Lines(node), b.of(bind(node)["self"])
+    if value.shape:
+        value = sliced(b, value, [0] * len(value.shape), lines.sizes)
+    found = _gathered(b, lines.matrices(b, value), lines.places(b))
+    b.alias(node, lines.back(b, found, shape_of(node)))
+
+
+def _scatter(b: GraphBuilder, node: Node) -> None:
+    bound, lines = bind(node), _Lines(node)
+    value, updates = b.of(bound["self"]), b.of(bound["src"])
+    if updates.shape:
+        updates = sliced(b, updates, [0] * len(updates.shape), shape_of(bound["index"]))
+    result = _scattered(b, lines.matrices(b, value), lines.places(b), lines.matrices(b, updates))
+    b.alias(node, lines.back(b, result, value.shape))
+
+
+# ---- operators -----------------------------------------------------------------------------------------------
+
+
+def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) -> Value:
+    """Moves an index. The profile FP moves no integers; positions in a dimension are exact in FP32."""
+    if b.settings.specification.integer:
+        return move(index)
+    return b.cast(move(b.cast(index, DType.FP32)), DType.INT32)
+
+
+def _numbers(b: GraphBuilder, value: Value) -> Value:
+    """Returns bools, which TOSA does not gather, as numbers."""
+    if value.dtype != DType.BOOL:
+        return value
+    return converted(b, value, DType.INT8 if b.settings.specification.integer else DType.FP32)
+
+
+def _gathered(b: GraphBuilder, values: Value, places: Value) -> Value:
+    moved, shape = _numbers(b, values), (*places.shape, values.shape[2])
+    return converted(b, b.emit("GATHER", moved, places, shape=shape), values.dtype)
+
+
+def _scattered(b: GraphBuilder, values: Value, places: Value, updates: Value) -> Value:
+    moved = _numbers(b, values)
+    result = b.emit("SCATTER", moved, places, converted(b, updates, moved.dtype), shape=values.shape)
+    return converted(b, result, values.dtype)
+
+
+# ---- constraints ---------------------------------------------------------------------------------------------
+
+
+def _single(node: Node) -> tuple[int, Node]:
+    """Returns the indexed dimension and the index."""
+    (found,) = ((dim, each) for dim, each in enumerate(bind(node)["indices"]) if each is not None)
+    return found
 
 
 def _is_single(indices: object) -> bool:
@@ -78,18 +200,44 @@ def _is_single(indices: object) -> bool:
     return len(given) == 1 and dtype_of(given[0]) in _INDEX
 
 
-_SINGLE: Final = argument("indices", _is_single, "One index, of integers: others are positions in a view.")
-
-
 def _may_be_negative(node: Node, facts: Facts) -> str | None:
-    (index,) = (each for each in bind(node)["indices"] if each is not None)
+    index = _single(node)[1]
     return None if facts.of(index).low >= 0 else f"{index.name} may have negative elements"
 
 
-_IN_RANGE: Final = Constraint("index", "Indices are not negative: GATHER has no others.", _may_be_negative)
+def _repeats(node: Node, facts: Facts) -> str | None:
+    bound = bind(node)
+    index = bound["index"] if "index" in bound else _single(node)[1]
+    known = facts.constant(index)
+    if known is None or "index" in bound or len(known.unique()) == known.numel():
+        return None
+    return f"{index.name} repeats positions"
+
+
+def _partial(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    shape, wanted = shape_of(bound["self"]) or (1,), shape_of(bound["index"]) or (1,)
+    dim = positive(bound["dim"], len(shape))
+    if all(size == wanted[each] or each == dim for each, size in enumerate(shape)):
+        return None
+    return f"an index of shape {list(wanted)} for an operand of shape {list(shape)}"
+
+
+_SINGLE: Final = argument("indices", _is_single, "One index, of integers: others are positions in a view.")
+_IN_RANGE: Final = constraint.Constraint(
+    "index", "Indices are not negative: GATHER and SCATTER have no others.", _may_be_negative
+)
+_UNIQUE: Final = constraint.Constraint("index", "Positions are not repeated, as in SCATTER.", _repeats)
+_WHOLE: Final[Constraint] = constraint.Constraint(
+    "argument", "The index covers all other dimensions: others are positions in a view.", _partial
+)
+_REPLACES: Final = argument("accumulate", lambda value: not value, "It replaces: SCATTER does not add.")
 
 ROWS: Final = (
     operator_row("index_select", _index_select, ALL),
     operator_row("index.Tensor", _index, ALL, _SINGLE, known=(_IN_RANGE,)),
     operator_row("embedding", _embedding, ALL),
+    operator_row("gather", _gather, ALL),
+    operator_row("index_put", _index_put, ALL, _SINGLE, _REPLACES, known=(_IN_RANGE, _UNIQUE)),
+    operator_row("scatter.src", _scatter, ALL, _WHOLE),
 )

@@ -3,14 +3,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
-from delegatec.backends.arm.testing import run_case
-from delegatec.backends.common.testing import ints
+from delegatec.backends.arm.testing import operators, run_case
+from delegatec.backends.common.testing import floats, ints
+
+DATA = floats(3, 6, 4)
+SPECIFICATIONS = ("TOSA-1.0+FP", "TOSA-1.0+FP+INT")
+WHOLE = torch.tensor([2, 0, 2, 1], dtype=torch.int32)
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (1, 1)])
-def test_embedding(shape: tuple[int, ...]) -> None:
-    run_case(nn.Embedding(10, 4), (ints(*shape, high=10, dtype=torch.int32),), "GATHER")
+def _order(*shape: int, dim: int) -> torch.Tensor:
+    """Returns a permutation of the positions of a dimension."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)).argsort(dim).to(torch.int64)
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+@pytest.mark.parametrize("shape", [(1, 5), (2, 3), (7,), ()])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_embedding(specification: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    index = ints(*shape, high=10, dtype=dtype)
+    run_case(nn.Embedding(10, 4), (index,), specification=specification)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bool])
+def test_index_select(dim: int, dtype: torch.dtype) -> None:
+    data = (DATA * 9).to(dtype)
+    run_case(lambda x, i: x.index_select(dim, i), (data, WHOLE), specification="TOSA-1.0+FP+INT")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_without_the_profile_of_integers(dtype: torch.dtype) -> None:
+    """Its integers are moved in floating point."""
+    compiled = run_case(lambda x, i: x.index_select(1, i), ((DATA * 9).to(dtype), WHOLE))
+    assert operators(compiled)[:2] == ["CAST", "RESHAPE"] or dtype == torch.bool
+
+
+GATHERED: dict[str, tuple[tuple[int, ...], int, Any]] = {
+    "whole": ((3, 6, 4), 1, None),
+    "along the first": ((2, 6, 4), 0, None),
+    "along the last": ((3, 6, 9), 2, None),
+    "a part of the others": ((2, 5, 3), 1, None),
+    "expanded at the end": ((3, 5, 1), 1, (3, 5, 4)),
+    "expanded at the start": ((1, 5, 4), 1, (3, 5, 4)),
+    "one row": ((1, 1, 7), 2, None),
+}
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+@pytest.mark.parametrize("name", GATHERED)
+def test_gather(specification: str, name: str) -> None:
+    shape, dim, expanded = GATHERED[name]
+    index = ints(*shape, high=DATA.shape[dim])
+
+    def function(x: torch.Tensor, i: torch.Tensor) -> Any:
+        return x.gather(dim, i if expanded is None else i.expand(expanded))
+
+    run_case(function, (DATA, index), specification=specification)
+    run_case(lambda x: function(x, index), (DATA,), specification=specification)
+
+
+INDEXED: dict[str, Callable[..., Any]] = {
+    "one": lambda x, i, j: x[i],
+    "one in the middle": lambda x, i, j: x[:, i],
+    "two": lambda x, i, j: x[i, j],
+    "two apart": lambda x, i, j: x[i, :, j],
+    "three": lambda x, i, j: x[i, j, i],
+    "matrix": lambda x, i, j: x[:, i.view(2, 2), j.view(2, 2)],
+    "constant": lambda x, i, j: x[:, torch.tensor([-1, 0, 5])],
+    "mask": lambda x, i, j: x.masked_fill(x > 0.3, 7.0),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_index(name: str) -> None:
+    indices = torch.tensor([1, -1, 2, 0]), torch.tensor([-2, 3, 0, 1])
+    run_case(INDEXED[name], (DATA, *indices), specification="TOSA-1.0+FP+INT")
+
+
+PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "rows": (lambda x, i, j, v: x.index_put((i,), v), (3, 6, 4)),
+    "a number": (lambda x, i, j, v: x.index_put((i,), v), ()),
+    "columns": (lambda x, i, j, v: torch.ops.aten.index_put(x, (None, i), v), (3, 4)),
+    "elements": (lambda x, i, j, v: x.index_put((i, j), v), (3, 4)),
+    "added": (lambda x, i, j, v: x.index_put((i,), v, accumulate=True), (3, 6, 4)),
+    "a mask": (lambda x, i, j, v: x.index_put((x > 0.1,), v), ()),
+    "index_copy": (lambda x, i, j, v: x.index_copy(1, i, v), (3, 3, 4)),
+    "index_add": (lambda x, i, j, v: x.index_add(1, i, v), (3, 3, 4)),
+    "slice": (lambda x, i, j, v: torch.slice_scatter(x, v, 1, 2, 5), (3, 3, 4)),
+    "steps": (lambda x, i, j, v: torch.slice_scatter(x, v, 1, 0, 5, 2), (3, 3, 4)),
+    "select": (lambda x, i, j, v: torch.select_scatter(x, v, 1, 2), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_index_put(name: str) -> None:
+    function, shape = PUT[name]
+    args = (DATA, torch.tensor([2, 0, 1]), torch.tensor([0, 5, 3]), floats(*shape, seed=1))
+    run_case(lambda x, i, j, v: function(x * 2.0, i, j, v) + 0.0 * (i + j).sum(), args, specification="TOSA-1.0+FP+INT")
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_scatter(specification: str, dim: int) -> None:
+    index, source = _order(3, 6, 4, dim=dim), floats(3, 6, 4, seed=1)
+    run_case(lambda x, i, y: x.scatter(dim, i, y), (DATA, index, source), specification=specification)
+    few = index.narrow(dim, 0, 2)
+    run_case(lambda x, i: x.scatter(dim, i, 7.0), (DATA, few), specification=specification)
+
+
+def test_scatter_of_a_part() -> None:
+    index, source = _order(2, 5, 4, dim=1), floats(3, 6, 4, seed=1)
+    run_case(lambda x, i, y: x.scatter(1, i, y), (DATA, index, source), specification="TOSA-1.0+FP+INT")
+
+
+def test_scatter_add() -> None:
+    index, source = ints(3, 6, 4, high=6), floats(3, 6, 4, seed=1)
+    run_case(lambda x, i, y: x.scatter_add(1, i, y), (DATA, index, source), specification="TOSA-1.0+FP+INT")
