@@ -11,14 +11,22 @@ from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Operation
 from delegatec.backends.arm.conformance.problem import problem
 from delegatec.backends.arm.ethos_u import capabilities
+from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import TableTarget
+from delegatec.backends.common.table import OperatorTable
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.legalize.rule import Refusal
+from delegatec.edge.legalize.rule import Refusal, Rewrites
 
 
 class TosaTarget(TableTarget[Settings]):
     """Emits a call into a separate graph, and checks each operator."""
+
+    def __init__(
+        self, table: OperatorTable[Any, Settings], rewrites: Rewrites, settings: Settings
+    ) -> None:
+        """See `TableTarget`. Without the profile INT, integers are moved and compared as floats."""
+        super().__init__(table, rewrites if settings.specification.integer else WITHOUT_INTEGERS, settings)
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from delegatec.backends.arm.operators.rewrites import activations, moves, normalization, products, quantized
+from delegatec.backends.arm.operators.rewrites import (
+    activations,
+    by_floats,
+    moves,
+    normalization,
+    padding,
+    products,
+    quantized,
+)
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
@@ -21,6 +29,12 @@ REWRITES: Final[Rewrites] = rewrites(
     products.REWRITES,
     moves.REWRITES,
     quantized.REWRITES,
+    padding.REWRITES,
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
+
+WITHOUT_INTEGERS: Final[Rewrites] = rewrites(
+    by_floats.REWRITES, itertools.chain.from_iterable(REWRITES.values())
+)
+"""For specifications without the profile INT."""

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers in floating point, for the profile FP, which converts, adds, multiplies and divides integers only.
+
+float32 represents integers up to 2^24 exactly. Others are split into a quotient and a remainder, of 2^16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.moves import is_exact
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+_UNIT: Final = 1 << 16
+_EXACT: Final = 1 << 24
+_INTEGERS: Final = (torch.int8, torch.int16, torch.int32, torch.int64)
+_SHORT: Final = (torch.int8, torch.int16)
+
+_MOVES: Final[dict[Any, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        (
+            *(aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.expand.default),
+            *(aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default),
+            *(aten.slice.Tensor, aten.select.int, aten.repeat.default, aten.flip.default),
+            *(aten.constant_pad_nd.default, aten.index_select.default, aten.gather.default),
+            *(aten.index.Tensor, aten.clone.default, aten.alias.default),
+        ),
+        ("self",),
+    ),
+    aten.embedding.default: ("weight",),
+    aten.index_put.default: ("self", "values"),
+    aten.scatter.src: ("self", "src"),
+    aten.where.self: ("self", "other"),
+    aten.cat.default: ("tensors",),
+}
+"""Operator -> the operands that it moves."""
+
+
+def _parts(value: Value, is_single: bool) -> list[Value]:
+    """Returns an integer as float32, or its quotient and remainder."""
+    if is_single:
+        return [value.to(torch.float32)]
+    quotient = value.truncated_quotient(_UNIT)
+    rest = value - quotient * _UNIT
+    return [quotient.to(torch.float32), rest.to(torch.float32)]
+
+
+def _number_parts(number: int, is_single: bool) -> list[float]:
+    if is_single:
+        return [float(number)]
+    quotient = int(number / _UNIT)
+    return [float(quotient), float(number - quotient * _UNIT)]
+
+
+def _joined(parts: Sequence[Value], dtype: torch.dtype) -> Value:
+    first, *rest = (part.to(dtype) for part in parts)
+    return first * _UNIT + rest[0] if rest else first
+
+
+def _is_exact(value: Value) -> bool:
+    return value.dtype in _SHORT or is_exact(value.builder.facts, value.node)
+
+
+def _moved(names: Sequence[str]) -> Rule:
+    def rule(builder: Builder, node: Node) -> Node | None:
+        bound, target, dtype = bind(node), node.target, dtype_of(node)
+        if dtype not in _INTEGERS:
+            return None
+        given = {name: _values(builder, bound[name], dtype) for name in names}
+        number = bound.get("value", 0) if target is aten.constant_pad_nd.default else 0
+        exact = abs(number or 0) <= _EXACT and all(_is_exact(each) for group in given.values() for each in group)
+        parts = {name: [_parts(each, exact) for each in group] for name, group in given.items()}
+        numbers = _number_parts(int(number or 0), exact)
+        results = []
+        for place in range(1 if exact else 2):
+            arguments = dict(bound)
+            for name, group in parts.items():
+                nodes = [each[place].node for each in group]
+                arguments[name] = nodes if name == "tensors" else nodes[0]
+            if "value" in arguments:
+                arguments["value"] = numbers[place]
+            val = builder.empty(shape_of(node), torch.float32)
+            results.append(Value(builder, builder.call(target, *_trimmed(arguments), val=val)))
+        return _joined(results, dtype).node
+
+    return rule
+
+
+def _trimmed(arguments: dict[str, Any]) -> list[Any]:
+    """Returns positional arguments without absent ones at the end, such as a memory format."""
+    values = list(arguments.values())
+    while values[-1] is None:
+        values.pop()
+    return values
+
+
+def _values(builder: Builder, operand: Any, dtype: torch.dtype) -> list[Value]:
+    nodes = operand if isinstance(operand, (list, tuple)) else [operand]
+    return [value_of(builder, each, dtype) for each in nodes]
+
+
+Order = Callable[[Value, Any], Value]
+
+
+def _operands(builder: Builder, node: Node) -> tuple[Value, Value | int] | None:
+    first, second, *_ = bind(node).values()
+    dtypes = [dtype_of(each) for each in (first, second) if isinstance(each, Node)]
+    if not all(dtype in _INTEGERS for dtype in dtypes) or type(second) is float:
+        return None
+    common = max(dtypes, key=lambda dtype: dtype.itemsize)
+    return value_of(builder, first, common), value_of(builder, second, common) if isinstance(
+        second, Node
+    ) else second
+
+
+def _compared(name: str) -> Rule:
+    """Compares the quotients, and if they are equal the remainders."""
+    own = getattr(Value, name)
+    strict = getattr(Value, {"le": "lt", "ge": "gt"}.get(name, name))
+
+    def rule(builder: Builder, node: Node) -> Node | None:
+        operands = _operands(builder, node)
+        if operands is None:
+            return None
+        x, y = operands
+        known = _is_exact(y) if isinstance(y, Value) else abs(y) <= _EXACT
+        exact = _is_exact(x) and known
+        (high, *low), (other, *other_low) = _parts(x, exact), _split(y, exact)
+        if exact:
+            return own(high, other).node  # type: ignore[no-any-return]
+        if name == "eq":
+            return (high.eq(other) & low[0].eq(other_low[0])).node
+        if name == "ne":
+            return (high.ne(other) | low[0].ne(other_low[0])).node
+        return (strict(high, other) | (high.eq(other) & own(low[0], other_low[0]))).node  # type: ignore[no-any-return]
+
+    return rule
+
+
+def _split(operand: Value | int, is_single: bool) -> list[Any]:
+    return _parts(operand, is_single) if isinstance(operand, Value) else _number_parts(operand, is_single)
+
+
+def _chosen(order: Order) -> Rule:
+    def rule(builder: Builder, node: Node) -> Node | None:
+        operands = _operands(builder, node)
+        if operands is None or not isinstance(operands[1], Value):
+            return None
+        x, y = operands
+        return order(x, y).where(x, y).node
+
+    return rule
+
+
+def _abs(builder: Builder, node: Node) -> Node | None:
+    x = value_of(builder, bind(node)["self"])
+    return None if x.dtype not in _INTEGERS else x.lt(0).where(x * -1, x).node
+
+
+def _neg(builder: Builder, node: Node) -> Node | None:
+    x = value_of(builder, bind(node)["self"])
+    return None if x.dtype not in _INTEGERS else (x * -1).node
+
+
+def _reduced(adds: bool) -> Rule:
+    def rule(builder: Builder, node: Node) -> Node | None:
+        bound = bind(node)
+        x, dtype = value_of(builder, bound["self"]), dtype_of(node)
+        if dtype not in _INTEGERS or x.dtype not in (*_INTEGERS, torch.bool):
+            return None
+        known = builder.facts.of(x.node)
+        most = max(abs(known.low), abs(known.high)) if x.dtype != torch.bool else 1
+        count = x.numel // max(math.prod(shape_of(node)), 1)
+        if most * (count if adds else 1) > _EXACT:
+            return None
+        names = [name for name in ("dim", "keepdim") if name in bound]
+        val = builder.empty(shape_of(node), torch.float32)
+        arguments = (x.to(torch.float32).node, *(bound[name] for name in names))
+        return Value(builder, builder.call(node.target, *arguments, val=val)).to(dtype).node
+
+    return rule
+
+
+def _converted(builder: Builder, node: Node) -> Node | None:
+    """Converts between bools and integers."""
+    x, dtype = value_of(builder, bind(node)["self"]), dtype_of(node)
+    if x.dtype == torch.bool and dtype in _INTEGERS:
+        return x.to(torch.float32).to(dtype).node
+    return x.ne(0).node if x.dtype in _INTEGERS and dtype == torch.bool else None
+
+
+REWRITES: Final = (
+    *(Rewrite(target, _moved(names), computes=False) for target, names in _MOVES.items()),
+    *(
+        Rewrite(getattr(getattr(aten, name), kind), _compared(name))
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for kind in ("Tensor", "Scalar")
+    ),
+    Rewrite(aten.maximum.default, _chosen(Value.ge)),
+    Rewrite(aten.minimum.default, _chosen(Value.le)),
+    Rewrite(aten.abs.default, _abs),
+    Rewrite(aten.neg.default, _neg),
+    *(Rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
+    *(Rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
+    Rewrite(aten._to_copy.default, _converted, computes=False),
+)
