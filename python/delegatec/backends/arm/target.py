@@ -22,9 +22,7 @@ from delegatec.edge.legalize.rule import Refusal, Rewrites
 class TosaTarget(TableTarget[Settings]):
     """Emits a call into a separate graph, and checks each operator."""
 
-    def __init__(
-        self, table: OperatorTable[Any, Settings], rewrites: Rewrites, settings: Settings
-    ) -> None:
+    def __init__(self, table: OperatorTable[Any, Settings], rewrites: Rewrites, settings: Settings) -> None:
         """See `TableTarget`. Without the profile INT, integers are moved and compared as floats."""
         super().__init__(table, rewrites if settings.specification.integer else WITHOUT_INTEGERS, settings)
 

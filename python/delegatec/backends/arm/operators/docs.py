@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from delegatec.backends.arm.operators.rewrites import REWRITES
+from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.operators.table import TABLE
 from delegatec.backends.common.pages import operators_page
 from delegatec.backends.common.record import Record
@@ -18,4 +18,4 @@ RECORD: Final = Path(__file__).with_name("recorded.json")
 def render_markdown() -> str:
     """Returns the page of the Arm delegates."""
     folder = "python/delegatec/backends/arm/operators"
-    return operators_page(TABLE, REWRITES, Record.read(RECORD), "Arm", folder)
+    return operators_page(TABLE, WITHOUT_INTEGERS, Record.read(RECORD), "Arm", folder)

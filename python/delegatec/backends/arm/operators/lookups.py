@@ -29,7 +29,7 @@ from delegatec.edge.legalize.rules.indices import unexpand
 _INDEX: Final = (torch.int32, torch.int64)
 
 
-# ---- slices --------------------------------------------------------------------------------------------------
+# ---- slices --------------------------------------------------------------------------------------------
 
 
 def _index_select(b: GraphBuilder, node: Node) -> None:
@@ -83,7 +83,7 @@ def _repeated(b: GraphBuilder, index: Node, batch: int, count: int) -> Value:
     return _moved_index(b, b.of(index), lambda value: tiled(b, b.reshaped(value, (1, count)), shape))
 
 
-# ---- elements ------------------------------------------------------------------------------------------------
+# ---- elements ------------------------------------------------------------------------------------------
 
 
 class _Lines:
@@ -157,7 +157,7 @@ def _scatter(b: GraphBuilder, node: Node) -> None:
     b.alias(node, lines.back(b, result, value.shape))
 
 
-# ---- operators -----------------------------------------------------------------------------------------------
+# ---- operators -----------------------------------------------------------------------------------------
 
 
 def _moved_index(b: GraphBuilder, index: Value, move: Callable[[Value], Value]) -> Value:
@@ -185,7 +185,7 @@ def _scattered(b: GraphBuilder, values: Value, places: Value, updates: Value) ->
     return converted(b, result, values.dtype)
 
 
-# ---- constraints ---------------------------------------------------------------------------------------------
+# ---- constraints ---------------------------------------------------------------------------------------
 
 
 def _single(node: Node) -> tuple[int, Node]:
@@ -206,10 +206,9 @@ def _may_be_negative(node: Node, facts: Facts) -> str | None:
 
 
 def _repeats(node: Node, facts: Facts) -> str | None:
-    bound = bind(node)
-    index = bound["index"] if "index" in bound else _single(node)[1]
+    index = _single(node)[1]
     known = facts.constant(index)
-    if known is None or "index" in bound or len(known.unique()) == known.numel():
+    if known is None or len({*known.flatten().tolist()}) == known.numel():
         return None
     return f"{index.name} repeats positions"
 

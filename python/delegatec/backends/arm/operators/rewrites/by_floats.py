@@ -78,7 +78,9 @@ def _moved(names: Sequence[str]) -> Rule:
             return None
         given = {name: _values(builder, bound[name], dtype) for name in names}
         number = bound.get("value", 0) if target is aten.constant_pad_nd.default else 0
-        exact = abs(number or 0) <= _EXACT and all(_is_exact(each) for group in given.values() for each in group)
+        exact = abs(number or 0) <= _EXACT and all(
+            _is_exact(each) for group in given.values() for each in group
+        )
         parts = {name: [_parts(each, exact) for each in group] for name, group in given.items()}
         numbers = _number_parts(int(number or 0), exact)
         results = []
@@ -199,18 +201,22 @@ def _converted(builder: Builder, node: Node) -> Node | None:
     return x.ne(0).node if x.dtype in _INTEGERS and dtype == torch.bool else None
 
 
+def _rewrite(target: Any, rule: Rule, computes: bool = True) -> Rewrite:
+    return Rewrite(target, rule, computes=computes, note="integers, without the profile INT: by float32")
+
+
 REWRITES: Final = (
-    *(Rewrite(target, _moved(names), computes=False) for target, names in _MOVES.items()),
+    *(_rewrite(target, _moved(names), computes=False) for target, names in _MOVES.items()),
     *(
-        Rewrite(getattr(getattr(aten, name), kind), _compared(name))
+        _rewrite(getattr(getattr(aten, name), kind), _compared(name))
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
         for kind in ("Tensor", "Scalar")
     ),
-    Rewrite(aten.maximum.default, _chosen(Value.ge)),
-    Rewrite(aten.minimum.default, _chosen(Value.le)),
-    Rewrite(aten.abs.default, _abs),
-    Rewrite(aten.neg.default, _neg),
-    *(Rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
-    *(Rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
-    Rewrite(aten._to_copy.default, _converted, computes=False),
+    *(_rewrite(target, _chosen(Value.ge)) for target in (aten.maximum.default, aten.fmax.default)),
+    *(_rewrite(target, _chosen(Value.le)) for target in (aten.minimum.default, aten.fmin.default)),
+    _rewrite(aten.abs.default, _abs),
+    _rewrite(aten.neg.default, _neg),
+    *(_rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
+    *(_rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
+    _rewrite(aten._to_copy.default, _converted, computes=False),
 )

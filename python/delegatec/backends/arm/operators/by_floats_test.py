@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers without the profile INT, whose operators for integers are few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as f
+
+from delegatec.backends.arm.testing import run_case
+
+LARGE = torch.tensor(
+    [[0, 1, -1, 65536, -65536, 65535], [2**24 + 1, -(2**24) - 1, 2**31 - 1, -(2**31), 2**30 + 3, -7]],
+    dtype=torch.int32,
+)
+OTHER = LARGE.flip(0, 1) + torch.tensor([0, 1, 0, -1, 0, 2], dtype=torch.int32)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "view": lambda x, y: x.view(4, 3),
+    "permute": lambda x, y: x.t(),
+    "slice": lambda x, y: x[:, 1::2],
+    "select": lambda x, y: x[:, -1],
+    "cat": lambda x, y: torch.cat([x, y]),
+    "pad": lambda x, y: f.pad(x, (1, 2), value=2**25 + 1),
+    "pad with a negative number": lambda x, y: f.pad(x, (1, 2), value=-(2**25) - 1),
+    "repeat": lambda x, y: x.repeat(2, 2),
+    "flip": lambda x, y: x.flip(1),
+    "index_select": lambda x, y: x.index_select(1, torch.tensor([3, 0])),
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "eq of a number": lambda x, y: x == 2**24 + 1,
+    "lt of a number": lambda x, y: x < -(2**24),
+    "where": lambda x, y: torch.where(x > y, x, y),
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "clamp": lambda x, y: x.clamp(-(2**25), 2**29 + 1),
+    "neg": lambda x, y: -(x + 1),
+    "bool": lambda x, y: x.bool(),
+    "sum": lambda x, y: (x > y).sum(1),
+    "max": lambda x, y: x.clamp(-(2**20), 7).amax(1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_integers_are_exact(name: str) -> None:
+    large = torch.where(LARGE == -(2**31), LARGE + 1, LARGE)
+    # a move alone is not worth the call of a delegate
+    run_case(lambda x, y: FUNCTIONS[name](x - 1, y), (large, OTHER), specification="TOSA-1.0+FP")
