@@ -16,6 +16,7 @@ load(
     _delegate_program = "delegate_program",
     _exported_program = "exported_program",
     _portable_program = "portable_program",
+    _quantized_program = "quantized_program",
 )
 load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo")
 
@@ -25,6 +26,7 @@ delegate_program = _delegate_program
 exported_program = _exported_program
 portable_program = _portable_program
 program_test = _program_test
+quantized_program = _quantized_program
 
 # Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.
 BACKENDS = {

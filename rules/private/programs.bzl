@@ -8,6 +8,7 @@ load(":exported_program.bzl", _exported_program = "exported_program")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
+load(":quantized_program.bzl", _quantized_program = "quantized_program")
 
 def inspected(rule, name, **kwargs):
     """Declares a target of a rule, and `NAME.inspect`, which wildcards do not build.
@@ -39,6 +40,18 @@ def exported_program(name, srcs, entry, **kwargs):
         **kwargs: `deps`, `data`, `seed`, `weights_alignment`, and the attributes of every rule.
     """
     inspected(_exported_program, name = name, srcs = srcs, entry = entry, **kwargs)
+
+def quantized_program(name, program, **kwargs):
+    """Quantizes an exported program, once for all programs lowered from it.
+
+    Args:
+        name: the target's name; the archive is `NAME.pt2`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`, in float32.
+        **kwargs: samples (`calibration`, or `calibration_entry` with `srcs`, `deps`, `data` and `seed`), settings
+            (`activation`, `weight`, `weight_scales`, `ranges`, `observer`, `inner`, `quantize_io`, `float_modules`,
+            `float_operators`), `weights_alignment`, and the attributes of every rule.
+    """
+    inspected(_quantized_program, name = name, program = program, **kwargs)
 
 def delegate_program(name, program, backend = None, backends = None, options = {}, **kwargs):
     """Lowers an exported program for one or several backends, including plug-ins.

@@ -11,6 +11,7 @@ import mistakes_of_models
 import mistakes_of_modules
 import mistakes_of_plugins
 import mistakes_of_python
+import mistakes_of_quantization
 from mistake import Mistake
 
 GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
@@ -18,6 +19,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_models.TABLE,
     **mistakes_of_modules.TABLE,
     **mistakes_of_files.TABLE,
+    **mistakes_of_quantization.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,
 }

@@ -24,12 +24,14 @@ BELOW: dict[str, set[str]] = {
     "backends": _GRAPHS | {"flatbuffer"},
     "frontend": _GRAPHS | {"files"},
     "program": _GRAPHS | {"files", "flatbuffer"},
+    "quantize": {"diagnostics", "files", "frontend"},
     "report": _GRAPHS | {"program"},
     "verify": _GRAPHS | {"program"},
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},
     "lowering": _GRAPHS | {"choice", "program", "report"},
-    "cli": _GRAPHS | {"backends", "files", "frontend", "lowering", "program", "report", "verify", "version"},
+    "cli": _GRAPHS
+    | {"backends", "files", "frontend", "lowering", "program", "quantize", "report", "verify", "version"},
     "__init__": {"delegating", "edge", "frontend", "lowering", "version"},
     "__main__": {"cli"},
 }

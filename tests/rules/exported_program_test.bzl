@@ -40,6 +40,38 @@ def _export_test_impl(ctx):
 
 _export_test = analysistest.make(_export_test_impl)
 
+def _quantize_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    action = action_of(env, "DelegateQuantize")
+    asserts.equals(env, ["mlp_int8.pt2", "mlp_int8.signature.json"], names_of(action.outputs))
+
+    # The same provider as of an exported_program.
+    info = target[ExportedProgramInfo]
+    asserts.equals(env, "mlp_int8.pt2", info.program.basename)
+    asserts.equals(env, target.label, info.label)
+    asserts.equals(env, ["mlp_int8.ptd"], names_of(action_of(env, "DelegateWeights").outputs))
+    asserts.equals(env, "mlp_int8.ptd", info.weights.basename)
+
+    flags = flags_of(action)
+    asserts.true(env, flags["program"][0].endswith("tests/rules/models/mlp.pt2"))
+    asserts.equals(env, ["mlp_samples:build"], flags["entry"])
+    asserts.equals(env, ["int8"], flags["activation"])
+    asserts.equals(env, ["tensor"], flags["weight-scales"])
+    asserts.equals(env, ["aten.tanh"], flags["float-operator"])
+    asserts.equals(env, [""], flags["quantize-io"])
+    asserts.equals(env, ["tests/rules/models", "."], flags["import-path"][:2])
+
+    # The model and the samples, not the model's sources; and torchao.
+    inputs = [file.short_path for file in action.inputs.to_list()]
+    for path in ["tests/rules/models/mlp.pt2", "tests/rules/models/mlp_samples.py"]:
+        asserts.true(env, path in inputs, "%s is not an input" % path)
+    asserts.false(env, "tests/rules/models/mlp.py" in inputs)
+    asserts.true(env, "../delegatec_pip_quantization/site-packages" in inputs, "torchao is not an input")
+    return analysistest.end(env)
+
+_quantize_test = analysistest.make(_quantize_test_impl)
+
 def _hermetic_test_impl(ctx):
     env = analysistest.begin(ctx)
     variables = action_of(env, ctx.attr.mnemonic).env
@@ -82,10 +114,23 @@ def exported_program_tests(name):
         mnemonic = "DelegateLower",
         target_under_test = "//tests/rules/models:mlp_mps",
     )
+    _quantize_test(
+        name = name + "_quantization",
+        size = "small",
+        target_under_test = "//tests/rules/models:mlp_int8",
+    )
+    _hermetic_test(
+        name = name + "_hermetic_quantization",
+        size = "small",
+        mnemonic = "DelegateQuantize",
+        target_under_test = "//tests/rules/models:mlp_int8",
+    )
     native.test_suite(
         name = name,
         tests = [
             name + "_export",
+            name + "_hermetic_quantization",
+            name + "_quantization",
             name + "_hermetic_export",
             name + "_hermetic_lowering",
         ],

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program", "quantized_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -44,6 +44,9 @@ def refusal_tests(name):
     exported_program(name = "entry_of_another_module", srcs = sources, entry = "foo:build", tags = ["manual"])
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
+    quantized_program(name = "no_samples", program = program, tags = ["manual"])
+    quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
+    quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
     known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
     refusals = {
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
@@ -58,7 +61,10 @@ def refusal_tests(name):
         "misspelt_storage": ["error DC402", "cannot be \"bufer\"", "expected: texture or buffer", "help: did you mean \"buffer\"? texture stores"],
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
+        "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
+        "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
+        "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],

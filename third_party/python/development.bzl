@@ -6,6 +6,6 @@ load(":sites.bzl", "python_sites")
 
 def development_repositories():
     """Declares the wheels of tests, examples, oracle and lint, and @delegatec_buildifier."""
-    python_sites(["emulation_layer", "lint", "models", "oracle", "quantization", "test", "tosa_tools"])
+    python_sites(["emulation_layer", "lint", "models", "oracle", "test", "tosa_tools"])
     if not native.existing_rule("delegatec_buildifier"):
         buildifier(name = "delegatec_buildifier")

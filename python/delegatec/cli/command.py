@@ -18,6 +18,7 @@ from delegatec.version import VERSION
 # and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any).
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
+    "quantize": "quantize the model of a .pt2 by samples of its inputs, to another .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
     "report": "write the manifest and the report of a program from its description by lower",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",

@@ -40,8 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TQDM_DISABLE", "1")
     if not all(arguments.entry.partition(":")):
         raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
-    if not _SEEDS[0] <= arguments.seed <= _SEEDS[1]:
-        raise CommandLineError(f"--seed {arguments.seed}: expected {_SEEDS[0]} to {_SEEDS[1]}")
+    check_seed(arguments.seed)
     check_environment()
     pin_torch()
     from delegatec.frontend.export import ExportRequest, export_model
@@ -58,3 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def check_seed(seed: int) -> None:
+    """Raises CommandLineError for a seed that torch does not support."""
+    if not _SEEDS[0] <= seed <= _SEEDS[1]:
+        raise CommandLineError(f"--seed {seed}: expected {_SEEDS[0]} to {_SEEDS[1]}")

@@ -39,26 +39,46 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     Raises:
         DelegatecError: DC101 to DC107, DC115, or errors of `Model` and `load_checkpoint`.
     """
-    _seed(seed)
-    module = _import(session)
-    function = _entry(session, module, entry)
-    _seed(seed)
-    try:
-        result = function()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - user code ran
-        _raise_user_error(session, error, "DC106", f"{entry}() raises")
+    function, result = call_entry(session, entry, seed)
     if not isinstance(result, Model):
         getattr(result, "close", lambda: None)()  # A coroutine would warn that nobody awaits it.
         _fail(
             "DC107",
             f"{entry}() returns a value of type {type(result).__name__}",
-            _definition(session, function),
+            definition(session, function),
             expected="a delegatec.Model",
             help_text="return delegatec.Model(module, example_inputs)",
         )
     return result
+
+
+def call_entry(
+    session: Session, entry: str, seed: int, finish: Callable[[Any], Any] = lambda result: result
+) -> tuple[Callable[[], Any], Any]:
+    """Calls a function of the user's source.
+
+    Args:
+        session: the running export.
+        entry: name of the function.
+        seed: as in `load_model`.
+        finish: runs user code that the result defers, such as a generator.
+
+    Returns:
+        The function, and its finished result.
+
+    Raises:
+        DelegatecError: DC101 to DC106, DC115, or errors of functions that the user calls.
+    """
+    _seed(seed)
+    module = _import(session)
+    function = _entry(session, module, entry)
+    _seed(seed)
+    try:
+        return function, finish(function())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code ran
+        _raise_user_error(session, error, "DC106", f"{entry}() raises")
 
 
 def choose_source(sources: Sequence[str], module: str) -> str:
@@ -154,7 +174,7 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
         _fail(
             "DC105",
             f'"{name}" in {relative} is {kind}',
-            _definition(session, function) or SourceLocation(relative, 1),
+            definition(session, function) or SourceLocation(relative, 1),
             expected="a function without parameters that returns a delegatec.Model",
             help_text=f"define def {name}() -> delegatec.Model",
         )
@@ -164,7 +184,7 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
         _fail(
             "DC105",
             f"{name}() cannot be called without arguments: {error}",
-            _definition(session, function),
+            definition(session, function),
             expected="a function without required parameters that returns a delegatec.Model",
             help_text="give the parameters default values, or define one entry per model",
         )
@@ -216,7 +236,8 @@ def _missing_module(error: BaseException) -> str:
     return f"{found[2]}.{found[1]}" if found else ""
 
 
-def _definition(session: Session, function: Any) -> SourceLocation | None:
+def definition(session: Session, function: Any) -> SourceLocation | None:
+    """Returns the line that defines a function; None if it has none."""
     try:
         path = inspect.getsourcefile(function)
         _, line = inspect.getsourcelines(function)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delegatec quantize`: quantizes the program of a `.pt2` by samples of its inputs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from delegatec.cli.arithmetic import pin_torch
+from delegatec.cli.environment import check_environment
+from delegatec.cli.errors import CommandLineError
+from delegatec.cli.export import check_seed
+from delegatec.cli.trusted import add_trusted_argument
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from delegatec.quantize.samples import Samples
+    from delegatec.quantize.settings import Settings
+
+INPUTS = ("program", "calibration", "source", "data")
+OUTPUTS = ("pt2", "signature")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the verb's arguments."""
+    parser.add_argument("--label", default="", help="name of the target, shown in messages")
+    parser.add_argument("--program", required=True, metavar="IN.pt2", help="the model in float")
+    add_trusted_argument(parser)
+    parser.add_argument("--pt2", required=True, metavar="OUT.pt2", help="the quantized model")
+    parser.add_argument("--signature", default="", metavar="OUT.json")
+    samples = parser.add_argument_group("calibration")
+    samples.add_argument(
+        "--calibration",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=".safetensors with a tensor per input, or .npy for one input; a first dimension stacks samples",
+    )
+    samples.add_argument(
+        "--entry", default="", metavar="MODULE:FUNCTION", help="function that returns samples, besides files"
+    )
+    samples.add_argument("--source", action="append", default=[], metavar="FILE", help="its source file")
+    samples.add_argument("--import-path", action="append", default=[], metavar="DIR", help="import path")
+    samples.add_argument("--data", action="append", default=[], metavar="FILE", help="declared data file")
+    samples.add_argument("--seed", type=int, default=0, help="seed of torch, numpy and random")
+    settings = parser.add_argument_group("settings")
+    for flag, help in _SETTINGS.items():
+        settings.add_argument(f"--{flag}", default=None, metavar="NAME", help=help)
+    settings.add_argument("--quantize-io", action="store_true", help="inputs and outputs are levels")
+    for flag, help in _IN_FLOAT.items():
+        settings.add_argument(f"--{flag}", action="append", default=[], metavar="NAME", help=help)
+
+
+_SETTINGS = {
+    "activation": "int8 (default), or int16 with int8 weights",
+    "weight": "int8 (default), or int4",
+    "weight-scales": "channel (default): a scale per output channel; tensor: one per weight",
+    "ranges": "affine (default), or symmetric: the zero points of activations are 0",
+    "observer": "histogram (default): the range with the least squared error; minmax: all observed values",
+    "inner": "same (default), or int16 for values inside softmax, attention and norms",
+}
+_IN_FLOAT = {
+    "float-module": "a module that stays in float, with all modules inside it",
+    "float-operator": "an operator that stays in float, such as aten.softmax",
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Quantizes the program."""
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    if arguments.entry and not all(arguments.entry.partition(":")):
+        raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
+    if arguments.source and not arguments.entry:
+        raise CommandLineError("--source names the file of a function: expected --entry as well")
+    check_seed(arguments.seed)
+    check_environment()
+    pin_torch()
+    from delegatec.files import replacing
+    from delegatec.frontend import archive
+    from delegatec.frontend.signature import signature_json
+    from delegatec.quantize.checks import check_float
+
+    settings = _settings(arguments)
+    paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
+    sys.path += paths
+    model = archive.load(arguments.program, trusted=arguments.trusted)
+    check_float(model.methods)
+    samples = _samples(arguments, model.methods)
+    _import_torchao()
+    from delegatec.quantize.flow import quantize_model
+    from delegatec.quantize.signature import add_levels
+
+    quantized = quantize_model(model.methods, samples, settings)
+    archive.save(quantized.methods, arguments.pt2, model.constant_methods)
+    if arguments.signature:
+        with replacing(arguments.signature) as file:
+            file.write(add_levels(signature_json(quantized.methods), quantized).encode())
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    from delegatec.quantize.settings import Settings
+
+    given = {
+        name: value
+        for name in (flag.replace("-", "_") for flag in _SETTINGS)
+        if (value := getattr(arguments, name)) is not None
+    }
+    return Settings(
+        **given,
+        quantize_io=arguments.quantize_io,
+        float_modules=tuple(arguments.float_module),
+        float_operators=tuple(arguments.float_operator),
+    )
+
+
+def _samples(arguments: argparse.Namespace, methods: Mapping[str, ExportedProgram]) -> Samples:
+    from delegatec.quantize.samples import check_samples, samples_of_files
+
+    samples = samples_of_files(arguments.calibration, methods)
+    if arguments.entry:
+        for method, group in _samples_of_function(arguments, methods).items():
+            samples[method] += group
+    check_samples(samples)
+    return samples
+
+
+def _samples_of_function(arguments: argparse.Namespace, methods: Mapping[str, ExportedProgram]) -> Samples:
+    from delegatec.frontend.load import call_entry, choose_source, definition
+    from delegatec.frontend.session import Session, running
+    from delegatec.frontend.workspace import Workspace
+    from delegatec.quantize.samples import listed, samples_of_function
+
+    module, _, function = arguments.entry.rpartition(":")
+    source = choose_source(arguments.source, module)
+    session = Session(Workspace.at(os.getcwd(), arguments.import_path), source, tuple(arguments.data))
+    with running(session):
+        called, result = call_entry(session, function, arguments.seed, listed)
+    return samples_of_function(result, methods, definition(session, called))
+
+
+def _import_torchao() -> None:
+    """Imports torchao, which logs that its kernels for GPUs are missing.
+
+    Raises:
+        DelegatecError: DC135, it is missing.
+    """
+    from delegatec.diagnostics.quiet import quiet_logs
+
+    printed = io.StringIO()
+    with quiet_logs(logging.ERROR), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
+        except ModuleNotFoundError as error:
+            raise DelegatecError(
+                [
+                    Diagnostic(
+                        "DC135",
+                        f'quantization needs torchao: no module named "{error.name}"',
+                        expected="torchao 0.18",
+                        help="install it, or pass its directory with --import-path",
+                    )
+                ]
+            ) from error

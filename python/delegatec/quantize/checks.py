@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of programs and of the names in settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import did_you_mean
+from delegatec.quantize.decompositions import names_of
+from delegatec.quantize.settings import Settings
+
+_QUANTIZING: Final = ("quantized_decomposed.", "torchao.", "delegatec.quantize_", "delegatec.dequantize_")
+
+
+def check_modules(methods: Mapping[str, ExportedProgram], settings: Settings) -> None:
+    """Raises DC130 for each module that stays in float, and that no method has."""
+    nodes = [node for program in methods.values() for node in program.graph.nodes]
+    modules = {str(path) for node in nodes for path, _ in node.meta.get("nn_module_stack", {}).values()}
+    problems = [
+        Diagnostic(
+            "DC130",
+            f'float_modules: the model has no module "{name}"',
+            expected="the name of a module that the model calls, such as " + repr(max(modules, default="")),
+            help="see named_modules() of the model",
+        )
+        for name in settings.float_modules
+        if name not in modules
+    ]
+    if problems:
+        raise DelegatecError(problems)
+
+
+def check_float(methods: Mapping[str, ExportedProgram]) -> None:
+    """Raises DC134 for each method that is quantized already."""
+    problems = [
+        Diagnostic(
+            "DC134",
+            f"method {method} is quantized already: it calls {found}",
+            expected="the model in float32",
+            help="quantize the original model, or lower this one as it is",
+        )
+        for method, program in methods.items()
+        if (found := next((str(node.target) for node in program.graph.nodes if _quantizes(node)), ""))
+    ]
+    if problems:
+        raise DelegatecError(problems)
+
+
+def _quantizes(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and str(node.target).startswith(_QUANTIZING)
+
+
+def check_operators(programs: Sequence[ExportedProgram], settings: Settings) -> None:
+    """Raises DC130 for each operator that stays in float, and that no form of a program calls."""
+    names: set[str] = set()
+    for program in programs:
+        for node in program.graph.nodes:
+            names |= names_of(node.target) if node.op == "call_function" else set()
+    problems = [
+        Diagnostic(
+            "DC130",
+            f'float_operators: the model has no operator "{name}"',
+            expected="an operator that the model calls: "
+            + ", ".join(sorted(n for n in names if n.count(".") == 1)),
+            help=did_you_mean(name, names),
+        )
+        for name in settings.float_operators
+        if name not in names
+    ]
+    if problems:
+        raise DelegatecError(problems)

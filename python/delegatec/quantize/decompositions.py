@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decomposition before observers: every value inside softmax, attention and norms has parameters."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.export import ExportedProgram, default_decompositions
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.quantize.operators import KINDS
+
+# Key of a node's "custom" metadata: the number of the composite that the node comes from.
+COMPOSITE: Final = "delegatec_composite"
+
+aten = torch.ops.aten
+
+# Composites that layers and their norms are found by.
+KEPT: Final = frozenset({*KINDS, aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default})
+# Of 2**-15, a level of int16: smaller exponentials have no level, and the range is scarce in int8.
+_LEAST_EXPONENT: Final = -15 * math.log(2)
+
+
+def decompose(program: ExportedProgram, kept: Container[str] = ()) -> ExportedProgram:
+    """Returns a program of operators in the table `KINDS`, and others that stay in float.
+
+    Args:
+        program: a program of any ATen operators; it is not changed.
+        kept: names of other operators that are not decomposed, such as "aten.softmax" or "aten.softmax.int".
+    """
+    numbers = itertools.count()
+    table: dict[OpOverload, Callable[..., Any]] = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
+    table |= _SIMPLER
+    table |= {operator: _marked(function, numbers) for operator, function in _COMPOSITES.items()}
+    for operator in [*table]:
+        kept_whole = operator in KEPT and operator not in _SIMPLER
+        if kept_whole or any(name in kept for name in names_of(operator)):
+            del table[operator]
+    decomposed: ExportedProgram = program.run_decompositions(table)
+    return decomposed
+
+
+def names_of(operator: Any) -> set[str]:
+    """Returns the names of an operator: with the overload, and without."""
+    name = str(operator)
+    return {name, name.rpartition(".")[0]}
+
+
+def _marked(function: Callable[..., Any], numbers: Iterator[int]) -> Callable[..., Any]:
+    """Returns the function with its nodes marked as values inside one composite."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        with torch.fx.traceback.annotate({COMPOSITE: next(numbers)}):
+            return function(*arguments, **keywords)
+
+    return call
+
+
+def _softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    exponentials = _exponentials(x, dim)
+    return exponentials * torch.reciprocal(torch.sum(exponentials, dim, keepdim=True))
+
+
+def _exponentials(x: Tensor, dim: int) -> Tensor:
+    return torch.exp(torch.clamp_min(x - torch.amax(x, dim, keepdim=True), _LEAST_EXPONENT))
+
+
+def _softmax_half(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return _softmax(x, dim)
+
+
+def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    shifted = x - torch.amax(x, dim, keepdim=True)
+    exponentials = torch.exp(torch.clamp_min(shifted, _LEAST_EXPONENT))
+    return shifted - torch.log(torch.sum(exponentials, dim, keepdim=True))
+
+
+def _log_softmax_half(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    return _log_softmax(x, dim)
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key, value = (part.repeat_interleave(repeats, -3) for part in (key, value))
+    if is_causal:
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+    scores = torch.matmul(query * factor, key.transpose(-2, -1))
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        scores, attn_mask = scores + attn_mask, None
+    if attn_mask is None:
+        return torch.matmul(_softmax(scores, -1), value)
+    masked = torch.logical_not(attn_mask)
+    # -inf becomes the lowest level of the scores, which may be a score: hence the second mask.
+    scores = torch.masked_fill(scores, masked, -math.inf)
+    kept = torch.masked_fill(_exponentials(scores, -1), masked, 0.0)
+    # The largest exponential is 1, if there is one.
+    total = torch.clamp_min(torch.sum(kept, -1, keepdim=True), 1.0)
+    return torch.matmul(kept * torch.reciprocal(total), value)
+
+
+def _standardized(x: Tensor, dims: list[int], eps: float) -> Tensor:
+    centered = x - torch.mean(x, dims, keepdim=True)
+    return centered * _inverse_root(centered, dims, eps)
+
+
+def _inverse_root(x: Tensor, dims: list[int], eps: float) -> Tensor:
+    return torch.rsqrt(torch.mean(x * x, dims, keepdim=True) + eps)
+
+
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def _last(shape: Sequence[int]) -> list[int]:
+    return list(range(-len(shape), 0))
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    return _scaled(_standardized(x, _last(normalized_shape), eps), weight, bias)
+
+
+def _rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    return _scaled(x * _inverse_root(x, _last(normalized_shape), eps), weight, None)
+
+
+def _group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    grouped = x.reshape(x.shape[0], num_groups, -1)
+    shape = [1, x.shape[1], *[1] * (x.dim() - 2)]
+    weight, bias = (part if part is None else part.reshape(shape) for part in (weight, bias))
+    return _scaled(_standardized(grouped, [-1], eps).reshape(x.shape), weight, bias)
+
+
+def _instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    if not use_input_stats:
+        return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    return _group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _vector_norm(
+    x: Tensor,
+    ord: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    dims = list(range(x.dim()) if dim is None else dim)
+    if ord == 2:
+        return torch.sqrt(torch.sum(x * x, dims, keepdim))
+    if ord == 1:
+        return torch.sum(torch.abs(x), dims, keepdim)
+    return NotImplemented  # type: ignore[no-any-return]
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Divides by a tensor as a product with its reciprocal, for floats."""
+    if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
+        return NotImplemented
+    if not (x.is_floating_point() and y.is_floating_point() and y.dim()):
+        return NotImplemented
+    return x * torch.reciprocal(y)
+
+
+def _conv2d_padding(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[int] = (1,),
+    padding: str = "valid",
+    dilation: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Tensor:
+    spatial = weight.dim() - 2
+    dilation = [*dilation] * (spatial // len(dilation))
+    totals = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
+    totals = totals if padding == "same" else [0] * spatial
+    if any(total % 2 for total in totals):
+        sides = [side for total in reversed(totals) for side in (total // 2, total - total // 2)]
+        x, totals = F.pad(x, sides), [0] * spatial
+    convolution: Any = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
+    result: Tensor = convolution(x, weight, bias, stride, [total // 2 for total in totals], dilation, groups)
+    return result
+
+
+def _batch_matmul_add(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.bmm(x, y)
+    return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
+
+
+_COMPOSITES: Final[dict[OpOverload, Callable[..., Any]]] = {
+    aten.softmax.int: _softmax,
+    aten._softmax.default: _softmax_half,
+    aten._safe_softmax.default: _softmax,
+    aten.log_softmax.int: _log_softmax,
+    aten._log_softmax.default: _log_softmax_half,
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.layer_norm.default: _layer_norm,
+    aten.rms_norm.default: _rms_norm,
+    aten.group_norm.default: _group_norm,
+    aten.instance_norm.default: _instance_norm,
+    aten.linalg_vector_norm.default: _vector_norm,
+}
+_SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
+    aten.div.Tensor: _divide,
+    aten.conv1d.padding: _conv2d_padding,
+    aten.conv2d.padding: _conv2d_padding,
+    aten.conv3d.padding: _conv2d_padding,
+    aten.baddbmm.default: _batch_matmul_add,
+}

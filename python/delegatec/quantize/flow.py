@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantization of an exported model after training: decompose, observe samples, convert, export again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.exceptions import exception_text
+from delegatec.frontend.export import export
+from delegatec.frontend.model import Model
+from delegatec.quantize.biases import widen_weights
+from delegatec.quantize.boundary import Levels, quantize_boundary
+from delegatec.quantize.checks import check_float, check_modules, check_operators
+from delegatec.quantize.constants import fold_constants, store_levels
+from delegatec.quantize.decompositions import decompose
+from delegatec.quantize.inputs import MethodInputs, Sample
+from delegatec.quantize.provenance import port_metadata
+from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.shapes import dynamic_shapes
+
+
+@dataclass(frozen=True)
+class QuantizedModel:
+    """A quantized model.
+
+    Attributes:
+        methods: method -> its program.
+        inputs: method -> input -> its levels, with `Settings.quantize_io`.
+        outputs: method -> position of an output -> its levels.
+    """
+
+    methods: dict[str, ExportedProgram] = field(default_factory=dict)
+    inputs: dict[str, dict[str, Levels]] = field(default_factory=dict)
+    outputs: dict[str, dict[int, Levels]] = field(default_factory=dict)
+
+
+def quantize_model(
+    methods: Mapping[str, ExportedProgram], samples: Mapping[str, Iterable[Sample]], settings: Settings
+) -> QuantizedModel:
+    """Quantizes each method of a model by samples of its inputs.
+
+    Args:
+        methods: method -> its program in float, with example inputs.
+        samples: method -> arguments that represent those of real use.
+        settings: how to quantize.
+
+    Raises:
+        DelegatecError: DC130, a module or operator of the settings that no method has; DC132, a sample that
+            the model fails on; DC134, a program that is quantized, or has nothing to quantize.
+    """
+    check_modules(methods, settings)
+    check_float(methods)
+    result = QuantizedModel()
+    # Equal constants of several methods are one tensor.
+    interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
+    for method, program in methods.items():
+        graph = quantize(program, samples[method], settings, method)
+        example = _example(program)
+        if settings.quantize_io:
+            result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
+            example = _quantized_example(program, result.inputs[method])
+        _intern(graph, interned)
+        model = Model(graph, example[0], example[1], dynamic_shapes(program))
+        (result.methods[method],) = export(model).values()
+    return result
+
+
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], settings: Settings, method: str = "forward"
+) -> GraphModule:
+    """Quantizes one method.
+
+    Args:
+        program: the method, in float; it is not changed.
+        samples: arguments that represent those of real use.
+        settings: how to quantize.
+        method: its name, for messages.
+
+    Returns:
+        A module with the same inputs and outputs, which calls `quantized_decomposed` operators.
+
+    Raises:
+        DelegatecError: as in `quantize_model`.
+    """
+    with torch.no_grad():
+        decomposed = decompose(program, settings.float_operators)
+        check_operators([program, decomposed], settings)
+        graph = decomposed.module(check_guards=False)
+        assert isinstance(graph, GraphModule)
+        fold_constants(graph)
+        state = _own_state(graph, decomposed)
+        prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
+        if not any(is_quantized(node) for node in prepared.graph.nodes):
+            raise _nothing(method)
+        for number, (arguments, keywords) in enumerate(samples):
+            try:
+                prepared(*arguments, **keywords)
+            except Exception as error:  # the model's own
+                raise _failed(method, number, error) from error
+        for name, value in state.items():
+            prepared.get_buffer(name).copy_(value)
+        widen_weights(prepared)
+        converted = convert_pt2e(prepared, fold_quantize=False)
+        store_levels(converted)
+        port_metadata(converted)
+    result: GraphModule = converted
+    return result
+
+
+def _own_state(graph: GraphModule, program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Copies the buffers that the program writes to, since a file's cannot be written; returns the values."""
+    state = {}
+    for name in set(program.graph_signature.buffers_to_mutate.values()):
+        owner, _, last = name.rpartition(".")
+        state[name] = graph.get_buffer(name).clone()
+        setattr(graph.get_submodule(owner), last, state[name].clone())
+    return state
+
+
+def _example(program: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    assert program.example_inputs is not None
+    arguments, keywords = program.example_inputs
+    return tuple(arguments), dict(keywords)
+
+
+def _quantized_example(program: ExportedProgram, levels: Mapping[str, Levels]) -> tuple[Any, Any]:
+    leaves, spec = pytree.tree_flatten(_example(program))
+    names = [*MethodInputs.of(program).values]
+    quantized = [
+        levels[name].of(leaf) if name in levels else leaf for name, leaf in zip(names, leaves, strict=True)
+    ]
+    arguments, keywords = pytree.tree_unflatten(quantized, spec)
+    return arguments, keywords
+
+
+def _intern(graph: GraphModule, interned: dict[tuple[Any, ...], list[torch.Tensor]]) -> None:
+    for name, buffer in list(graph.named_buffers(remove_duplicate=False)):
+        key = (buffer.dtype, tuple(buffer.shape), float(buffer.sum(dtype=torch.float64)))
+        known = interned.setdefault(key, [])
+        same = next((other for other in known if torch.equal(other, buffer)), None)
+        if same is None:
+            known.append(buffer)
+        elif same is not buffer:
+            owner, _, last = name.rpartition(".")
+            setattr(graph.get_submodule(owner), last, same)
+
+
+def _nothing(method: str) -> DelegatecError:
+    return DelegatecError(
+        [
+            Diagnostic(
+                "DC134",
+                f"method {method} has no operator to quantize",
+                expected="a model with operators on float32 tensors",
+                help="convert the model to float32 with module.float(), or lower it without quantization",
+            )
+        ]
+    )
+
+
+def _failed(method: str, number: int, error: Exception) -> DelegatecError:
+    text = f"method {method} fails on calibration sample {number}: {exception_text(error)}"
+    help = "check the values of the sample, such as indices"
+    return DelegatecError([Diagnostic("DC132", text, expected="inputs that the model accepts", help=help)])

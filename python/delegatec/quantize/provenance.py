@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules and lines of the calls that quantize: those of the operator that they belong to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import GraphModule, Node
+
+quantized = torch.ops.quantized_decomposed
+
+_KEYS: Final = ("stack_trace", "nn_module_stack")
+_QUANTIZE: Final = frozenset({quantized.quantize_per_tensor.default, quantized.quantize_per_channel.default})
+_DEQUANTIZE: Final = frozenset(
+    {quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default}
+)
+
+
+def port_metadata(model: GraphModule) -> None:
+    """Copies metadata to a dequantization from its user, and to a quantization from its operand, in place."""
+    for node in reversed(model.graph.nodes):
+        if node.target in _DEQUANTIZE or (node.target in _QUANTIZE and node.args[0].op == "placeholder"):
+            _copy(next(iter(node.users)), node)
+    for node in model.graph.nodes:
+        is_last = node.target in _DEQUANTIZE and next(iter(node.users)).op == "output"
+        if is_last or (node.target in _QUANTIZE and node.args[0].op != "placeholder"):
+            _copy(node.args[0], node)
+
+
+def _copy(source: Node, node: Node) -> None:
+    for key in _KEYS:
+        if key in source.meta:
+            node.meta[key] = source.meta[key]

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Levels of quantized inputs and outputs in the JSON of a program's signature."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from delegatec.quantize.boundary import Levels
+from delegatec.quantize.flow import QuantizedModel
+
+
+def add_levels(signature: str, model: QuantizedModel) -> str:
+    """Returns a signature with `"quantization": {"scale", "zero_point", "min", "max"}` of its values."""
+    content = json.loads(signature)
+    for name, method in content["methods"].items():
+        inputs = model.inputs.get(name, {})
+        for entry in method["inputs"]:
+            if entry["name"] in inputs:
+                entry["quantization"] = _json(inputs[entry["name"]])
+        results = [entry for entry in method["outputs"] if "kind" not in entry]
+        for position, levels in model.outputs.get(name, {}).items():
+            results[position]["quantization"] = _json(levels)
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _json(levels: Levels) -> dict[str, Any]:
+    return {
+        "scale": levels.scale,
+        "zero_point": levels.zero_point,
+        "min": levels.low,
+        "max": levels.high,
+    }

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs and checks that the rules that write a `.pt2` have in common."""
+
+load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":layout_options.bzl", "check_alignment")
+load(":options.bzl", "fail_with")
+
+def check_entry(ctx, attribute, entry):
+    """Fails unless an entry is `module:function` and the module is one of `srcs`.
+
+    Args:
+        ctx: the context of a rule with `srcs`.
+        attribute: the name of the attribute, for the message.
+        entry: its value.
+    """
+    module, separator, function = entry.partition(":")
+    modules = [source.basename[:-len(".py")] for source in ctx.files.srcs]
+    if separator and function and module in modules:
+        return
+    example = modules[0] if modules else "calibration"
+    fail_with(
+        ctx.label,
+        "DC101",
+        "%s \"%s\" does not name a function in `srcs`" % (attribute, entry),
+        expected = "module:function, with module one of: %s" % (", ".join(modules) or "none, since `srcs` is empty"),
+        help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
+    )
+
+def exported_outputs(ctx, program, signature):
+    """Declares the action that writes the weights, on demand, and returns the rule's providers.
+
+    Args:
+        ctx: the context of a rule with `weights_alignment`.
+        program: File, the `.pt2`.
+        signature: File, its signature.
+
+    Returns:
+        A list of providers.
+    """
+    check_alignment(ctx.label, "weights_alignment", ctx.attr.weights_alignment)
+    weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
+    args = delegatec_arguments(ctx, "weights")
+    args.add(program, format = "--program=%s")
+    args.add(weights, format = "--ptd=%s")
+    args.add(ctx.attr.weights_alignment, format = "--segment-alignment=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset([program]),
+        mnemonic = "DelegateWeights",
+        outputs = [weights],
+        progress_message = "Writing the weights of %s" % ctx.label,
+    )
+    return [
+        DefaultInfo(
+            files = depset([program]),
+            runfiles = ctx.runfiles([program]),
+        ),
+        ExportedProgramInfo(
+            label = ctx.label,
+            program = program,
+            signature = signature,
+            weights = weights,
+        ),
+        OutputGroupInfo(
+            signature = depset([signature]),
+            weights = depset([weights]),
+        ),
+    ]

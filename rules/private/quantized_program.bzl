@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quantized_program`: quantizes an exported program by samples of its inputs."""
+
+load("//rules:providers.bzl", "ExportedProgramInfo")
+load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":exported_outputs.bzl", "check_entry", "exported_outputs")
+load(":options.bzl", "fail_with")
+load(":python_paths.bzl", "import_roots", "merged_python")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+_SETTINGS = ["activation", "inner", "observer", "ranges", "weight", "weight_scales"]
+
+def _check_samples(ctx):
+    """Fails if there are no samples, or files of a function without one."""
+    attributes = ctx.attr
+    if attributes.calibration_entry:
+        check_entry(ctx, "calibration_entry", attributes.calibration_entry)
+    elif not attributes.calibration:
+        fail_with(
+            ctx.label,
+            "DC132",
+            "neither calibration nor calibration_entry is set",
+            expected = "calibration = [\"samples.safetensors\"], or calibration_entry = \"module:function\" with `srcs`",
+            help = "a few dozen samples of real inputs determine the ranges of all values",
+        )
+    elif attributes.srcs or attributes.deps or attributes.data:
+        fail_with(
+            ctx.label,
+            "DC101",
+            "srcs, deps and data are for calibration_entry, which is not set",
+            expected = "calibration_entry = \"module:function\"",
+            help = "list data files of tensors in `calibration`",
+        )
+
+def _quantized_program_impl(ctx):
+    _check_samples(ctx)
+    exported = ctx.attr.program[ExportedProgramInfo]
+    program = ctx.actions.declare_file(ctx.label.name + ".pt2")
+    signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
+    python = merged_python(ctx, ctx.attr.deps + [ctx.attr._torchao])
+
+    args = delegatec_arguments(ctx, "quantize")
+    args.add(exported.program, format = "--program=%s")
+    args.add(program, format = "--pt2=%s")
+    args.add(signature, format = "--signature=%s")
+    args.add_all(ctx.files.calibration, format_each = "--calibration=%s")
+    roots = import_roots(ctx, python.imports)
+    if ctx.attr.calibration_entry:
+        args.add(ctx.attr.calibration_entry, format = "--entry=%s")
+        args.add_all(ctx.files.srcs, format_each = "--source=%s")
+        args.add_all(ctx.files.data, format_each = "--data=%s")
+        args.add(str(ctx.attr.seed), format = "--seed=%s")
+        roots = [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] + roots
+    args.add_all(roots, format_each = "--import-path=%s", uniquify = True)
+    for name in _SETTINGS:
+        args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
+    if ctx.attr.quantize_io:
+        args.add("--quantize-io")
+    args.add_all(ctx.attr.float_modules, format_each = "--float-module=%s")
+    args.add_all(ctx.attr.float_operators, format_each = "--float-operator=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset(
+            [exported.program] + ctx.files.calibration + ctx.files.srcs + ctx.files.data,
+            transitive = [python.files],
+        ),
+        mnemonic = "DelegateQuantize",
+        outputs = [program, signature],
+        progress_message = "Quantizing %s" % ctx.label,
+    )
+    return exported_outputs(ctx, program, signature)
+
+quantized_program = rule(
+    implementation = _quantized_program_impl,
+    doc = """\
+Quantizes an exported program once, for all programs that are lowered from it.
+
+Observes the values inside the model on samples of its inputs, without network or home directory, and writes the
+quantized model as `NAME.pt2`: a program for every rule that lowers an `exported_program`. The same inputs give the
+same bytes.
+""",
+    attrs = {
+        "activation": attr.string(
+            default = "int8",
+            doc = "Dtype of activations: `int8` or `int16`, both with weights of `weight`.",
+            values = ["int8", "int16"],
+        ),
+        "calibration": attr.label_list(
+            allow_files = True,
+            doc = "Samples: `.safetensors` files with a tensor per input, or `.npy` files for a model with one input. " +
+                  "A tensor has the shape of the input, or a first dimension of samples besides.",
+        ),
+        "calibration_entry": attr.string(
+            doc = "`module:function` in one of `srcs`: returns samples, besides those of `calibration`. A sample is a " +
+                  "tensor, a tuple of arguments, or a dict of tensors by input.",
+        ),
+        "data": attr.label_list(
+            allow_files = True,
+            doc = "Files that the function reads, found by `delegatec.data_path`.",
+        ),
+        "deps": attr.label_list(
+            doc = "Libraries that `srcs` import.",
+            providers = [PyInfo],
+        ),
+        "float_modules": attr.string_list(
+            doc = "Modules that stay in float, with all modules inside them, such as `classifier`.",
+        ),
+        "float_operators": attr.string_list(
+            doc = "Operators that stay in float, such as `aten.softmax`.",
+        ),
+        "inner": attr.string(
+            default = "same",
+            doc = "Dtype of values inside softmax, attention and norms, and of sums before norms: `same` as of " +
+                  "activations, or `int16`, which transformers need, and which Ethos-U55 and U65 do not support.",
+            values = ["same", "int16"],
+        ),
+        "observer": attr.string(
+            default = "histogram",
+            doc = "Range of an int8 activation: `histogram`, with the least squared error, or `minmax`, all values.",
+            values = ["histogram", "minmax"],
+        ),
+        "program": attr.label(
+            mandatory = True,
+            doc = "The `exported_program`, in float32.",
+            providers = [ExportedProgramInfo],
+        ),
+        "quantize_io": attr.bool(
+            doc = "Whether float inputs and outputs of the program are quantized values, too. The output group " +
+                  "`signature` has their scales and zero points.",
+        ),
+        "ranges": attr.string(
+            default = "affine",
+            doc = "`affine`, with zero points of int8 activations, or `symmetric`, without.",
+            values = ["affine", "symmetric"],
+        ),
+        "seed": attr.int(
+            default = 0,
+            doc = "Seed of the random generators of torch, numpy and Python when `calibration_entry` is called.",
+        ),
+        "srcs": attr.label_list(
+            allow_files = [".py"],
+            doc = "Sources of `calibration_entry`.",
+        ),
+        "weight": attr.string(
+            default = "int8",
+            doc = "Dtype of the weights of layers: `int8` or `int4`.",
+            values = ["int8", "int4"],
+        ),
+        "weight_scales": attr.string(
+            default = "channel",
+            doc = "`channel`, a scale per output channel of a layer, or `tensor`, one per weight.",
+            values = ["channel", "tensor"],
+        ),
+        "weights_alignment": attr.int(
+            default = 128,
+            doc = "Alignment of each tensor in the `.ptd`, in bytes: a power of two.",
+        ),
+        "_torchao": attr.label(
+            cfg = "exec",
+            default = Label("@delegatec_pip_quantization//:lib"),
+            providers = [PyInfo],
+        ),
+    },
+    provides = [ExportedProgramInfo],
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes in calibration data, and in the settings of quantization."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy
+import torch
+from mistake import HEAD, Mistake, run
+from safetensors.torch import save
+
+# The model has one input, x: float32[2, 3].
+_QUANTIZE: Final = "quantize --label=//pkg:net --program=good.pt2 --pt2=net.pt2"
+_FILE: Final = f"{_QUANTIZE} --calibration=samples.safetensors"
+_FUNCTION: Final = f"{_QUANTIZE} --entry=samples:build --source=pkg/samples.py"
+
+
+def _array(array: Any) -> bytes:
+    file = io.BytesIO()
+    numpy.save(file, array)
+    return file.getvalue()
+
+
+def tensors(
+    does: str, code: str, *words: str, content: Mapping[str, torch.Tensor], flags: str = ""
+) -> Mistake:
+    """Samples in a file."""
+    files = {"samples.safetensors": save(dict(content))}
+    return run(does, code, *words, command=f"{_FILE} {flags}", files=files)
+
+
+def function(does: str, code: str, *words: str, body: str) -> Mistake:
+    """Samples of a function."""
+    files = {"pkg/samples.py": f"{HEAD}\ndef build():\n    {body}\n"}
+    return run(does, code, *words, command=_FUNCTION, files=files)
+
+
+_GOOD: Final = {"x": torch.ones(4, 2, 3)}
+DATA: Final[tuple[Mistake, ...]] = (
+    run("passes no samples", "DC132", "no calibration samples", command=_QUANTIZE),
+    run("passes a missing file", "DC131", "no such file", command=_FILE),
+    run(
+        "passes a web page",
+        "DC131",
+        "it is a web page",
+        command=_FILE,
+        files={"samples.safetensors": "<html>"},
+    ),
+    run(
+        "passes pickled objects",
+        "DC131",
+        "truncated or damaged",
+        command=f"{_QUANTIZE} --calibration=a.npy",
+        files={"a.npy": _array(numpy.array([{}], dtype=object))},
+    ),
+    tensors("misspells the input", "DC132", 'input "x" is missing', content={"y": torch.ones(2, 3)}),
+    tensors("passes another shape", "DC132", "float32[2, 4]", content={"x": torch.ones(2, 4)}),
+    tensors("passes another dtype", "DC132", "float64[2, 3]", content={"x": torch.ones(9, 2, 3).double()}),
+    tensors("passes NaN", "DC132", "NaN", content={"x": torch.full((2, 3), torch.nan)}),
+    function(
+        "returns the samples as one tensor", "DC133", "returns a Tensor", body="return torch.ones(9, 2, 3)"
+    ),
+    function("forgets to return samples", "DC133", "returns a NoneType", body="pass"),
+    function("returns too many arguments", "DC132", "it has 2 values", body="return [(torch.ones(2, 3), 1)]"),
+    function("raises while samples are read", "DC106", "list index", body="yield torch.ones(2, 3); [][0]"),
+)
+SETTINGS: Final[tuple[Mistake, ...]] = (
+    tensors("misspells a dtype", "DC130", "did you mean", content=_GOOD, flags="--activation=int32"),
+    tensors("requests int4 activations", "DC130", "int16", content=_GOOD, flags="--activation=int4"),
+    run(
+        "names a source without a function",
+        "DC001",
+        "expected --entry",
+        command=f"{_QUANTIZE} --source=a.py",
+        exit=2,
+    ),
+)
+TABLE: Final = {"Calibration data": DATA, "Settings of quantization": SETTINGS}
