@@ -30,6 +30,52 @@ quantized_program = _quantized_program
 
 # Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.
 BACKENDS = {
+    "ethos_u": backend(
+        options = {
+            "accelerator": option(
+                default = "ethos-u55-128",
+                doc = "the NPU: its family, and its multiply-accumulate operations per cycle",
+                values = [
+                    "ethos-u55-32",
+                    "ethos-u55-64",
+                    "ethos-u55-128",
+                    "ethos-u55-256",
+                    "ethos-u65-256",
+                    "ethos-u65-512",
+                    "ethos-u85-128",
+                    "ethos-u85-256",
+                    "ethos-u85-512",
+                    "ethos-u85-1024",
+                    "ethos-u85-2048",
+                ],
+            ),
+            "config": option(
+                doc = "the configuration file of a board, with its systems and memory modes; by default Vela's " +
+                      "own",
+                file = [".ini"],
+            ),
+            "extra_flags": option(
+                doc = "further flags of Vela, separated by spaces, such as --optimise=Size",
+            ),
+            "memory_mode": option(
+                doc = "the section Memory_Mode.NAME of the configuration file: which memory stores what; by " +
+                      "default Shared_Sram on U55, Dedicated_Sram_384KB on U65, Sram_Only on U85",
+            ),
+            "stage": option(
+                default = "commands",
+                doc = "commands compiles delegates to command streams of the NPU; tosa keeps their TOSA graphs, " +
+                      "which run on the host",
+                host = "tosa",
+                values = ["commands", "tosa"],
+            ),
+            "system_config": option(
+                doc = "the section System_Config.NAME of the configuration file: clocks and memories; by " +
+                      "default Ethos_U55_High_End_Embedded, Ethos_U65_High_End or Ethos_U85_SYS_DRAM_Mid",
+            ),
+        },
+        package = "arm",
+        title = "Arm Ethos-U NPUs, integers of 8 and 16 bits",
+    ),
     "mps": backend(
         options = {
             "fp16_overflow": option(
@@ -91,9 +137,20 @@ BACKENDS = {
     ),
 }
 
+_ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
 _mps_program = backend_program("mps", BACKENDS["mps"])
 _tosa_program = backend_program("tosa", BACKENDS["tosa"])
 _vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
+
+def ethos_u_program(name, program, **kwargs):
+    """Lowers an exported program for Arm's Ethos-U NPUs, with Vela.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    inspected(_ethos_u_program, name = name, program = program, **kwargs)
 
 def mps_program(name, program, **kwargs):
     """Lowers an exported program for Apple's Metal Performance Shaders.
@@ -126,6 +183,7 @@ def vulkan_program(name, program, **kwargs):
     inspected(_vulkan_program, name = name, program = program, **kwargs)
 
 _PROGRAMS = {
+    "ethos_u": ethos_u_program,
     "mps": mps_program,
     "portable": portable_program,
     "tosa": tosa_program,

@@ -11,9 +11,14 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 def _backend_program_impl(ctx):
     name = ctx.attr._backend
     backend = ctx.attr._backends[BackendTableInfo].backends[name]
+    options = {
+        option: getattr(ctx.file if spec.file else ctx.attr, option)
+        for option, spec in backend.options.items()
+    }
     return lower_program(ctx, backends = [name], options = {
-        option: getattr(ctx.attr, option)
-        for option in backend.options
+        option: value
+        for option, value in options.items()
+        if value != None
     })
 
 def backend_program(name, backend):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of backends as a provider for rules, and the analysis-time check of backends and their options."""
 
+load(":ethos_u_options.bzl", "check_ethos_u_options")
 load(":options.bzl", "check_option", "did_you_mean", "fail_with")
 
 BackendTableInfo = provider(
@@ -93,10 +94,14 @@ def check_backends(label, table, lists, options):
                 )
             if backend != "portable" and backend not in requested:
                 requested.append(backend)
+    owned = {backend: {} for backend in requested}
     for option, value in options.items():
         backend, name = _owner(label, requested, option)
         known = {} if backend == "portable" else None if is_plugin(backend) else table[backend].options
         check_option(label, backend, known, name, value)
+        owned.setdefault(backend, {})[name] = value
+    if "ethos_u" in requested:
+        check_ethos_u_options(label, owned["ethos_u"], table["ethos_u"].options)
     return requested
 
 def _owner(label, backends, option):

@@ -31,7 +31,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     Args:
         ctx: the context of a rule with LOWER_ATTRS, or DELEGATE_ATTRS, and the delegatec toolchain.
         backends: names of built-in backends, or `module:attribute` of plug-ins, in order of priority.
-        options: dict of option to a string or a list; "BACKEND.OPTION" if there are several backends.
+        options: dict of option to a string, a list or a File; "BACKEND.OPTION" if there are several backends.
         plugin: targets with PyInfo that contain the plug-ins.
 
     Returns:
@@ -40,6 +40,9 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     method_backends = getattr(ctx.attr, "method_backends", {})
     table = ctx.attr._backends[BackendTableInfo].backends
     requested = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
+    option_files = [value for value in options.values() if type(value) == "File"]
+    options = {option: value.path if type(value) == "File" else value for option, value in options.items()}
+    host_options = _host_options(table, requested, options)
     backend = ", ".join(requested) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
@@ -56,15 +59,17 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     }
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
+    host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
+
     # An ETRecord contains the weights: a separate action writes it, on demand only.
-    for mnemonic, message, written in [
-        ("DelegateLower", "Lowering %s for %s", outputs),
-        ("DelegateRecord", "Recording %s for %s", {"etrecord": etrecord}),
-    ]:
+    for mnemonic, message, values, written in [
+        ("DelegateLower", "Lowering %s for %s", options, outputs),
+        ("DelegateRecord", "Recording %s for %s", options, {"etrecord": etrecord}),
+    ] + ([("DelegateHost", "Lowering %s for %s, to run on the host", host_options, {"pte": host_program})] if host_program else []):
         args = delegatec_arguments(ctx, "lower")
         args.add(exported.program, format = "--program=%s")
         args.add_all(backends, format_each = "--backend=%s")
-        args.add_all(option_arguments(options), format_each = "--option=%s")
+        args.add_all(option_arguments(values), format_each = "--option=%s")
         args.add_all(import_roots(ctx, lowering_python.imports), format_each = "--import-path=%s", uniquify = True)
         add_delegation_arguments(ctx, args)
         add_layout_arguments(ctx, args)
@@ -73,7 +78,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         delegatec_action(
             ctx,
             args = args,
-            inputs = depset([exported.program], transitive = [lowering_python.files]),
+            inputs = depset([exported.program] + option_files, transitive = [lowering_python.files]),
             mnemonic = mnemonic,
             outputs = written.values(),
             progress_message = message % (ctx.label, backend),
@@ -94,6 +99,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             debug = outputs["debug"],
             etrecord = etrecord,
             exported = exported,
+            host_program = host_program,
             ir = outputs["ir"],
             manifest = outputs["manifest"],
             options = options,
@@ -114,6 +120,25 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             report = depset([report]),
         ),
     ]
+
+def _host_options(table, backends, options):
+    """Returns the options of a program that runs on the host; None if the program itself does.
+
+    Args:
+        table: the built-in backends, from BackendTableInfo.
+        backends: those of the program.
+        options: those of the program.
+
+    Returns:
+        A dict like `options`, or None.
+    """
+    host = dict(options)
+    for backend in backends:
+        for name, spec in (table[backend].options.items() if backend in table else []):
+            if spec.host:
+                key = "%s.%s" % (backend, name) if len(backends) > 1 else name
+                host[key] = spec.host
+    return host if host != options else None
 
 def _described(ctx, backends, lowered, python, verb, mnemonic, suffix):
     """Declares an action that describes the program, on demand: it reads the blobs.

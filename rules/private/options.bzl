@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of backends: their declaration, attribute, check and command-line arguments."""
 
-def option(doc, default = "", values = []):
+def option(doc, default = "", values = [], file = [], host = ""):
     """Declares an option of a built-in backend, like `delegatec.delegation.OptionSpec`.
 
     Args:
         doc: one sentence for the user.
         default: the value if the option is not set: a string, or a list for a list of strings.
         values: the allowed strings; any if empty.
+        file: the extensions of files, such as ".ini", if the value is the path of a file: the attribute is its label.
+        host: the value for a program that runs on this host, if others do not.
 
     Returns:
         A struct of these.
     """
-    return struct(default = default, doc = doc, values = values)
+    return struct(default = default, doc = doc, file = file, host = host, values = values)
 
 def option_attribute(spec):
     """Returns the attribute of a rule that sets an option.
@@ -23,6 +25,8 @@ def option_attribute(spec):
     Returns:
         A `string` or `string_list` attribute.
     """
+    if spec.file:
+        return attr.label(allow_single_file = spec.file, doc = spec.doc)
     make = attr.string if type(spec.default) == "string" else attr.string_list
     values = ["`%s`" % value for value in spec.values]
     return make(default = spec.default, doc = ": ".join(([" or ".join(values)] if values else []) + [spec.doc]))
@@ -37,7 +41,7 @@ def check_option(label, backend, known, name, value):
         name: the option's name.
         value: a string or a list of strings.
     """
-    values = [value] if type(value) == "string" else value
+    values = [value] if type(value) == "string" else [] if type(value) == "File" else value
     for string in values:
         if "\n" in string:
             fail_with(
@@ -57,6 +61,13 @@ def check_option(label, backend, known, name, value):
             help = did_you_mean(name, known),
         )
     spec = known[name]
+    if spec.file and type(value) != "File":
+        fail_with(
+            label,
+            "DC402",
+            "option \"%s\" of backend \"%s\" is a file" % (name, backend),
+            expected = "attribute \"%s\" of %s_program" % (name, backend),
+        )
     if type(value) != "string" and type(spec.default) == "string":
         fail_with(
             label,

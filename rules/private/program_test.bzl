@@ -8,15 +8,16 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _program_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
+    program = info.host_program or info.program
     arguments = [
         "'--label=%s'" % ctx.label,
         "--program=" + runfiles_path(ctx, info.exported.program),
-        "--pte=" + runfiles_path(ctx, info.program),
+        "--pte=" + runfiles_path(ctx, program),
         "'--atol=%s'" % ctx.attr.atol,
         "'--rtol=%s'" % ctx.attr.rtol,
         "--seeds=%d" % ctx.attr.seeds,
     ]
-    files = [info.exported.program, info.program]
+    files = [info.exported.program, program]
     if info.weights:
         arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
         files.append(info.weights)
@@ -37,6 +38,9 @@ Runs a program on this host and compares every output with the exported program 
 
 No device is needed: the backend's reference executor runs a delegate's blob, from the blob alone. Each element of
 an output may differ from eager mode by `atol + rtol * |eager|`.
+
+A program of command streams, such as an `ethos_u_program`, has a second one for this host: the same delegates, before the
+compiler of the device translates them.
 """,
     attrs = dict(
         LAUNCHER_ATTRS,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from runfiles import Runfiles
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES
 
 
 def table_of_the_rules() -> dict[str, dict[str, Any]]:
@@ -24,7 +26,14 @@ def table_of_the_rules() -> dict[str, dict[str, Any]]:
 
 def test_names_and_options_agree() -> None:
     rows = table_of_the_rules()
-    assert {name: row["options"] for name, row in rows.items()} == {
+    of_bazel = ("file", "host")  # How the rules set an option.
+    assert {
+        name: {
+            option: {key: value for key, value in spec.items() if key not in of_bazel}
+            for option, spec in row["options"].items()
+        }
+        for name, row in rows.items()
+    } == {
         backend.name: {
             name: {
                 "default": list(option.default) if option.is_list else option.default,
@@ -36,3 +45,16 @@ def test_names_and_options_agree() -> None:
         for backend in builtin_backends()
     }
     assert all(row["title"] for row in rows.values())
+
+
+def test_names_of_ethos_u_agree() -> None:
+    tree = ast.parse(Path("rules/private/ethos_u_options.bzl").read_text())
+    tables = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert tables == {
+        "SYSTEMS": {family: list(choice.systems) for family, choice in CHOICES.items()},
+        "MEMORY_MODES": list(MEMORY_MODES),
+    }

@@ -41,6 +41,8 @@ from delegatec.delegation.protocol.capabilities import HasPasses as HasPasses
 from delegatec.delegation.protocol.capabilities import HasSuffix as HasSuffix
 from delegatec.delegation.protocol.capabilities import HasWorth as HasWorth
 from delegatec.delegation.protocol.compile_spec import CompileSpec as CompileSpec
+from delegatec.delegation.protocol.estimates import Estimates as Estimates
+from delegatec.delegation.protocol.estimates import LayerEstimate as LayerEstimate
 from delegatec.delegation.protocol.mapping import DebugHandleMap as DebugHandleMap
 from delegatec.delegation.protocol.mapping import DelegateMappingBuilder as DelegateMappingBuilder
 from delegatec.delegation.protocol.options import resolve_options as resolve_options

@@ -31,6 +31,7 @@ from delegatec.delegation.protocol.capabilities import (
     KeepsState,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.mapping import check_mapping
 from delegatec.delegation.protocol.options import resolve_options
 from delegatec.delegation.protocol.partitioner import Partitioner, is_partitioner
@@ -230,6 +231,7 @@ def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
     yield "debug_handle_map", handles, "the result of DelegateMappingBuilder"
     yield "named_data", _is_dict_of(result.named_data, NamedData), "a dict of NamedData"
     yield "constant_names", _is_dict_of(result.constant_names, str), "a dict of str"
+    yield "estimates", isinstance(result.estimates, Estimates | None), "Estimates"
 
 
 def _all(items: Iterable[object], kind: Any) -> bool:

@@ -2,5 +2,6 @@
 """The Arm delegates: TOSA graphs, Ethos-U, and VGF."""
 
 from delegatec.backends.arm.backend import TOSA
+from delegatec.backends.arm.ethos_u.backend import ETHOS_U
 
-BACKENDS = (TOSA,)
+BACKENDS = (TOSA, ETHOS_U)

@@ -40,12 +40,11 @@ CODEC: Final = SettingsCodec(
 )
 
 
-class TosaBackend(TableBackend[Settings]):
-    """Compiles partitions to TOSA graphs."""
+class ArmBackend(TableBackend[Settings]):
+    """The lowering to TOSA graphs, for backends whose blobs are these graphs, or compiled from them."""
 
     partitioner_type = ArmPartitioner
     target_type = TosaTarget
-    blob_suffix: Final = ".tosa"
 
     def boundary_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""
@@ -63,6 +62,12 @@ class TosaBackend(TableBackend[Settings]):
             return convert_units(program, view.facts_in(program), target)
 
         return [*found[:-1], integer, *found[-1:]]
+
+
+class TosaBackend(ArmBackend):
+    """Compiles partitions to TOSA graphs."""
+
+    blob_suffix: Final = ".tosa"
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""

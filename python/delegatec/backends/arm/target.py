@@ -9,8 +9,8 @@ from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Operation
+from delegatec.backends.arm.capabilities import families
 from delegatec.backends.arm.conformance.problem import problem
-from delegatec.backends.arm.ethos_u import capabilities
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import TableTarget
@@ -46,5 +46,5 @@ class TosaTarget(TableTarget[Settings]):
         specification = self.settings.specification
         found = problem(operation, specification)
         if found is None and specification.mark:
-            found = capabilities.problem(specification.mark, operation)
+            found = families.problem(specification.mark, operation)
         return found

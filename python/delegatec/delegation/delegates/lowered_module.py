@@ -15,6 +15,7 @@ from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.protocol.backend import Backend, NamedData
 from delegatec.delegation.protocol.capabilities import ConvertsOutputs
 from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.delegation.protocol.parts import Part, join
 from delegatec.edge.printer import print_program
@@ -36,6 +37,7 @@ class LoweredModule(torch.nn.Module):
         debug_handles: debug handles of all its nodes, sorted.
         named_data: key -> data that is stored next to the blob.
         constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
+        estimates: of its speed and memory, if they are known.
 
     Attributes:
         name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
@@ -52,6 +54,7 @@ class LoweredModule(torch.nn.Module):
         debug_handles: Sequence[int],
         named_data: Mapping[str, NamedData] | None = None,
         constant_names: Mapping[int, str] | None = None,
+        estimates: Estimates | None = None,
     ) -> None:
         super().__init__()
         self.backend_id = backend.id
@@ -62,6 +65,7 @@ class LoweredModule(torch.nn.Module):
         self.debug_handles = tuple(debug_handles)
         self.named_data = dict(named_data or {})
         self.constant_names = dict(constant_names or {})
+        self.estimates = estimates
         self.name = ""
         self._backend = backend
         self._executor: plugins.CheckedExecutor | None = None

@@ -11,6 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from delegatec.delegation.protocol.compile_spec import CompileSpec
+from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.mapping import DebugHandleMap
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.parts import Part
@@ -83,12 +84,14 @@ class PreprocessResult:
             drawings only, which then show its name in the model.
         named_data: key -> data stored next to the blob. Data under one key is stored once for all
             delegates of all methods, and must be the same; a hash of the content is a good key.
+        estimates: of its speed and memory, for the manifest and the report; None if they are unknown.
     """
 
     blob: list[Part]
     debug_handle_map: DebugHandleMap = field(default_factory=dict)
     named_data: Mapping[str, NamedData] = field(default_factory=dict)
     constant_names: Mapping[int, str] = field(default_factory=dict)
+    estimates: Estimates | None = None
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Any
 
 from delegatec_schemas.tosa_graph import DType
 
-from delegatec.backends.arm.ethos_u.testing import LARGE, LIMIT, NO, YES, Case, shaped
+from delegatec.backends.arm.capabilities.testing import LARGE, LIMIT, NO, YES, Case, shaped
 
 
 def pools() -> Iterator[Case]:

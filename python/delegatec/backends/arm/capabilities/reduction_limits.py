@@ -9,7 +9,7 @@ from typing import Final
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.operation import Operation
-from delegatec.backends.arm.ethos_u.limits import Limit, at_most, dtypes
+from delegatec.backends.arm.capabilities.limits import Limit, at_most, dtypes
 
 _MAX_SIZE: Final = 65536
 _MAX_CLASSES: Final = 127

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from delegatec.backends.arm.ethos_u.testing import LARGE, LIMIT, NO, YES, Case, shaped
+from delegatec.backends.arm.capabilities.testing import LARGE, LIMIT, NO, YES, Case, shaped
 
 
 def moves() -> Iterator[Case]:

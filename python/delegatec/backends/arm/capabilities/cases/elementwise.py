@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delegatec.backends.arm.ethos_u.testing import LARGE, LIMIT, YES, Case, shaped
+from delegatec.backends.arm.capabilities.testing import LARGE, LIMIT, YES, Case, shaped
 
 
 def elementwise() -> Iterator[Case]:

@@ -9,7 +9,7 @@ from typing import Final
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.operation import Operation
-from delegatec.backends.arm.ethos_u.limits import Limit, at_most, between, constant, dtypes
+from delegatec.backends.arm.capabilities.limits import Limit, at_most, between, constant, dtypes
 
 _MAX_SIZE: Final = 65536
 _MAX_STRIDE: Final = 3

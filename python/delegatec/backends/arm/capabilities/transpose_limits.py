@@ -10,7 +10,7 @@ from typing import Final
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.operation import Operation
-from delegatec.backends.arm.ethos_u.limits import at_most
+from delegatec.backends.arm.capabilities.limits import at_most
 
 _MAX_SIZE: Final = 65536
 _WIDE: Final = {(0, 2, 1, 3): 1 << 14, (0, 1, 3, 2): 1 << 16, (0, 3, 2, 1): 1 << 14}

@@ -16,8 +16,8 @@ from typing import Final
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.operation import Operation, Value
-from delegatec.backends.arm.ethos_u import convolution_limits, reduction_limits, transpose_limits
-from delegatec.backends.arm.ethos_u.limits import Limit, constant, dtypes, first_problem, unless
+from delegatec.backends.arm.capabilities import convolution_limits, reduction_limits, transpose_limits
+from delegatec.backends.arm.capabilities.limits import Limit, constant, dtypes, first_problem, unless
 
 FAMILIES: Final = ("u55", "u65", "u85")
 """Marks of specifications, see `TosaSpecification.mark`."""

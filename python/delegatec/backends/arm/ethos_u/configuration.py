@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration file of a board: clocks, memories, and what they store."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SYSTEM = "System_Config."
+_MEMORY_MODE = "Memory_Mode."
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration file, without comments.
+
+    Attributes:
+        text: its sections; empty for Vela's own file.
+    """
+
+    text: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Configuration:
+        """Reads a file, or parses the result of `str`.
+
+        Args:
+            text: the path of a file, or its text, which starts with a section.
+
+        Raises:
+            ValueError: the file cannot be read, or is not a configuration file.
+        """
+        if not text:
+            return cls()
+        if not text.startswith("["):
+            try:
+                text = Path(text).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+                raise ValueError(f"{text!r} cannot be read: {reason}") from error
+        sections = _parsed(text)
+        if not sections.sections():
+            raise ValueError("the configuration file has no sections")
+        lines: list[str] = []
+        for section in sections.sections():
+            lines += [f"[{section}]", *(f"{key}={value}" for key, value in sections.items(section)), ""]
+        return cls("\n".join(lines))
+
+    def __str__(self) -> str:
+        """Returns the canonical text."""
+        return self.text
+
+    def problems(self, system: str, memory_mode: str) -> Iterator[tuple[str, str]]:
+        """Yields a problem and the valid names for each name that the file does not have.
+
+        Args:
+            system: the name of a system.
+            memory_mode: the name of a memory mode.
+        """
+        sections = _parsed(self.text)
+        for option, prefix, name in (
+            ("system_config", _SYSTEM, system),
+            ("memory_mode", _MEMORY_MODE, memory_mode),
+        ):
+            names = [each[len(prefix) :] for each in sections.sections() if each.startswith(prefix)]
+            expected = " or ".join(names) or f"a file with a section {prefix}NAME"
+            if not name:
+                yield f"option {option!r} is not set, and option 'config' replaces its default", expected
+            elif name not in names:
+                yield f"the configuration file has no section {prefix}{name}", expected
+        for section in sections.sections():
+            inherited = sections.get(section, "inherit", fallback="")
+            if inherited and (inherited == section or not sections.has_section(inherited)):
+                yield f"section {section} inherits {inherited!r}", "another section of the file"
+
+
+def _parsed(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(f"invalid configuration file: {' '.join(str(error).split())}") from error
+    return parser
