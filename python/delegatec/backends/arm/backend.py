@@ -12,6 +12,7 @@ from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.integer.legality import convert_units
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE
+from delegatec.backends.arm.layout import layout_passes
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
 from delegatec.backends.arm.partitioner import ArmPartitioner
@@ -51,17 +52,18 @@ class ArmBackend(TableBackend[Settings]):
         return torch.int32 if dtype == torch.int64 else dtype
 
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
-        """See `HasPasses.passes`."""
+        """See `HasPasses.passes`. The last ones choose the layout of each value."""
         settings = self.settings(compile_specs)
-        found = super().passes(view, compile_specs)
-        if not settings.specification.integer or not any(node.target in DEQUANTIZE for node in view.nodes):
-            return found
         target = self._target(settings)
+        found = super().passes(view, compile_specs)
+        layout = layout_passes(view, target)
+        if not settings.specification.integer or not any(node.target in DEQUANTIZE for node in view.nodes):
+            return [*found, *layout]
 
         def integer(program: EdgeProgram) -> bool:
             return convert_units(program, view.facts_in(program), target)
 
-        return [*found[:-1], integer, *found[-1:]]
+        return [*found[:-1], integer, *found[-1:], *layout]
 
 
 class TosaBackend(ArmBackend):

@@ -78,6 +78,10 @@ def _clamp(_node: Node, operand: Interval, least: Interval | None, most: Interva
     return operand
 
 
+def _relu(_node: Node, operand: Interval) -> Interval:
+    return Interval(max(operand.low, 0), max(operand.high, 0), operand.is_integral)
+
+
 def _arange(node: Node, start: Interval, step: Interval) -> Interval:
     count = node.meta["val"].numel()
     ends = (start.low, start.low + (count - 1) * step.low) if isinstance(count, int) else ()
@@ -123,6 +127,7 @@ _RULES: Final[Mapping[Any, tuple[tuple[str, ...], Rule]]] = {
     **_rows("minimum", _corners(min), "self", "other"),
     **_rows("remainder.Tensor remainder.Scalar", _remainder, "self", "other"),
     **_rows("clamp", _clamp, "self", "min", "max"),
+    **_rows("relu", _relu, "self"),
     **_rows("hardtanh", _clamp, "self", "min_val", "max_val"),
     **_rows("ceil", _rounding(math.ceil), "self"),
     **_rows("floor", _rounding(math.floor), "self"),

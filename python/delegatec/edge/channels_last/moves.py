@@ -17,7 +17,7 @@ from delegatec.edge.channels_last.storage import Storage, Stored
 aten = torch.ops.aten
 
 
-class _Move(Operation):
+class Move(Operation):
     """A movement; a configuration is the layout of the result."""
 
     def __init__(self, node: Node) -> None:
@@ -90,7 +90,7 @@ class _Move(Operation):
         raise NotImplementedError
 
 
-class Permute(_Move):
+class Permute(Move):
     """A permutation."""
 
     def __init__(self, node: Node) -> None:
@@ -100,23 +100,23 @@ class Permute(_Move):
         self._places = [self._dims.index(dim) for dim in range(rank)]
 
     def forward(self, layout: Layout) -> Layout | None:
-        """See `_Move.forward`."""
+        """See `Move.forward`."""
         return renamed(layout, self._places)
 
     def backward(self, layout: Layout) -> Layout | None:
-        """See `_Move.backward`."""
+        """See `Move.backward`."""
         return renamed(layout, self._dims)
 
 
-class View(_Move):
+class View(Move):
     """Another shape."""
 
     def forward(self, layout: Layout) -> Layout | None:
-        """See `_Move.forward`."""
+        """See `Move.forward`."""
         return self._limited(viewed(layout, self.before, self.after))
 
     def backward(self, layout: Layout) -> Layout | None:
-        """See `_Move.backward`."""
+        """See `Move.backward`."""
         return self._limited(viewed(layout, self.after, self.before))
 
     def _limited(self, layout: Layout | None) -> Layout | None:

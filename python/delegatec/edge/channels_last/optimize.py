@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, operand_nodes, positive, shape_of
 from delegatec.edge.builder import Builder
-from delegatec.edge.channels_last.operation import Operation
+from delegatec.edge.channels_last.operation import Fixed, Operation
 from delegatec.edge.channels_last.problem import Problem
 from delegatec.edge.channels_last.rules import RULES, OperationRules, operation_of
 from delegatec.edge.channels_last.storage import Storage, Stored
@@ -20,28 +22,79 @@ from delegatec.edge.symbols import is_dynamic
 aten = torch.ops.aten
 
 
-def optimize_layout(program: EdgeProgram, rules: OperationRules = RULES) -> bool:
-    """Removes permutations from a private program, and folds the others into constants if possible.
+IsLegal = Callable[[Node], bool]
+"""Whether the target supports a call."""
+
+# Calls in an order that the target does not support remain row-major, and the others are chosen again.
+_MOST_ATTEMPTS: Final = 8
+
+
+def optimize_layout(
+    program: EdgeProgram, rules: OperationRules = RULES, is_legal: IsLegal | None = None
+) -> bool:
+    """Removes permutations from a private program, and folds those of constants.
 
     Args:
         program: edited in place. Programs with dynamic sizes are not edited.
         rules: for the calls that can be computed in several orders of dimensions.
+        is_legal: for calls that the target does not support in all orders.
     """
     graph = program.graph
     if not graph.find_nodes(op="call_function", target=aten.permute.default) or _is_dynamic(program):
         return False
-    builder = Builder(program)
-    is_changed = _split_by_slices(builder)
-    constants = dict(program.fixed_constants())
-    storage = Storage(builder, constants)
+    is_changed = _split_by_slices(Builder(program))
     operations = {node: operation_of(node, rules) for node in graph.nodes}
-    free = _free(storage, operations)
-    problem = Problem(graph, operations, free.__contains__)
-    problem.solve()
-    is_changed |= _apply(storage, operations, problem, free)
+    for _ in range(_MOST_ATTEMPTS):
+        attempt = _Attempt(program, operations)
+        illegal = attempt.illegal(is_legal) if is_legal is not None else set()
+        if not illegal:
+            is_changed |= attempt.is_changed
+            break
+        attempt.undo()
+        if any(isinstance(operations[node], Fixed) for node in illegal):
+            break
+        operations.update({node: Fixed(node, operand_nodes(node)) for node in illegal})
     graph.eliminate_dead_code()
     program.erase_unused_placeholders()
     return is_changed
+
+
+class _Attempt:
+    """The calls of a program, emitted in the configurations that cost least.
+
+    Args:
+        program: edited in place.
+        operations: for each of its nodes.
+    """
+
+    def __init__(self, program: EdgeProgram, operations: Mapping[Node, Operation]) -> None:
+        self._graph = program.graph
+        self._storage = Storage(Builder(program), dict(program.fixed_constants()))
+        self._before = {node: (node.args, node.kwargs) for node in operations}
+        self._made: dict[Node, Node] = {}  # new node -> the call that it was emitted for
+        free = _free(self._storage, operations)
+        problem = Problem(program.graph, operations, free.__contains__)
+        problem.solve()
+        values: dict[Node, Stored] = {}
+        for node, operation in operations.items():
+            self._storage.builder.at(node)
+            before = node.prev
+            values[node] = operation.emit(self._storage, values, problem.labels[node])
+            made = node.prev
+            while made is not before and node.op != "placeholder":
+                self._made[made] = node
+                made = made.prev
+        self.is_changed = self._storage.is_changed
+        self.is_changed |= any(value.node is not node for node, value in values.items())
+
+    def illegal(self, is_legal: IsLegal) -> set[Node]:
+        """Returns the calls for which an illegal call was emitted."""
+        return {node for made, node in self._made.items() if not is_legal(made)}
+
+    def undo(self) -> None:
+        """Restores the program, but for dead code."""
+        for node, (args, kwargs) in self._before.items():
+            node.args, node.kwargs = args, kwargs
 
 
 def _is_dynamic(program: EdgeProgram) -> bool:
@@ -74,7 +127,7 @@ def _split_by_slices(builder: Builder) -> bool:
     return bool(splits)
 
 
-def _free(storage: Storage, operations: dict[Node, Operation]) -> set[Node]:
+def _free(storage: Storage, operations: Mapping[Node, Operation]) -> set[Node]:
     """Returns the constants, and the values that only movements compute from them."""
     free: set[Node] = set()
     for node in operations:
@@ -87,12 +140,3 @@ def _free(storage: Storage, operations: dict[Node, Operation]) -> set[Node]:
         if storage.is_free(node) or (is_move and node.args[0] in free):
             free.add(node)
     return free
-
-
-def _apply(storage: Storage, operations: dict[Node, Operation], problem: Problem, free: set[Node]) -> bool:
-    """Emits each call in its configuration."""
-    values: dict[Node, Stored] = {}
-    for node, operation in operations.items():
-        storage.builder.at(node)
-        values[node] = operation.emit(storage, values, problem.labels[node])
-    return storage.is_changed or any(value.node is not node for node, value in values.items())

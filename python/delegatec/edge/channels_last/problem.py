@@ -18,12 +18,17 @@ from torch.fx import Graph, Node
 
 from delegatec.edge.analysis.minimum_cut import INFINITE, Network
 from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.channels_last.groups import Grouped
 from delegatec.edge.channels_last.layouts import Layout
+from delegatec.edge.channels_last.moves import Move
 from delegatec.edge.channels_last.operation import Config, Operation
 
 # What a permutation costs besides the bytes that it moves.
 _CALL: Final = 4096
 _MOST_ROUNDS: Final = 8
+
+# Elementwise calls after a product that stay next to it if that costs nothing: targets fuse them.
+_FUSED: Final = 4
 
 Labels = dict[Node, Any]
 """The configuration of each call."""
@@ -49,9 +54,11 @@ class Problem:
             for index, operand in enumerate(operation.operands):
                 if not is_free(operand):
                     self._users[operand].append((node, index))
+        near: dict[Node, int] = {}
         for node, users in self._users.items():
+            near[node] = _nearness(operations[node], near)
             if users:
-                self._costs[node] = _CALL + math.prod(shape_of(node)) * dtype_of(node).itemsize
+                self._costs[node] = _CALL + math.prod(shape_of(node)) * dtype_of(node).itemsize + near[node]
         self._operands: dict[tuple[Node, int, Config], Layout] = {}
         self._results: dict[tuple[Node, Config], Layout] = {}
         self.labels: Labels = {node: operation.start() for node, operation in operations.items()}
@@ -190,3 +197,11 @@ class Problem:
             network.edge(producer if layout == changed else network.source, any_changes, cost)
             for each in nodes:
                 network.edge(any_changes, each, INFINITE)
+
+
+def _nearness(operation: Operation, near: Mapping[Node, int]) -> int:
+    """Returns how near a call is to a product or a convolution before it; 0 if it is far."""
+    if isinstance(operation, Grouped):
+        return _FUSED
+    nearest = max((near[operand] for operand in operation.operands), default=0)
+    return nearest if isinstance(operation, Move) else max(nearest - 1, 0)

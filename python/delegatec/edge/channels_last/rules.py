@@ -76,7 +76,7 @@ def along(name: str) -> OperationRule:
         def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
             return _called(storage, node, stored, places, **{name: places.of(dim)})
 
-        return _on_first(node, [dim], emit) if rank else None
+        return one_operand(node, [dim], emit) if rank else None
 
     return rule
 
@@ -100,7 +100,7 @@ def _reduction(node: Node) -> Operation | None:
 
     if all(shape_of(x)[dim] == 1 for dim in reduced):
         return None
-    return _on_first(node, reduced if is_single else [], emit, result)
+    return one_operand(node, reduced if is_single else [], emit, result)
 
 
 def _select(node: Node) -> Operation | None:
@@ -116,7 +116,7 @@ def _select(node: Node) -> Operation | None:
     def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
         return call(storage, node, aten.slice.Tensor, places, stored[x], places.of(dim), index, index + 1)
 
-    return _on_first(node, [dim], emit, result)
+    return one_operand(node, [dim], emit, result)
 
 
 def _pad(node: Node) -> Operation | None:
@@ -132,7 +132,7 @@ def _pad(node: Node) -> Operation | None:
         moved = [pairs.get(place, (0, 0)) for place in range(last - 1, min(pairs, default=last) - 1, -1)]
         return _called(storage, node, stored, places, pad=[amount for pair in moved for amount in pair])
 
-    return _on_first(node, padded, emit)
+    return one_operand(node, padded, emit)
 
 
 def _flip(node: Node) -> Operation | None:
@@ -144,7 +144,7 @@ def _flip(node: Node) -> Operation | None:
     def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
         return _called(storage, node, stored, places, dims=[places.of(dim) for dim in dims])
 
-    return _on_first(node, dims, emit, needs=False)
+    return one_operand(node, dims, emit, needs=False)
 
 
 def _expand(node: Node) -> Operation | None:
@@ -188,7 +188,16 @@ def _cat(node: Node) -> Operation | None:
     )
 
 
-def _on_first(
+def on_first(node: Node) -> Operation | None:
+    """A call that computes each element from that of its first operand; other operands are row-major."""
+
+    def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
+        return same_call(storage, node, stored, places)
+
+    return one_operand(node, [], emit)
+
+
+def one_operand(
     node: Node, whole: Sequence[int], emit: Emit, result: Part | None = None, needs: bool = True
 ) -> Operation | None:
     """Returns the operation of a call on its first operand; other operands are row-major.
@@ -239,7 +248,7 @@ def _called(
 # ---- with roles ------------------------------------------------------------------------------------------
 
 
-def _grouped(roles: str, free: str, names: Sequence[str]) -> OperationRule:
+def grouped(roles: str, free: str, names: Sequence[str]) -> OperationRule:
     """Returns the rule for operands with a letter per dimension, as in `einsum`; a result comes last.
 
     Args:
@@ -320,11 +329,11 @@ def _pixels(node: Node) -> Operation | None:
 _NAMES: Final = ("x", "weight", "bias")
 # "p", "q" and "r" are sizes of the result, "y", "x" and "z" of the kernel
 _BY_RANK: Final = {
-    4: _grouped("nhwc,oyxc,o->npqo", "co", _NAMES),
-    5: _grouped("ndhwc,ozyxc,o->nrpqo", "co", _NAMES),
+    4: grouped("nhwc,oyxc,o->npqo", "co", _NAMES),
+    5: grouped("ndhwc,ozyxc,o->nrpqo", "co", _NAMES),
 }
-_DEPTHWISE: Final = _grouped("nhwc,cyxi,c->npqc", "c", _NAMES)
-_POOL: Final = _grouped("nhwc->npqc", "c", ("x",))
+_DEPTHWISE: Final = grouped("nhwc,cyxi,c->npqc", "c", _NAMES)
+_POOL: Final = grouped("nhwc->npqc", "c", ("x",))
 
 REDUCTIONS: Final[Iterable[OpOverload]] = (
     aten.all.dim,
@@ -360,9 +369,9 @@ RULES: Final[OperationRules] = {
     aten.expand.default: _expand,
     aten.repeat.default: _repeat,
     aten.cat.default: _cat,
-    aten.addmm.default: _grouped("n,mk,kn->mn", "mkn", ("self", "mat1", "mat2")),
-    aten.mm.default: _grouped("mk,kn->mn", "mkn", ("self", "mat2")),
-    aten.bmm.default: _grouped("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
+    aten.addmm.default: grouped("n,mk,kn->mn", "mkn", ("self", "mat1", "mat2")),
+    aten.mm.default: grouped("mk,kn->mn", "mkn", ("self", "mat2")),
+    aten.bmm.default: grouped("bmk,bkn->bmn", "bmkn", ("self", "mat2")),
     aten.linear.default: _linear,
     NHWC.conv2d.default: _convolution,
     NHWC.conv3d.default: _convolution,

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of values in TOSA graphs, see `edge/channels_last`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.settings import Settings
+from delegatec.backends.common.legality import TableTarget
+from delegatec.delegation import PartitionView
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind
+from delegatec.edge.channels_last import fold_padding as padding
+from delegatec.edge.channels_last import optimize
+from delegatec.edge.channels_last.operation import Operation
+from delegatec.edge.channels_last.rules import RULES, OperationRules, along, grouped, on_first, pointwise
+from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.signature import call_signature
+
+_ALONG: Final = along("axis")
+
+
+def _rescale(node: Node) -> Operation | None:
+    return _ALONG(node) if bind(node)["per_channel"] else pointwise(node)
+
+
+_RULES: Final[OperationRules] = {
+    **RULES,
+    TOSA.rescale.default: _rescale,
+    TOSA.table.default: on_first,
+    TOSA.matmul.default: grouped("bmk,bkn->bmn", "bmkn", ("x", "y")),
+}
+
+
+def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequence[Pass]:
+    """Returns the passes that choose the layout of a legal private program.
+
+    Args:
+        view: the partition.
+        target: decides which calls are legal.
+    """
+
+    def optimize_layout(program: EdgeProgram) -> bool:
+        return optimize.optimize_layout(program, _RULES, _legality(target, view.facts_in(program)))
+
+    def fold_padding(program: EdgeProgram) -> bool:
+        facts = view.facts_in(program)
+        return padding.fold_padding(program, facts, _legality(target, facts))
+
+    return [optimize_layout, fold_padding]
+
+
+def _legality(target: TableTarget[Settings], facts: Facts) -> Callable[[Node], bool]:
+    known: dict[Hashable, bool] = {}
+
+    def is_legal(node: Node) -> bool:
+        key = (
+            call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
+            tuple(facts.constant(each) is not None for each in node.all_input_nodes),
+        )
+        if key not in known:
+            known[key] = target.refusal(node, facts) is None
+        return known[key]
+
+    return is_legal

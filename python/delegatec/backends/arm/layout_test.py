@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of values in TOSA graphs."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as f
+
+from delegatec.backends.arm.testing import operators, run_case
+
+
+class _Padded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 4, 3, 2), nn.Conv2d(4, 4, 3, groups=4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = f.relu6(self.a(f.pad(x, (0, 1, 0, 1))))
+        return f.relu6(self.b(f.pad(x, (1, 1, 1, 0))))
+
+
+def test_padding_and_permutations_disappear() -> None:
+    torch.manual_seed(0)
+    compiled = run_case(_Padded(), (torch.randn(1, 3, 8, 8),))
+    found = operators(compiled)
+    assert found[:2] == ["TRANSPOSE", "CONV2D"] and found[-1] == "TRANSPOSE"
+    assert found.count("TRANSPOSE") == 2 and "PAD" not in found
+
+
+def test_one_channel_needs_no_permutation() -> None:
+    torch.manual_seed(0)
+    run_case(nn.Conv2d(1, 4, 3), (torch.randn(1, 1, 8, 8),), "RESHAPE CONV2D TRANSPOSE")
