@@ -18,6 +18,8 @@ TO_TOSA: Final[dict[torch.dtype, int]] = {
     torch.float16: DType.FP16,
     torch.bfloat16: DType.BF16,
     torch.float32: DType.FP32,
+    torch.float8_e4m3fn: DType.FP8E4M3,
+    torch.float8_e5m2: DType.FP8E5M2,
 }
 """dtype of a value in a private program -> in TOSA, which has no 64-bit types and no unsigned ones."""
 
@@ -29,6 +31,8 @@ STORED: Final[dict[int, torch.dtype]] = {
     DType.FP16: torch.float16,
     DType.BF16: torch.bfloat16,
     DType.FP32: torch.float32,
+    DType.FP8E4M3: torch.float8_e4m3fn,
+    DType.FP8E5M2: torch.float8_e5m2,
 }
 """Type in TOSA -> dtype with the same bytes; others are packed."""
 
@@ -37,13 +41,15 @@ NAMES: Final[dict[int, str]] = {
 }
 
 FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
+FLOATS_8: Final = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 NUMBERS: Final = FLOATS | INTEGERS
 BOOLS: Final = frozenset({torch.bool})
 VALUES: Final = NUMBERS | BOOLS
 """dtypes that TOSA computes with."""
-ALL: Final = VALUES | {torch.uint8}
-"""dtypes that TOSA moves: it has no arithmetic for unsigned ones."""
+ALL: Final = VALUES | FLOATS_8 | {torch.uint8}
+"""dtypes that TOSA moves: it has no arithmetic for unsigned ones, and sums alone for float8."""
 
-FORMAT_FLOATS: Final = frozenset({DType.FP16, DType.BF16, DType.FP32})
+FORMAT_FLOATS_8: Final = frozenset({DType.FP8E4M3, DType.FP8E5M2})
+FORMAT_FLOATS: Final = frozenset({DType.FP16, DType.BF16, DType.FP32}) | FORMAT_FLOATS_8
 """Floating-point types of TOSA."""

@@ -25,6 +25,8 @@ _TYPES: Final = {
     "i48": DType.INT48,
     "f16": DType.FP16,
     "bf16": DType.BF16,
+    "e4m3": DType.FP8E4M3,
+    "e5m2": DType.FP8E5M2,
     "f32": DType.FP32,
 }
 
@@ -35,7 +37,7 @@ class Support:
 
     Attributes:
         types: of the operands that the operator's row names, and of the result.
-        needs: profiles or an extension, one of which must be in the specification.
+        needs: profiles or an extension, one of which must be in the specification; "a+b" if both must.
     """
 
     types: tuple[int, ...]
@@ -46,8 +48,11 @@ _ANY: Final = "int|fp"
 _FLOATS: Final = "fp f16; fp f32; bf16 bf16"
 _BITS: Final = "int i8; int i16; int i32"
 _MOVED: Final = f"{_ANY} bool; {_BITS}; {_FLOATS}"
+_FLOATS_8: Final = "fp8e4m3 e4m3; fp8e5m2 e5m2"
+_SUMS_8: Final = "fp8e4m3 e4m3 e4m3 f16; fp8e5m2 e5m2 e5m2 f16"
 _CONVOLUTION: Final = (
-    "int i8 i8 i32; int4 i8 i4 i32; int16 i16 i8 i48; fp f16 f16 f16; fp f32 f32 f32; bf16 bf16 bf16 bf16"
+    "int i8 i8 i32; int4 i8 i4 i32; int16 i16 i8 i48; fp f16 f16 f16; fp f32 f32 f32; bf16 bf16 bf16 bf16; "
+    + _SUMS_8
 )
 _WHOLE: Final = ("i8", "i16", "i32")
 _RESCALED: Final = "; ".join(f"int {a} {b}" for a in _WHOLE for b in _WHOLE)
@@ -58,20 +63,28 @@ _CASTS: Final = "; ".join(
         *(f"fp {a} {b}; fp {b} {a}" for a in _WHOLE for b in ("f16", "f32")),
         *(f"bf16 {a} bf16; bf16 bf16 {a}" for a in (*_WHOLE, "f32")),
         "fp f16 f32; fp f32 f16",
+        *(f"fp8{a} {a} {b}; fp8{a} {b} {a}" for a in ("e4m3", "e5m2") for b in ("f16", "f32")),
+        *(f"bf16+fp8{a} {a} bf16; bf16+fp8{a} bf16 {a}" for a in ("e4m3", "e5m2")),
     ]
 )
 
 # Operators, the operands whose types count, and the combinations of these and the result: what
 # supports each, and the types. A single type is that of all of them.
 _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
-    ("ARGMAX", (0,), "int i8 i32; int16 i16 i32; fp f16 i32; fp f32 i32; bf16 bf16 i32"),
-    ("AVG_POOL2D MAX_POOL2D CLAMP", (0,), f"int i8; int16 i16; {_FLOATS}"),
+    (
+        "ARGMAX",
+        (0,),
+        "int i8 i32; int16 i16 i32; fp f16 i32; fp f32 i32; bf16 bf16 i32; "
+        "fp8e4m3 e4m3 i32; fp8e5m2 e5m2 i32",
+    ),
+    ("AVG_POOL2D MAX_POOL2D", (0,), f"int i8; int16 i16; {_FLOATS}; {_FLOATS_8}"),
+    ("CLAMP", (0,), f"int i8; int16 i16; {_FLOATS}"),
     ("CONV2D CONV3D DEPTHWISE_CONV2D TRANSPOSE_CONV2D", (0, 1), _CONVOLUTION),
     (
         "MATMUL",
         (0, 1),
         "int i8 i8 i32; int16 i16 i16 i48; fp f16 f16 f16; fp f16 f16 f32; fp f32 f32 f32; "
-        "bf16 bf16 bf16 f32",
+        "bf16 bf16 bf16 f32; " + _SUMS_8,
     ),
     ("FFT2D RFFT2D", (0,), "fft f32"),
     ("ERF SIGMOID TANH CEIL COS EXP FLOOR LOG RECIPROCAL RSQRT SIN", (0,), _FLOATS),
@@ -96,11 +109,15 @@ _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
         "int i32 i32 bool; fp f16 f16 bool; fp f32 f32 bool; bf16 bf16 bf16 bool",
     ),
     ("SELECT", (1, 2), _MOVED),
-    ("CONCAT", (0,), f"{_ANY} bool; int i8; int16 i16; int i32; {_FLOATS}"),
-    ("PAD RESHAPE REVERSE SLICE TILE TRANSPOSE", (0,), _MOVED),
-    ("IDENTITY", (0,), f"{_ANY} bool; {_ANY} i8; {_ANY} i16; {_ANY} i32; int16 i48; int4 i4; {_FLOATS}"),
-    ("GATHER", (0,), f"{_BITS}; {_FLOATS}"),
-    ("SCATTER", (0, 2), f"{_BITS}; {_FLOATS}"),
+    ("CONCAT", (0,), f"{_ANY} bool; int i8; int16 i16; int i32; {_FLOATS}; {_FLOATS_8}"),
+    ("PAD RESHAPE REVERSE SLICE TILE TRANSPOSE", (0,), f"{_MOVED}; {_FLOATS_8}"),
+    (
+        "IDENTITY",
+        (0,),
+        f"{_ANY} bool; {_ANY} i8; {_ANY} i16; {_ANY} i32; int16 i48; int4 i4; {_FLOATS}; {_FLOATS_8}",
+    ),
+    ("GATHER", (0,), f"{_BITS}; {_FLOATS}; {_FLOATS_8}"),
+    ("SCATTER", (0, 2), f"{_BITS}; {_FLOATS}; {_FLOATS_8}"),
     ("RESIZE", (0,), f"int i8; int i8 i32; int16 i16; int16 i16 i48; {_FLOATS}"),
     ("CAST", (0,), _CASTS),
     ("RESCALE", (0,), f"{_RESCALED}; " + "; ".join(f"int16 i48 {a}" for a in _WHOLE)),
@@ -132,7 +149,7 @@ def type_problem(operation: Operation, specification: TosaSpecification) -> str 
     needed = [each.needs for each in supports if each.types == types]
     has = {*specification.extensions}
     has |= {name for name, is_in in (("int", specification.integer), ("fp", specification.floating)) if is_in}
-    if any(has.intersection(needs) for needs in needed):
+    if any(has.issuperset(each.split("+")) for needs in needed for each in needs):
         return None
     shown = f"{operation.name} of {' and '.join(dict.fromkeys(NAMES[each] for each in types))}"
     if not needed:
@@ -142,4 +159,6 @@ def type_problem(operation: Operation, specification: TosaSpecification) -> str 
 
 def _shown(needs: Iterable[str]) -> str:
     profiles = " or ".join(each.upper() for each in needs if each in ("int", "fp"))
-    return f"the profile {profiles}" if profiles else f"the extension {' or '.join(needs)}"
+    return (
+        f"the profile {profiles}" if profiles else f"the extension {' or '.join(needs).replace('+', ' and ')}"
+    )

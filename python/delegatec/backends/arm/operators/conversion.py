@@ -10,9 +10,11 @@ from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import FORMAT_FLOATS, STORED
+from delegatec.backends.arm.dtypes import FORMAT_FLOATS, FORMAT_FLOATS_8, STORED
 
 _HALVES: Final = (DType.FP16, DType.BF16)
+# The types that CAST converts from and to float8.
+_BESIDE_8: Final = (*_HALVES, DType.FP32)
 
 
 def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
@@ -30,6 +32,9 @@ def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
     if value.numbers is not None and value.dtype in STORED and dtype in STORED:
         constant = torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(value.shape)
         return b.tensor(constant.to(STORED[dtype]))
+    for narrow, other in ((value.dtype, dtype), (dtype, value.dtype)):
+        if narrow in FORMAT_FLOATS_8 and other not in _BESIDE_8:
+            return converted(b, converted(b, value, DType.FP16), dtype)
     is_float, to_float = value.dtype in FORMAT_FLOATS, dtype in FORMAT_FLOATS
     if value.dtype == DType.BOOL and to_float:
         one, zero = (b.number(number, dtype, len(value.shape)) for number in (1.0, 0.0))

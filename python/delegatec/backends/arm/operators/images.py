@@ -11,15 +11,22 @@ from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import FLOATS
+from delegatec.backends.arm.dtypes import FLOATS, FLOATS_8, FORMAT_FLOATS_8, TO_TOSA
 from delegatec.backends.arm.operators.row import Constraint, Lower, operator_row, zero_point
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.channels_last.operators import NHWC
 from delegatec.edge.legalize import constraint
 
-_ARITHMETIC: Final = FLOATS | {torch.int8, torch.int16, torch.int32, torch.int64}
-_ACCUMULATORS: Final = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
-"""Type of images -> type of sums. Those of floating point are FP32."""
+_ARITHMETIC: Final = FLOATS | FLOATS_8 | {torch.int8, torch.int16, torch.int32, torch.int64}
+_ACCUMULATORS: Final = {
+    DType.INT8: DType.INT32,
+    DType.INT16: DType.INT48,
+    DType.FP8E4M3: DType.FP16,
+    DType.FP8E5M2: DType.FP16,
+}
+"""Type of images -> type of sums. Those of wider floating point are FP32."""
+_SUMS: Final = {**_ACCUMULATORS, DType.INT16: DType.INT32}
+"""Of pools."""
 _MODES: Final = {"nearest": ResizeMode.NEAREST, "bilinear": ResizeMode.BILINEAR}
 
 
@@ -53,7 +60,7 @@ def _convolution(name: str, **fields: str) -> Lower:
         attributes["acc_type"] = _ACCUMULATORS.get(x.dtype, DType.FP32)
         operation = name if bound.get("groups", 1) == 1 else "DEPTHWISE_CONV2D"
         result = b.emit(operation, x, weight, *operands, dtype=dtype, shape=shape_of(node), **attributes)
-        b.alias(node, result)
+        b.alias(node, b.cast(result, TO_TOSA[dtype_of(node)]) if x.dtype in FORMAT_FLOATS_8 else result)
 
     return lower
 
@@ -80,7 +87,7 @@ def _avg_pool(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
     x = b.of(bound["x"])
     zeros = (zero_point(b, x, bound[name]) for name in ("x_zero", "out_zero"))
-    accumulator = DType.INT32 if x.dtype in _ACCUMULATORS else DType.FP32
+    accumulator = _SUMS.get(x.dtype, DType.FP32)
     b.result(node, "AVG_POOL2D", x, *zeros, **_windows(node), acc_type=accumulator)
 
 

@@ -12,11 +12,16 @@ from torch.fx import Node
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dialect import TOSA
-from delegatec.backends.arm.dtypes import FLOATS, TO_TOSA
+from delegatec.backends.arm.dtypes import FLOATS, FLOATS_8, TO_TOSA
 from delegatec.backends.arm.operators.row import operator_row, zero_point
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 
-_ACCUMULATORS: Final = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
+_ACCUMULATORS: Final = {
+    DType.INT8: DType.INT32,
+    DType.INT16: DType.INT48,
+    DType.FP8E4M3: DType.FP16,
+    DType.FP8E5M2: DType.FP16,
+}
 
 
 def _multiplied(b: GraphBuilder, node: Node, first: Value, second: Value, zeros: tuple[int, int]) -> Value:
@@ -41,7 +46,7 @@ def _integers(b: GraphBuilder, node: Node) -> None:
 
 
 ROWS: Final = (
-    operator_row("mm", _product, FLOATS),
-    operator_row("bmm", _product, FLOATS),
+    operator_row("mm", _product, FLOATS | FLOATS_8),
+    operator_row("bmm", _product, FLOATS | FLOATS_8),
     operator_row(TOSA.matmul.default, _integers, {torch.int8, torch.int16}),
 )

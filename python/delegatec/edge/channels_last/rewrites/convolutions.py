@@ -20,7 +20,9 @@ from delegatec.edge.legalize.value import Value, cat, value_of
 
 aten = torch.ops.aten
 
-FLOATS: Final = frozenset({torch.float32, torch.float16, torch.bfloat16})
+FLOATS: Final = frozenset(
+    {torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2}
+)
 _ACCUMULATORS: Final = {torch.int8: torch.int32, torch.int16: torch.int64}
 
 
