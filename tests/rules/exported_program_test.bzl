@@ -58,7 +58,7 @@ def _quantize_test_impl(ctx):
     asserts.equals(env, ["mlp_samples:build"], flags["entry"])
     asserts.equals(env, ["int8"], flags["activation"])
     asserts.equals(env, ["tensor"], flags["weight-scales"])
-    asserts.equals(env, ["aten.tanh"], flags["float-operator"])
+    asserts.equals(env, ["aten.relu"], flags["float-operator"])
     asserts.equals(env, [""], flags["quantize-io"])
     asserts.equals(env, ["tests/rules/models", "."], flags["import-path"][:2])
 
