@@ -83,10 +83,11 @@ INDEXED: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
 @pytest.mark.parametrize("name", INDEXED)
-def test_index(name: str) -> None:
+def test_index(specification: str, name: str) -> None:
     indices = torch.tensor([1, -1, 2, 0]), torch.tensor([-2, 3, 0, 1])
-    run_case(INDEXED[name], (DATA, *indices), specification="TOSA-1.0+FP+INT")
+    run_case(INDEXED[name], (DATA, *indices), specification=specification)
 
 
 PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
@@ -104,8 +105,9 @@ PUT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
 @pytest.mark.parametrize("name", PUT)
-def test_index_put(name: str) -> None:
+def test_index_put(specification: str, name: str) -> None:
     function, shape = PUT[name]
     args = (DATA, torch.tensor([2, 0, 1]), torch.tensor([0, 5, 3]), floats(*shape, seed=1))
     run_case(
@@ -124,11 +126,13 @@ def test_scatter(specification: str, dim: int) -> None:
     run_case(lambda x, i: x.scatter(dim, i, 7.0), (DATA, few), specification=specification)
 
 
-def test_scatter_of_a_part() -> None:
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_scatter_of_a_part(specification: str) -> None:
     index, source = _order(2, 5, 4, dim=1), floats(3, 6, 4, seed=1)
-    run_case(lambda x, i, y: x.scatter(1, i, y), (DATA, index, source), specification="TOSA-1.0+FP+INT")
+    run_case(lambda x, i, y: x.scatter(1, i, y), (DATA, index, source), specification=specification)
 
 
-def test_scatter_add() -> None:
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_scatter_add(specification: str) -> None:
     index, source = ints(3, 6, 4, high=6), floats(3, 6, 4, seed=1)
-    run_case(lambda x, i, y: x.scatter_add(1, i, y), (DATA, index, source), specification="TOSA-1.0+FP+INT")
+    run_case(lambda x, i, y: x.scatter_add(1, i, y), (DATA, index, source), specification=specification)

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import ALL
+from delegatec.backends.arm.dtypes import ALL, TO_TOSA
+from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.operators.row import operator_row
-from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize.constraints import argument
 
 _RESHAPES: Final = ("view", "_unsafe_view", "unsqueeze", "squeeze.dims", "squeeze.dim", "squeeze")
@@ -31,9 +33,20 @@ def _permute(b: GraphBuilder, node: Node) -> None:
 
 def _cat(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    # the sizes of the others, except for the legacy operand without elements, which has rank 1
-    operands = [b.of(each) for each in bound["tensors"]]
+    kind = TO_TOSA[dtype_of(node)]
+    operands = [converted(b, b.of(each), kind) for each in bound["tensors"]]
     b.result(node, "CONCAT", *operands, axis=positive(bound["dim"], len(shape_of(node))))
+
+
+def _split(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    dim = positive(bound["dim"], len(source.shape))
+    ends = [0, *itertools.accumulate(bound["split_sizes"])]
+    for user in node.users:
+        index: Any = user.args[1]
+        starts = [ends[index] if each == dim else 0 for each in range(len(source.shape))]
+        b.alias(user, sliced(b, source, starts, shape_of(user)))
 
 
 def sliced(b: GraphBuilder, value: Value, start: Sequence[int], sizes: Sequence[int]) -> Value:
@@ -108,6 +121,7 @@ ROWS: Final = (
     *(operator_row(name, _reshape, ALL, computes=False) for name in (*_RESHAPES, *_COPIES)),
     operator_row("permute", _permute, ALL, computes=False),
     operator_row("cat", _cat, ALL, computes=False),
+    operator_row("split_with_sizes", _split, ALL, computes=False),
     operator_row("slice.Tensor", _slice, ALL, _NO_STEPS, computes=False),
     operator_row("select.int", _select, ALL, computes=False),
     operator_row("expand", _expand, ALL, computes=False),

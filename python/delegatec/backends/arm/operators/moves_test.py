@@ -40,6 +40,8 @@ ONE: dict[str, tuple[Callable[..., Any], torch.Tensor, str]] = {
     "circular": (nn.CircularPad2d((1, 2, 3, 0)), IMAGE, ""),
     "unshuffle": (nn.PixelUnshuffle(2), IMAGE[:, :, :6], ""),
     "shuffle of channels": (nn.ChannelShuffle(3), IMAGE, "RESHAPE TRANSPOSE RESHAPE"),
+    "shuffle": (nn.PixelShuffle(2), floats(2, 8, 3, 4), "RESHAPE TRANSPOSE RESHAPE"),
+    "gated": (lambda x: f.glu(x, 2), X, ""),
     "stack": (lambda x: torch.stack([x, x], 1), X, "RESHAPE CONCAT"),
 }
 
@@ -63,6 +65,11 @@ def test_steps(start: int, end: int, step: int, dim: int) -> None:
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_concatenation(dim: int) -> None:
     run_case(lambda x, y: torch.cat([x * 2.0, y, x], dim), (X, Y), "MUL CONCAT")
+
+
+def test_concatenation_promotes() -> None:
+    specification = "TOSA-1.0+FP+INT"
+    run_case(lambda x, y: torch.cat([x * 2, y], 1), (X, Y.int()), "MUL CAST CONCAT", specification=specification)
 
 
 def test_constants() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.edge.analysis.facts import STATED
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
@@ -202,7 +203,14 @@ def _converted(builder: Builder, node: Node) -> Node | None:
 
 
 def _rewrite(target: Any, rule: Rule, computes: bool = True) -> Rewrite:
-    return Rewrite(target, rule, computes=computes, note="integers, without the profile INT: by float32")
+    def ranged(builder: Builder, node: Node) -> Node | None:
+        """Passes a stated range on."""
+        result: Node | None = rule(builder, node)
+        if result is not None and STATED in node.meta:
+            result.meta[STATED] = node.meta[STATED]
+        return result
+
+    return Rewrite(target, ranged, computes=computes, note="integers, without the profile INT: by float32")
 
 
 REWRITES: Final = (
