@@ -68,8 +68,10 @@ def test_concatenation(dim: int) -> None:
 
 
 def test_concatenation_promotes() -> None:
-    specification = "TOSA-1.0+FP+INT"
-    run_case(lambda x, y: torch.cat([x * 2, y], 1), (X, Y.int()), "MUL CAST CONCAT", specification=specification)
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.cat([x * 2, y], 1)
+
+    run_case(function, (X, Y.int()), "MUL CAST CONCAT", specification="TOSA-1.0+FP+INT")
 
 
 def test_constants() -> None:

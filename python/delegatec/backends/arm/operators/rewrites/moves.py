@@ -47,5 +47,7 @@ def _pixel_shuffle(builder: Builder, node: Node) -> Node:
     return split.permute(0, 1, 4, 2, 5, 3).view(*shape).node
 
 
-REWRITES: Final = (Rewrite(aten.slice.Tensor, _steps, computes=False, note="steps as slices of groups"),
-    Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, computes=False, note="a permutation"),)
+REWRITES: Final = (
+    Rewrite(aten.slice.Tensor, _steps, computes=False, note="steps as slices of groups"),
+    Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, computes=False, note="a permutation"),
+)
