@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from torch.fx import Graph, Node
@@ -63,27 +63,22 @@ class Problem:
         self._results: dict[tuple[Node, Config], Layout] = {}
         self.labels: Labels = {node: operation.start() for node, operation in operations.items()}
 
-    def solve(self) -> int:
-        """Improves the labels until no move does; returns their cost."""
-        cost = self.cost(self.labels)
+    def solve(self) -> None:
+        """Improves the labels until no move does."""
         for _ in range(_MOST_ROUNDS):
-            before = cost
+            is_better = False
             for family in self._families():
-                labels = self._moved(family)
-                after = self.cost(labels)
-                if after < cost:
-                    self.labels, cost = labels, after
-            if cost == before:
+                is_better |= self._move(family)
+            if not is_better:
                 break
-        return cost
 
-    def cost(self, labels: Labels) -> int:
-        """Returns the cost of rearranging values, each once per layout that its users have."""
+    def cost(self, nodes: Iterable[Node] | None = None) -> int:
+        """Returns the cost of rearranging values, of all by default, each once per layout of its users."""
         total = 0
-        for node, cost in self._costs.items():
-            own = self._result(node, labels[node])
-            needed = {self._operand(user, index, labels[user]) for user, index in self._users[node]}
-            total += cost * len(needed - {own})
+        for node in self._costs if nodes is None else nodes:
+            own = self._result(node, self.labels[node])
+            needed = {self._operand(user, index, self.labels[user]) for user, index in self._users[node]}
+            total += self._costs[node] * len(needed - {own})
         return total
 
     def _operand(self, node: Node, index: int, config: Config) -> Layout:
@@ -145,23 +140,30 @@ class Problem:
 
     # ---- moves -------------------------------------------------------------------------------------------
 
-    def _moved(self, family: Family) -> Labels:
-        """Returns the cheapest labels in which calls keep their configuration or get that of the family."""
+    def _move(self, family: Family) -> bool:
+        """Gives calls their configuration of a family, as far as it pays; returns whether it does."""
         network = Network()
         variables = {node: network.node() for node, config in family.items() if self.labels[node] != config}
-        touched = dict.fromkeys(variables)
-        for node in variables:
-            touched.update(
-                dict.fromkeys(each for each in self._operations[node].operands if each in self._costs)
-            )
+        if not variables:
+            return False
+        touched = self._values(variables)
         for node in touched:
-            if self._users[node]:
-                self._add(network, variables, family, node)
+            self._add(network, variables, family, node)
         on_sink_side = network.sink_side()
-        return {
-            node: family[node] if node in variables and on_sink_side[variables[node]] else config
-            for node, config in self.labels.items()
-        }
+        changed = {node: self.labels[node] for node in variables if on_sink_side[variables[node]]}
+        before = self.cost(touched)
+        self.labels.update({node: family[node] for node in changed})
+        if self.cost(touched) < before:
+            return True
+        self.labels.update(changed)
+        return False
+
+    def _values(self, nodes: Iterable[Node]) -> dict[Node, None]:
+        """Returns the results and the operands of calls, if rearranging them costs something."""
+        values = dict[Node, None]()
+        for node in nodes:
+            values.update(dict.fromkeys((node, *self._operations[node].operands)))
+        return {node: None for node in values if node in self._costs}
 
     def _add(self, network: Network, variables: Mapping[Node, int], family: Family, node: Node) -> None:
         """Adds the cost of a value: variables on the side of the source keep their configuration."""
