@@ -108,6 +108,16 @@ BACKENDS = {
         package = "arm",
         title = "TOSA graphs, of integers and floating point",
     ),
+    "vgf": backend(
+        options = {
+            "specification": option(
+                default = "TOSA-1.0+INT+FP+int16",
+                doc = "the TOSA operators that the device supports: TOSA-1.0 with its profiles and extensions",
+            ),
+        },
+        package = "arm",
+        title = "VGF, Arm's format of graphs for Vulkan devices, of floating point and int8",
+    ),
     "vulkan": backend(
         options = {
             "fp16_overflow": option(
@@ -140,6 +150,7 @@ BACKENDS = {
 _ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
 _mps_program = backend_program("mps", BACKENDS["mps"])
 _tosa_program = backend_program("tosa", BACKENDS["tosa"])
+_vgf_program = backend_program("vgf", BACKENDS["vgf"])
 _vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
 
 def ethos_u_program(name, program, **kwargs):
@@ -172,6 +183,16 @@ def tosa_program(name, program, **kwargs):
     """
     inspected(_tosa_program, name = name, program = program, **kwargs)
 
+def vgf_program(name, program, **kwargs):
+    """Lowers an exported program to VGF, for Vulkan devices with Arm's extensions for tensors and graphs.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    inspected(_vgf_program, name = name, program = program, **kwargs)
+
 def vulkan_program(name, program, **kwargs):
     """Lowers an exported program for Vulkan, with layouts of memory chosen for the fewest copies between them.
 
@@ -187,6 +208,7 @@ _PROGRAMS = {
     "mps": mps_program,
     "portable": portable_program,
     "tosa": tosa_program,
+    "vgf": vgf_program,
     "vulkan": vulkan_program,
 }
 

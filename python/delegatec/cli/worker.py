@@ -81,6 +81,7 @@ def warm_up() -> None:
     import delegatec.report.build
     import delegatec.report.html  # noqa: F401 - loads its template library
     from delegatec.backends import builtin_backends
+    from delegatec.diagnostics import DelegatecError
     from delegatec.frontend import archive
     from delegatec.frontend.export import export
     from delegatec.frontend.model import Model
@@ -97,8 +98,10 @@ def warm_up() -> None:
         archive.save(export(Model(module, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes)), path)
         for backend in (PORTABLE, *(backend.name for backend in builtin_backends())):
             loaded = archive.load(path)
-            lowered = lower(loaded.methods, backend)
-            write_program(lowered.emitted, io.BytesIO(), [loaded.file])
+            # A worker may lack the programs that a backend runs.
+            with contextlib.suppress(DelegatecError):
+                lowered = lower(loaded.methods, backend)
+                write_program(lowered.emitted, io.BytesIO(), [loaded.file])
 
 
 class _Server:

@@ -29,6 +29,7 @@ from delegatec.delegation.protocol.capabilities import (
     HasNumInputs,
     HasPasses,
     KeepsState,
+    LacksScalars,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
@@ -168,7 +169,8 @@ def executor(
         what = f"num_inputs of the reference executor of backend {backend.id}"
         raise wrong_result(what, repr(num_inputs), "a number of inputs")
     converts = isinstance(found, ConvertsOutputs) and bool(found.converts_outputs)
-    return CheckedExecutor(backend, found, num_inputs, converts)
+    lacks_scalars = isinstance(found, LacksScalars) and bool(found.lacks_scalars)
+    return CheckedExecutor(backend, found, num_inputs, converts, lacks_scalars)
 
 
 class CheckedExecutor:
@@ -177,15 +179,34 @@ class CheckedExecutor:
     Attributes:
         num_inputs: number of inputs of the blob; None if unknown.
         converts_outputs: whether its runtime converts outputs to the dtypes of the caller's tensors.
+        lacks_scalars: whether its runtime stores 0-d tensors with the shape [1].
     """
 
     def __init__(
-        self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None, converts_outputs: bool
+        self,
+        backend: Backend,
+        found: ReferenceExecutor,
+        num_inputs: int | None,
+        converts_outputs: bool,
+        lacks_scalars: bool,
     ) -> None:
         self._backend = backend
         self._executor = found
         self.num_inputs = num_inputs
         self.converts_outputs = converts_outputs
+        self.lacks_scalars = lacks_scalars
+
+    def for_caller(self, output: torch.Tensor, dtype: torch.dtype, rank: int) -> torch.Tensor:
+        """Returns an output as the runtime stores it in the caller's tensor.
+
+        Args:
+            output: of the executor.
+            dtype: of the caller's tensor.
+            rank: of the caller's tensor.
+        """
+        if self.lacks_scalars and rank == 0 and output.shape == (1,):
+            output = output.reshape(())
+        return output.to(dtype) if self.converts_outputs else output
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the blob."""

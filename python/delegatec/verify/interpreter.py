@@ -14,8 +14,7 @@ from typing import Any, Final, NoReturn, Protocol
 import torch
 
 from delegatec.delegation import plugins
-from delegatec.delegation.protocol.backend import Backend, ReferenceExecutor
-from delegatec.delegation.protocol.capabilities import ConvertsOutputs
+from delegatec.delegation.protocol.backend import Backend
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.exceptions import exception_text
@@ -96,9 +95,10 @@ class Interpreter:
         problems: list[Diagnostic] = []
         named = {key: entry.data for key, entry in (data or {}).items()} | dict(named_data or {})
         self._kernels = [_kernel(name, problems) for name in method.operators]
-        self._executors = [_executor(delegate, backends, named, problems) for delegate in method.delegates]
+        executors = [_executor(delegate, backends, named, problems) for delegate in method.delegates]
         if problems:
             raise DelegatecError(problems)
+        self._executors = [each for each in executors if each is not None]
         self._delegate_inputs = possible_input_counts(method, self._executors)
 
     @property
@@ -227,9 +227,8 @@ class Interpreter:
         self._delegate_inputs[position] = range(count, count + 1)
         inputs = [self.read(index) for index in call.args[:count]]
         targets = [self.slots(index)[0] for index in call.args[count:]]
-        converts = isinstance(executor, ConvertsOutputs) and executor.converts_outputs
         for slot, output in zip(targets, outputs, strict=True):
-            slot.write(output.to(slot.dtype) if converts else output)
+            slot.write(executor.for_caller(output, slot.dtype, len(slot.sizes)))
             check_overlap([value for value in inputs if isinstance(value, torch.Tensor)], slot.read())
 
     def _describe(self, position: int, instruction: Instruction) -> str:
@@ -257,7 +256,7 @@ def _executor(
     backends: Backends | None,
     named_data: Mapping[str, memoryview],
     problems: list[Diagnostic],
-) -> ReferenceExecutor:
+) -> plugins.CheckedExecutor | None:
     specs = [CompileSpec(spec.key, spec.value) for spec in delegate.compile_specs]
     try:
         if backends is None:
@@ -265,7 +264,7 @@ def _executor(
         return plugins.executor(backends.by_id(delegate.id), delegate.blob, specs, named_data)
     except DelegatecError as error:
         problems += error.diagnostics
-        return lambda _inputs: []
+        return None
 
 
 def _fail(code: str, message: str) -> NoReturn:

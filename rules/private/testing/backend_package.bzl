@@ -10,7 +10,7 @@ _HELPERS = [
     "reference/cases*.py",
 ]
 
-def backend_package(name, schema):
+def backend_package(name, schema, other_schemas = [], tools = []):
     """Declares the library of a backend, `testing` with the helpers of its tests, the tests, and `record`.
 
     `record` runs the tests of operators, and writes `operators/recorded.json`.
@@ -18,6 +18,8 @@ def backend_package(name, schema):
     Args:
         name: the backend's name, and that of its library.
         schema: the schema of its blobs, in `//schemas`.
+        other_schemas: schemas of formats that its blobs contain.
+        tools: programs that it runs, as in `rules/private/backend_tools.bzl`.
     """
     helpers = native.glob(_HELPERS)
     operators_tests = native.glob(["operators/**/*_test.py"])
@@ -33,9 +35,8 @@ def backend_package(name, schema):
             "//python/delegatec/diagnostics",
             "//python/delegatec/edge",
             "//python/delegatec/flatbuffer",
-            "//schemas:%s_py" % schema,
             "@delegatec_pip_compiler//:lib",
-        ],
+        ] + ["//schemas:%s_py" % each for each in [schema] + other_schemas],
     )
     native.py_library(
         name = "testing",
@@ -45,7 +46,7 @@ def backend_package(name, schema):
             "//python/delegatec/backends",
             "//python/delegatec/backends/common:testing",
             "//python/delegatec/edge:testing",
-        ],
+        ] + tools,
     )
     pytest_test(
         name = name + "_test",

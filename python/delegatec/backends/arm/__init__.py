@@ -3,5 +3,6 @@
 
 from delegatec.backends.arm.backend import TOSA
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
+from delegatec.backends.arm.vgf.backend import VGF
 
-BACKENDS = (TOSA, ETHOS_U)
+BACKENDS = (TOSA, ETHOS_U, VGF)

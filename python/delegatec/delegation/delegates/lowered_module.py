@@ -13,7 +13,6 @@ from delegatec.delegation import plugins
 from delegatec.delegation.delegates.call_delegate import allow_strict_export, call_delegate
 from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.protocol.backend import Backend, NamedData
-from delegatec.delegation.protocol.capabilities import ConvertsOutputs
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
 from delegatec.delegation.protocol.mapping import DebugHandleMap
@@ -108,10 +107,11 @@ class LoweredModule(torch.nn.Module):
             self._executor = plugins.executor(self._backend, blob, self.compile_specs, named)
         with torch.no_grad():
             results = self._executor([_contiguous(value) for value in inputs])
-        if isinstance(self._executor, ConvertsOutputs) and self._executor.converts_outputs:
-            dtypes = [node.meta["val"].dtype for node in self.original.outputs]
-            results = [value.to(dtype) for value, dtype in zip(results, dtypes, strict=True)]
-        return tuple(results)
+        wanted = [node.meta["val"] for node in self.original.outputs]
+        return tuple(
+            self._executor.for_caller(value, each.dtype, each.dim())
+            for value, each in zip(results, wanted, strict=True)
+        )
 
     def _get_name(self) -> str:
         return "LoweredModule"

@@ -148,6 +148,19 @@ class ConvertsOutputs(Protocol):
 
 
 @runtime_checkable
+class LacksScalars(Protocol):
+    """A reference executor of a runtime whose tensors have at least one dimension.
+
+    Its result is of shape [1] if the program's tensor has no dimensions.
+    """
+
+    @property
+    def lacks_scalars(self) -> bool:
+        """Whether it is."""
+        ...
+
+
+@runtime_checkable
 class HasNamedData(Protocol):
     """A reference executor that needs data stored next to the blobs, see `PreprocessResult.named_data`."""
 
