@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vela compiles the operators that we say it does, and our container has the bytes of the peer's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import torch
+
+from delegatec.backends.arm.capabilities.cases import CASES
+from delegatec.backends.arm.capabilities.families import FAMILIES
+from delegatec.backends.arm.capabilities.testing import blob
+from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, Accelerator
+from delegatec.backends.arm.ethos_u.backend import ETHOS_U
+from delegatec.backends.arm.ethos_u.configuration import Configuration
+from delegatec.backends.arm.ethos_u.container import read_container
+from delegatec.backends.arm.ethos_u.settings import EthosUSettings
+from delegatec.backends.arm.ethos_u.vela import VELA
+from delegatec.backends.common.testing import compile_module
+from delegatec.delegation.protocol.parts import join
+from delegatec.diagnostics import DelegatecError
+
+_CASES_MODULE: Final = Path(__file__).with_name("vela_cases.py")
+_PEER: Final = """
+import importlib.util, runpy, sys
+# Its file alone: its package needs wheels that the tests do not have.
+place = importlib.util.find_spec("executorch").submodule_search_locations[0]
+peer = runpy.run_path(place + "/backends/arm/arm_vela.py")
+tosa, out, folder, *flags = sys.argv[1:]
+blob = peer["vela_compile"](open(tosa, "rb").read(), flags, intermediate_path=folder)
+open(out, "wb").write(blob)
+"""
+_DEFAULT_INI: Final = "config_files/Arm/vela.ini"
+
+
+class Block(torch.nn.Module):
+    """Arithmetic of int32, on every family."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x + y) * x, (x - y).abs()
+
+
+_ARGS: Final = (
+    torch.arange(240, dtype=torch.int32).reshape(2, 4, 5, 6),
+    torch.full((2, 4, 5, 6), 7, dtype=torch.int32),
+)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))}
+
+
+def _compiled(**options: str) -> bytes:
+    compiled = compile_module("ethos_u", Block(), _ARGS, ETHOS_U.preserved_operators(), **options)
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    return compiled.delegates[0].blob_bytes()
+
+
+def test_names_are_those_of_the_configuration_file() -> None:
+    text = (VELA.directory() / _DEFAULT_INI).read_text()
+    sections = [line[1:-1] for line in text.splitlines() if line.startswith("[")]
+    systems = [system for choice in CHOICES.values() for system in choice.systems]
+    names = [
+        *(f"System_Config.{each}" for each in systems),
+        *(f"Memory_Mode.{each}" for each in MEMORY_MODES),
+    ]
+    assert sorted(names) == sorted(sections)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_side_of_each_limit(family: str, tmp_path: Path) -> None:
+    lines = []
+    for index, case in enumerate(CASES):
+        path = tmp_path / f"{index}.tosa"
+        path.write_bytes(join(blob(case)))
+        lines.append(f"{family} {path}\n")
+    command = [sys.executable, str(_CASES_MODULE), str(VELA.directory() / _DEFAULT_INI)]
+    result = subprocess.run(
+        command, input="".join(lines), env=_environment(), text=True, capture_output=True, check=True
+    )
+    verdicts = result.stdout.split("\n")[:-1]
+    wrong = [
+        f"{case}: {found or 'accepted'}"
+        for case, found in zip(CASES, verdicts, strict=True)
+        if bool(found) != (case.verdicts[family == "u85"] == "no")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_containers_have_the_bytes_of_the_peer(accelerator: str, tmp_path: Path) -> None:
+    ours = _compiled(accelerator=accelerator)
+    tosa, theirs = tmp_path / "graph.tosa", tmp_path / "theirs"
+    tosa.write_bytes(_compiled(accelerator=accelerator, stage="tosa"))
+    settings = EthosUSettings(accelerator=Accelerator(accelerator))
+    flags = [
+        f"--accelerator-config={accelerator}",
+        "--config=Arm/vela.ini",
+        "--output-format=raw",
+        f"--system-config={settings.system_name}",
+        f"--memory-mode={settings.memory_mode_name}",
+    ]
+    command = [sys.executable, "-c", _PEER, str(tosa), str(theirs), str(tmp_path), *flags]
+    subprocess.run(command, env=_environment(), check=True, capture_output=True)
+    assert ours == theirs.read_bytes()
+    compiled = read_container(memoryview(ours))
+    assert [port.shape for port in compiled.inputs] == [(1, 1, 2, 4, 5, 6)] * 2
+    assert "4 ELEMENTWISE" in ETHOS_U.describe(memoryview(ours))
+
+
+def test_the_bytes_do_not_depend_on_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _compiled()
+    for name, seed in (("one", "1"), ("another/directory", "2")):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        monkeypatch.chdir(folder)
+        assert _compiled() == first
+
+
+def test_estimates_are_those_of_the_summary() -> None:
+    compiled = compile_module("ethos_u", Block(), _ARGS, ETHOS_U.preserved_operators())
+    estimates = compiled.delegates[0].estimates
+    assert estimates is not None
+    totals = estimates.totals
+    assert sum(layer.figures["cycles"] for layer in estimates.layers) == totals["cycles"] > 0
+    assert totals["sram_bytes"] == read_container(memoryview(compiled.delegates[0].blob_bytes())).scratch
+    assert totals["operators"] == len(estimates.layers) == 4
+    assert {layer.name for layer in estimates.layers} == {*compiled.delegates[0].debug_handle_map}
+
+
+def test_a_board_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "board.ini"
+    text = (VELA.directory() / _DEFAULT_INI).read_text()
+    path.write_text(text.replace("Ethos_U55_High_End_Embedded", "Board").replace("Shared_Sram", "Mine"))
+    configuration = Configuration.parse(str(path)).text
+    assert "[System_Config.Board]" in configuration
+    assert _compiled(config=str(path), system_config="Board", memory_mode="Mine") == _compiled()
+
+
+def test_vela_says_what_is_wrong_with_a_board(tmp_path: Path) -> None:
+    path = tmp_path / "board.ini"
+    path.write_text("[System_Config.Board]\naxi0_port=Sramm\n[Memory_Mode.Mine]\n")
+    with pytest.raises(DelegatecError) as raised:
+        _compiled(config=str(path), system_config="Board", memory_mode="Mine")
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.code == "DC431"
+    assert "Sramm" in diagnostic.message
