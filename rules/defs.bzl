@@ -8,6 +8,7 @@ build, documentation, tests and benchmarks read the backends and their options f
 load("//rules/private:backend_program.bzl", "backend_program")
 load("//rules/private:backends.bzl", "backend")
 load("//rules/private:options.bzl", "option")
+load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
 load(
     "//rules/private:programs.bzl",
@@ -25,6 +26,7 @@ ExportedProgramInfo = _ExportedProgramInfo
 delegate_program = _delegate_program
 exported_program = _exported_program
 portable_program = _portable_program
+program_budget_test = _program_budget_test
 program_test = _program_test
 quantized_program = _quantized_program
 

@@ -105,4 +105,5 @@ CODES: Final[dict[str, str]] = {
     "DC506": "The memory plan lets an instruction overwrite its own inputs.",
     "DC507": "The program and its model have different methods, inputs or outputs.",
     "DC508": "The tolerance is so large that a program that returns zeros would pass.",
+    "DC509": "A program exceeds a budget.",
 }

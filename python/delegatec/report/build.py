@@ -24,6 +24,7 @@ from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.planning.memory_plan import MemoryPlan
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import Delegate, Dynamism, Method, Program, Tensor
+from delegatec.report.estimates import estimate_info
 from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, layout_name, spec_text
@@ -192,6 +193,7 @@ def _delegates(
             inputs=summary.input_names,
             outputs=summary.output_names,
             weights=_delegated_weights(summary),
+            estimates=estimate_info(module),
         )
     for name, read in in_file.items():  # Delegates of the exported program.
         yield DelegateInfo(

@@ -67,7 +67,7 @@ class _OperatorGraph:
                     inputs=tuple(self._numbers[source] for source in sources if source in self._numbers),
                     reads_input=any(source in self._inputs for source in sources),
                     is_output=node in self._returned,
-                    location=_location(node),
+                    location=location_of(node),
                 )
             )
 
@@ -114,7 +114,8 @@ def _name(node: Node, delegate: int | None, program: EdgeProgram) -> str:
     return str(program.graph_module.get_submodule(str(attribute.target)).backend_id)
 
 
-def _location(node: Node) -> Location | None:
+def location_of(node: Node) -> Location | None:
+    """Returns the user's line of a node, if it is known."""
     source = node.meta.get("source")
     if not isinstance(source, SourceLocation):
         return None

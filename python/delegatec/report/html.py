@@ -13,6 +13,7 @@ from delegatec.report.blob_labels import delegate_labels
 from delegatec.report.blob_picture import BOXES_SHOWN as BOXES_OF_A_GRAPH
 from delegatec.report.blob_picture import BlobPicture, draw_blob
 from delegatec.report.debug_text import debug_rows
+from delegatec.report.estimates import costly
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
 from delegatec.report.partition_picture import draw_partition, short_name
@@ -49,6 +50,7 @@ def render_html(
         keep_trailing_newline=True,
     )
     environment.filters.update(bytes=human_bytes, short=short_name, percent=_percent, shape=_shape)
+    environment.filters["costly"] = costly
     pictures = {method.name: draw_partition(method) for method in manifest.methods if method.graph}
     return environment.get_template("report.html.jinja").render(
         manifest=manifest,

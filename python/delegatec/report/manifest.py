@@ -79,6 +79,38 @@ class Weight:
 
 
 @dataclass(frozen=True)
+class LayerInfo:
+    """The estimates of one operation of a delegate.
+
+    Attributes:
+        name: its name in the delegate.
+        operation: its kind.
+        figures: name of each estimate -> value.
+        location: the user's line.
+    """
+
+    name: str
+    operation: str
+    figures: dict[str, int]
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class EstimateInfo:
+    """Estimates by the compiler of a delegate's device.
+
+    Attributes:
+        source: the program that estimates, and its version.
+        totals: name of each estimate, with its unit, such as "sram_bytes" -> value.
+        layers: the operations of the delegate, in execution order.
+    """
+
+    source: str
+    totals: dict[str, int]
+    layers: tuple[LayerInfo, ...]
+
+
+@dataclass(frozen=True)
 class DelegateInfo:
     """A delegate.
 
@@ -96,6 +128,7 @@ class DelegateInfo:
         outputs: names of its results.
         weights: the model's constants that it reads, largest first; its blob may store them with another
             dtype.
+        estimates: of its speed and memory, if the backend knows them.
     """
 
     name: str
@@ -108,6 +141,7 @@ class DelegateInfo:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: tuple[Weight, ...]
+    estimates: EstimateInfo | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputSpec
-from torch.fx import Interpreter
+from torch.fx import Interpreter, Node
 
 from delegatec.delegation.delegates.extract import extract
 from delegatec.delegation.protocol.view import PartitionView
@@ -45,6 +45,10 @@ class Original:
     def __len__(self) -> int:
         """Returns the number of nodes."""
         return len(self._calls)
+
+    def by_handle(self) -> dict[int, Node]:
+        """Returns debug handle -> a node that has it."""
+        return {node.meta["debug_handle"]: node for node, *_ in self._calls if "debug_handle" in node.meta}
 
     @cached_property
     def program(self) -> EdgeProgram:

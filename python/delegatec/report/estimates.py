@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates of delegates in the manifest, and budgets for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from delegatec.delegation import LoweredModule
+from delegatec.diagnostics import Diagnostic
+from delegatec.report.graph import location_of
+from delegatec.report.manifest import EstimateInfo, LayerInfo, Manifest
+
+_SHARED: Final = ("sram_bytes", "dram_bytes")
+"""Memory that delegates use one after another."""
+_NOT_ADDED: Final = ("clock_hz",)
+
+
+def estimate_info(module: LoweredModule) -> EstimateInfo | None:
+    """Returns the estimates of a delegate, with the user's lines, if they are known."""
+    estimates = module.estimates
+    if estimates is None:
+        return None
+    nodes = module.original.by_handle()
+
+    def layer(name: str, operation: str, figures: Mapping[str, int]) -> LayerInfo:
+        handles = module.debug_handle_map.get(name, ())
+        found = [location_of(nodes[handle]) for handle in handles if handle in nodes]
+        return LayerInfo(name, operation, dict(figures), next(filter(None, found), None))
+
+    layers = tuple(layer(each.name, each.operation, each.figures) for each in estimates.layers)
+    return EstimateInfo(estimates.source, dict(estimates.totals), layers)
+
+
+def costly(layers: Sequence[LayerInfo]) -> list[LayerInfo]:
+    """Returns operations by their first figure, the largest first."""
+    return sorted(layers, key=lambda layer: -next(iter(layer.figures.values()), 0))
+
+
+def figures_of(manifest: Manifest) -> dict[str, int]:
+    """Returns the figures of a program that a budget may limit.
+
+    Those of delegates are sums, except memory that one delegate uses after another: it is the largest.
+    """
+    found = {
+        "file_bytes": manifest.file.bytes,
+        "arena_bytes": max((method.memory.arena_bytes for method in manifest.methods), default=0),
+    }
+    for method in manifest.methods:
+        for delegate in method.delegates:
+            for name, value in ({} if delegate.estimates is None else delegate.estimates.totals).items():
+                if name in _NOT_ADDED:
+                    continue
+                before = found.get(name, 0)
+                found[name] = max(before, value) if name in _SHARED else before + value
+    return found
+
+
+def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[Diagnostic]:
+    """Yields DC509 for each figure beyond its limit, or unknown.
+
+    Args:
+        manifest: of the program.
+        limits: name of a figure -> the largest valid value.
+    """
+    figures = figures_of(manifest)
+    for name, limit in limits.items():
+        if name not in figures:
+            yield Diagnostic(
+                "DC509",
+                f"no backend of the program estimates {name!r}",
+                expected=", ".join(sorted(figures)),
+            )
+        elif figures[name] > limit:
+            yield Diagnostic(
+                "DC509",
+                f"{name} is {figures[name]}, {figures[name] - limit} more than the budget",
+                expected=f"at most {limit}",
+                help="the report lists the estimates of each operation",
+            )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`program_budget_test`: compares sizes and estimates of a program with limits."""
+
+load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":options.bzl", "fail_with")
+load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+_KIB = 1024
+
+# Attribute -> the figure that it limits, its unit, and its documentation.
+_LIMITS = {
+    "max_arena_kib": ("arena_bytes", _KIB, "Planned memory of a method, in KiB."),
+    "max_cycles": ("cycles", 1, "Estimated cycles of all delegates."),
+    "max_dram_kib": ("dram_bytes", _KIB, "DRAM that a delegate uses, in KiB."),
+    "max_file_kib": ("file_bytes", _KIB, "Size of the `.pte`, in KiB."),
+    "max_flash_kib": ("off_chip_flash_bytes", _KIB, "Flash that delegates use, in KiB."),
+    "max_operators": ("operators", 1, "Operations of all delegates."),
+    "max_sram_kib": ("sram_bytes", _KIB, "SRAM that a delegate uses, in KiB."),
+}
+
+def _program_budget_test_impl(ctx):
+    limits = [
+        "--limit=%s=%d" % (figure, getattr(ctx.attr, name) * unit)
+        for name, (figure, unit, _) in _LIMITS.items()
+        if getattr(ctx.attr, name) >= 0
+    ]
+    if not limits:
+        fail_with(ctx.label, "DC509", "the test has no limits", expected = " or ".join(sorted(_LIMITS)))
+    manifest = ctx.attr.program[DelegateProgramInfo].manifest
+    return [delegatec_launcher(
+        ctx,
+        arguments = ["'--label=%s'" % ctx.label, "--manifest=" + runfiles_path(ctx, manifest)] + limits,
+        files = [manifest],
+        verb = "budget",
+    )]
+
+program_budget_test = rule(
+    implementation = _program_budget_test_impl,
+    doc = """\
+Compares sizes and estimates of a program with limits, without a device.
+
+The estimates are those of the backend's compiler, such as Vela's for an `ethos_u_program`: a figure that no backend
+estimates is an error. Limits are inclusive.
+""",
+    attrs = dict(
+        dict(LAUNCHER_ATTRS, program = attr.label(
+            mandatory = True,
+            doc = "The lowered program.",
+            providers = [DelegateProgramInfo],
+        )),
+        **{
+            name: attr.int(default = -1, doc = doc)
+            for name, (_, _, doc) in _LIMITS.items()
+        }
+    ),
+    test = True,
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)
