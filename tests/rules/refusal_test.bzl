@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "exported_program", "mps_program", "quantized_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "quantized_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -36,6 +36,11 @@ def refusal_tests(name):
     vulkan_program(name = "unknown_limits", program = program, tags = ["manual"], textures = "2048")
     vulkan_program(name = "unknown_overflow", fp16_overflow = "clamp", precision = "fp16", program = program, tags = ["manual"])
     delegate_program(name = "option_of_mps", backend = "vulkan", options = {"int4": "packed"}, program = program, tags = ["manual"])
+    ethos_u_program(name = "system_of_another_npu", program = program, system_config = "Ethos_U85_SYS_DRAM_Mid", tags = ["manual"])
+    ethos_u_program(name = "unknown_memory_mode", accelerator = "ethos-u85-256", memory_mode = "Shared_Ram", program = program, tags = ["manual"])
+    ethos_u_program(name = "board_without_system", config = "board.ini", memory_mode = "Shared", program = program, tags = ["manual"])
+    delegate_program(name = "board_as_text", backend = "ethos_u", options = {"config": "board.ini"}, program = program, tags = ["manual"])
+    program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
     delegate_program(name = "unclear_option", backends = ["a:B", "mps"], options = {"precision": "fp16"}, program = program, tags = ["manual"])
@@ -51,6 +56,8 @@ def refusal_tests(name):
     refusals = {
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
+        "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
+        "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
@@ -60,14 +67,17 @@ def refusal_tests(name):
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
         "misspelt_storage": ["error DC402", "cannot be \"bufer\"", "expected: texture or buffer", "help: did you mean \"buffer\"? texture stores"],
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
+        "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
+        "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],
+        "unknown_memory_mode": ["error DC402", "\"Shared_Ram\" for ethos-u85-256", "help: did you mean \"Shared_Sram\"?"],
         "unknown_method_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known],
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_overflow": ["error DC402", "cannot be \"clamp\"", "expected: error or saturate", "help: with fp16, error rejects"],
