@@ -112,6 +112,21 @@ _UNARY: Final[dict[str, Function]] = {
 }
 
 
+@pytest.mark.parametrize("out", [torch.int8, torch.int16])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
+def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
+    """They have no value, or an infinite one, which limits neither the scale nor the precision of others."""
+    scale = {torch.int8: 1 / 8, torch.int16: 1 / 1024}[dtype]
+    to = {torch.int8: (1 / 200, -128), torch.int16: (1 / 32768, 0)}[out]
+    x, y = (levels(4, 6, dtype=dtype, seed=seed).abs().clamp(min=int(1 / scale)) for seed in (0, 1))
+    steps = {torch.int8: 1, torch.int16: 64}[out]  # a table of int16 has 513 entries
+    check(lambda x: quantize(torch.rsqrt(dequantize(x, scale)), *to, out), x, steps=steps)
+    check(
+        lambda x, y: quantize(torch.rsqrt(dequantize(x, scale)) * dequantize(y, scale), 1 / 4, 0, out),
+        *(x, y),
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
 @pytest.mark.parametrize("name", _UNARY)
 def test_functions_of_one_value(name: str, dtype: torch.dtype) -> None:

@@ -133,8 +133,8 @@ class Lookup:
 
     @cached_property
     def bound(self) -> float:
-        """A bound of the absolute value."""
-        return float(self.values.abs().max())
+        """A bound of the finite absolute values."""
+        return float(self.values.nan_to_num(0.0, 0.0, 0.0).abs().max())
 
 
 class Fixed:
