@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of an Arm delegate, as a builder with the names of the Arm design's.
+
+`spec = ArmCompileSpecBuilder().ethosu_compile_spec("ethos-u55-128").build()`, and then
+`delegatec.lower(methods, spec.backend, spec.options)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from delegatec.backends.arm.backend import TOSA
+from delegatec.backends.arm.ethos_u.backend import ETHOS_U
+from delegatec.delegation import CompileSpec
+from delegatec.diagnostics import DelegatecError, Diagnostic
+
+_VELAS_OWN: Final = "Arm/vela.ini"
+
+
+@dataclass(frozen=True)
+class ArmCompileSpec:
+    """The settings of a delegate.
+
+    Attributes:
+        backend: name of the backend.
+        options: the options that are set.
+        compile_specs: what a delegate stores of them.
+    """
+
+    backend: str
+    options: Mapping[str, str]
+    compile_specs: tuple[CompileSpec, ...] = field(repr=False)
+
+
+class ArmCompileSpecBuilder:
+    """Collects the settings of a delegate. A builder is for one device."""
+
+    def __init__(self) -> None:
+        self._built: ArmCompileSpec | None = None
+
+    def ethosu_compile_spec(
+        self,
+        config: str,
+        system_config: str | None = None,
+        memory_mode: str | None = None,
+        extra_flags: str | Iterable[str] | None = None,
+        config_ini: str = _VELAS_OWN,
+    ) -> ArmCompileSpecBuilder:
+        """Chooses an Ethos-U.
+
+        Args:
+            config: the accelerator, such as "ethos-u55-128"; letters of any case.
+            system_config: the name of a system in the configuration file, by default one of the family.
+            memory_mode: the name of a memory mode in it, by default one of the family.
+            extra_flags: further flags of Vela.
+            config_ini: the path of a configuration file, or Vela's own.
+
+        Raises:
+            DelegatecError: DC402 for each invalid value, and values that do not fit each other.
+        """
+        flags = extra_flags if isinstance(extra_flags, str) else " ".join(extra_flags or ())
+        options = {
+            "accelerator": config.lower(),
+            "config": "" if config_ini == _VELAS_OWN else config_ini,
+            "extra_flags": flags,
+            "memory_mode": memory_mode or "",
+            "system_config": system_config or "",
+        }
+        return self._choose(ETHOS_U.name, options, ETHOS_U.compile_specs(options))
+
+    def tosa_compile_spec(self, tosa_spec: str) -> ArmCompileSpecBuilder:
+        """Chooses graphs of TOSA.
+
+        Args:
+            tosa_spec: a specification, such as "TOSA-1.0+INT"; letters of any case.
+
+        Raises:
+            DelegatecError: DC402 with what is wrong with it.
+        """
+        options = {"specification": tosa_spec}
+        return self._choose(TOSA.name, options, TOSA.compile_specs(options))
+
+    def dump_intermediate_artifacts_to(self, output_path: str | None) -> ArmCompileSpecBuilder:
+        """Accepts None alone: a program's graphs are extracted from it.
+
+        Raises:
+            DelegatecError: DC402 for a path.
+        """
+        if output_path is not None:
+            _refuse(
+                "a directory for graphs", "delegatec extract writes the graphs of a program and their texts"
+            )
+        return self
+
+    def set_permute_memory_format(self, set_nhwc_format: bool = True) -> ArmCompileSpecBuilder:
+        """Accepts False alone: the inputs' own layout is kept.
+
+        Raises:
+            DelegatecError: DC402 for True.
+        """
+        if set_nhwc_format:
+            _refuse("a layout of inputs", "export the model with example inputs that are channels-last")
+        return self
+
+    def set_quantize_io(self, quantize_io: bool = False) -> ArmCompileSpecBuilder:
+        """Accepts False alone: the model has quantized inputs and outputs, or has not.
+
+        Raises:
+            DelegatecError: DC402 for True.
+        """
+        if quantize_io:
+            _refuse("quantized inputs and outputs", "quantize the model with them: see docs/quantization.md")
+        return self
+
+    def build(self) -> ArmCompileSpec:
+        """Returns the settings.
+
+        Raises:
+            DelegatecError: DC402; no device is chosen.
+        """
+        if self._built is None:
+            _refuse("no device", "call ethosu_compile_spec or tosa_compile_spec before build")
+        return self._built
+
+    def _choose(
+        self, backend: str, options: Mapping[str, str], specs: Iterable[CompileSpec]
+    ) -> ArmCompileSpecBuilder:
+        if self._built is not None:
+            _refuse("two devices", "use one builder for each")
+        chosen = {key: value for key, value in options.items() if value}
+        self._built = ArmCompileSpec(backend, MappingProxyType(chosen), tuple(specs))
+        return self
+
+
+def ethosu_compile_spec(config: str, **settings: str) -> ArmCompileSpec:
+    """Returns the settings of an Ethos-U, see `ArmCompileSpecBuilder.ethosu_compile_spec`."""
+    return ArmCompileSpecBuilder().ethosu_compile_spec(config, **settings).build()
+
+
+def tosa_compile_spec(tosa_spec: str) -> ArmCompileSpec:
+    """Returns the settings of TOSA graphs, see `ArmCompileSpecBuilder.tosa_compile_spec`."""
+    return ArmCompileSpecBuilder().tosa_compile_spec(tosa_spec).build()
+
+
+def _refuse(what: str, help: str) -> NoReturn:
+    raise DelegatecError([Diagnostic("DC402", f"compile spec of an Arm delegate with {what}", help=help)])

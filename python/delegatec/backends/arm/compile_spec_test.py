@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The builder of settings with the names of the Arm design."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from delegatec.backends.arm.compile_spec import (
+    ArmCompileSpecBuilder,
+    ethosu_compile_spec,
+    tosa_compile_spec,
+)
+from delegatec.diagnostics import DelegatecError
+
+
+def test_letters_of_any_case_and_defaults() -> None:
+    spec = ethosu_compile_spec("Ethos-U55-128")
+    assert (spec.backend, dict(spec.options)) == ("ethos_u", {"accelerator": "ethos-u55-128"})
+    assert [(each.key, each.value) for each in spec.compile_specs] == [("target", b"ethos-u55-128")]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.backend = "tosa"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        spec.options["stage"] = "tosa"  # type: ignore[index]
+
+
+def test_every_setting() -> None:
+    builder = ArmCompileSpecBuilder().ethosu_compile_spec(
+        "ethos-u85-256", "Ethos_U85_SYS_DRAM_High", "Shared_Sram", ["--optimise", "Size"]
+    )
+    spec = builder.set_quantize_io(False).set_permute_memory_format(False).build()
+    assert dict(spec.options) == {
+        "accelerator": "ethos-u85-256",
+        "extra_flags": "--optimise Size",
+        "memory_mode": "Shared_Sram",
+        "system_config": "Ethos_U85_SYS_DRAM_High",
+    }
+    assert dict(tosa_compile_spec("tosa-1.0+int+INT16").options) == {"specification": "tosa-1.0+int+INT16"}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ethosu_compile_spec("ethos-u75-128"), "cannot be 'ethos-u75-128'"),
+        (lambda: ethosu_compile_spec("ethos-u55-128", memory_mode="x"), "'x' is not a memory mode"),
+        (lambda: tosa_compile_spec("TOSA-1.0"), "it has no profile"),
+        (lambda: ArmCompileSpecBuilder().build(), "with no device"),
+        (lambda: ArmCompileSpecBuilder().set_quantize_io(True), "with quantized inputs"),
+        (lambda: ArmCompileSpecBuilder().set_permute_memory_format(), "with a layout of inputs"),
+        (lambda: ArmCompileSpecBuilder().dump_intermediate_artifacts_to("x"), "with a directory"),
+        (
+            lambda: (
+                ArmCompileSpecBuilder().ethosu_compile_spec("ethos-u55-32").tosa_compile_spec("TOSA-1.0+FP")
+            ),
+            "with two devices",
+        ),
+    ],
+)
+def test_invalid_settings(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(DelegatecError) as raised:
+        call()
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.code == "DC402"
+    assert message in diagnostic.message
