@@ -169,6 +169,9 @@ class Arithmetic:
             )
             return self._plain(Levels(shifted, (1.0,), 0, 0), to.dtype)
         factors = [a / b for a, b in zip(scales, targets, strict=True)]
+        if to.dtype in NARROW:
+            # with a larger factor, the result saturates as well
+            factors = [min(factor, 1 << 18) for factor in factors]
         found = fixed_point(factors, 15 if value.dtype == INT48 else 31)
         if found is None:
             raise UnsupportedError(f"a scale of {max(factors):g} is beyond 2^29")

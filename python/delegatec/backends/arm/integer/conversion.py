@@ -43,6 +43,12 @@ MOVES: Final = frozenset(
         aten.pixel_unshuffle.default,
         aten.repeat.default,
         aten.reshape.default,
+        aten.reflection_pad1d.default,
+        aten.reflection_pad2d.default,
+        aten.reflection_pad3d.default,
+        aten.replication_pad1d.default,
+        aten.replication_pad2d.default,
+        aten.replication_pad3d.default,
         aten.roll.default,
         aten.select.int,
         aten.slice.Tensor,
@@ -52,6 +58,12 @@ MOVES: Final = frozenset(
         aten.transpose.int,
         aten.unfold.default,
         aten.unsqueeze.default,
+        aten._upsample_nearest_exact1d.default,
+        aten._upsample_nearest_exact1d.vec,
+        aten._upsample_nearest_exact2d.default,
+        aten._upsample_nearest_exact2d.vec,
+        aten.upsample_nearest1d.default,
+        aten.upsample_nearest1d.vec,
         aten.upsample_nearest2d.default,
         aten.upsample_nearest2d.vec,
         aten.view.default,
@@ -62,6 +74,10 @@ MOVES: Final = frozenset(
 _CLAMPS: Final = frozenset({aten.relu.default, aten.hardtanh.default, aten.clamp.default})
 _SPLITS: Final = frozenset({aten.split_with_sizes.default, aten.split.Tensor, aten.unbind.int})
 _POOLS: Final = frozenset({aten.max_pool2d_with_indices.default, aten.max_pool2d.default})
+
+
+_HEADROOM: Final = {torch.int8: 19, torch.int16: 11}
+"""Bits after the point of levels that are added."""
 
 
 class Conversion:
@@ -177,6 +193,12 @@ class Conversion:
         ):
             ((scale,),) = scales
             return scale
+        found = [each for each in several if isinstance(each, Levels)]
+        if found and all(each.is_narrow for each in found):
+            # a power of two for the largest scale: NPUs add levels of such scales at once
+            scale = max(each.scale[0] for each in found) / (1 << _HEADROOM[found[0].dtype])
+            if all(each.bound < scale * (1 << BITS) for each in several):
+                return scale
         return (max(each.bound for each in several) * terms or 1.0) / ((1 << BITS) - 1)
 
     def moved(self, node: Node, levels: Levels, *args: Any, **kwargs: Any) -> Levels:

@@ -105,6 +105,9 @@ _UNARY: Final[dict[str, Function]] = {
     "max pool": lambda x: f.max_pool2d(x, 3, 2, 1),
     "avg pool": lambda x: f.avg_pool2d(x, 3, 2, 1),
     "avg pool, padding is not counted": lambda x: f.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "cumsum": lambda x: x.cumsum(2) * 0.2,
+    "bilinear": lambda x: f.interpolate(x, scale_factor=2, mode="bilinear"),
+    "reflected": lambda x: f.pad(x, (1, 2, 0, 1), mode="reflect"),
     "pad": lambda x: f.pad(x, (1, 2), value=0.25),
     "views": lambda x: x.permute(2, 0, 1, 3).reshape(6, -1)[1:5].unsqueeze(1),
     "product with a number": lambda x: x * -1.7,
@@ -211,6 +214,36 @@ def test_values_without_parameters_are_accumulators() -> None:
         return quantize(torch.relu(f.conv2d(y, channels(kernel, scales), padding=1) + y), 0.01, -128)
 
     check(function, levels(1, 3, 6, 6))
+
+
+def test_constants_are_moved_by_indices() -> None:
+    """Rows of a quantized table."""
+    table, _ = weight(9, 4)
+
+    def function(index: torch.Tensor) -> Any:
+        return quantize(f.embedding(index, dequantize(table, 0.01, 3)), 0.012)
+
+    check(function, torch.tensor([[1, 0, 3], [8, 8, 2]]))
+
+
+def test_scales_that_saturate() -> None:
+    """All values but zero are beyond the range."""
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01) + dequantize(x, 0.02), 1e-12)
+
+    check(function, levels(20))
+
+
+def test_sums_of_levels_have_a_power_of_two() -> None:
+    """The larger scale is multiplied by 2^19."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01) + dequantize(y, 0.02), 0.03)
+
+    program = check(function, levels(9), levels(9, seed=1))
+    found = [node.args[1:3] for node in program.graph.nodes if node.target is TOSA.rescale.default]
+    assert ([1 << 30], [11]) in [tuple(map(list, each)) for each in found]
 
 
 def test_a_float_island_has_a_reason() -> None:

@@ -22,9 +22,7 @@ def _move(conversion: Conversion, node: Node) -> Quantity:
     source, *rest = node.args
     value = conversion.of(source)
     target: Any = node.target
-    if isinstance(value, Fixed):
-        if any(isinstance(each, Node) for each in node.all_input_nodes[1:]):
-            raise UnsupportedError("a constant is moved by indices")
+    if isinstance(value, Fixed) and len(node.all_input_nodes) == 1:
         return Fixed(lambda: target(value.values, *rest, **node.kwargs), shape_of(node))
     if isinstance(value, Lookup) and conversion.target(node) is None:
         moved = _moved(conversion, node, value.source)
@@ -96,10 +94,7 @@ def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[L
 
 def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    weight = conversion.of(bound["weight"])
-    if isinstance(weight, Fixed):
-        raise UnsupportedError("the weight is not quantized")
-    levels = conversion.levels(weight, node)
+    levels = conversion.levels(conversion.of(bound["weight"]), node)
     index = conversion.node(bound["indices"])
     return conversion.moved(node, levels, levels.node, index, *node.args[2:], **node.kwargs)
 

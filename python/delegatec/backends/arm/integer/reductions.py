@@ -12,12 +12,15 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.products import finished
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
 from delegatec.edge.channels_last.rewrites.pools import averages, maxima, padded
+from delegatec.edge.channels_last.rewrites.resizing import interpolated, linear_axes
 from delegatec.edge.legalize.rules.pools import images
 from delegatec.edge.legalize.rules.windows import windows_of
 from delegatec.edge.legalize.value import Value
@@ -122,8 +125,6 @@ def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -
     kernel = [axis.kernel for axis in windows]
     weight = torch.ones((channels, 1, *kernel), dtype=torch.int8)
     builder = conversion.arithmetic.builder
-    after = [axis.outputs * axis.stride for axis in windows]
-    assert after
     padding = [axis.before for axis in windows]
     call = Convolution(
         [axis.stride for axis in windows], padding, [1, 1], False, [0, 0], channels, levels.zero
@@ -133,6 +134,56 @@ def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -
     if result.shape[2:] != tuple(axis.outputs for axis in windows):
         raise UnsupportedError("a pool whose windows begin in the padding")
     return Levels(result.node, levels.scale, 0, levels.limit * math.prod(kernel))
+
+
+def _interpolated(conversion: Conversion, node: Node) -> Quantity:
+    axes = linear_axes(node)
+    if axes is None:
+        raise UnsupportedError("RESIZE does not have these positions")
+    operand = next(iter(bind(node).values()))
+    narrow = conversion.narrow(conversion.of(operand), operand)
+    unit = math.prod(axis.numerator for axis in axes)
+    made: list[Levels] = []
+
+    def finish(value: Value) -> Value:
+        wide = Levels(value.node, (narrow.scale[0] / unit,), narrow.zero * unit, narrow.limit * unit)
+        made.append(finished(conversion, wide, node))
+        return Value(value.builder, made[0].node)
+
+    result = interpolated(Value(conversion.arithmetic.builder, narrow.node), node, axes, finish)
+    return replace(made[0], node=result.node)
+
+
+def _cumulative(conversion: Conversion, node: Node) -> Quantity:
+    """Multiplies by a triangular matrix."""
+    bound = bind(node)
+    narrow = conversion.narrow(conversion.of(bound["self"]), bound["self"])
+    x = Value(conversion.arithmetic.builder, narrow.node)
+    if not x.rank:
+        return narrow
+    dim = positive(bound["dim"], x.rank)
+    order = [each for each in range(x.rank) if each != dim] + [dim]
+    count = x.shape[dim]
+    rows = x.permute(*order)
+    matrix = torch.ones((1, count, count), dtype=torch.int8).triu().to(narrow.dtype)
+    dtype = torch.int32 if narrow.dtype == torch.int8 else INT48
+    shape = (1, x.numel // count, count)
+    product = conversion.arithmetic.call(
+        TOSA.matmul.default,
+        rows.view(*shape).node,
+        conversion.arithmetic.constant(matrix),
+        narrow.zero,
+        0,
+        dtype=dtype,
+        shape=shape,
+    )
+    result = finished(conversion, Levels(product, narrow.scale, 0, narrow.limit * count), node)
+    moved = (
+        Value(x.builder, result.node)
+        .view(*rows.shape)
+        .permute(*(order.index(each) for each in range(x.rank)))
+    )
+    return replace(result, node=moved.node)
 
 
 REDUCTIONS: Final[Mapping[Any, Convert]] = {
@@ -147,4 +198,10 @@ REDUCTIONS: Final[Mapping[Any, Convert]] = {
     aten.argmax.default: _position,
     aten.max_pool2d_with_indices.default: _max_pool,
     aten.avg_pool2d.default: _avg_pool,
+    aten.cumsum.default: _cumulative,
+    **{
+        target: _interpolated
+        for packet in (aten.upsample_linear1d, aten.upsample_bilinear2d)
+        for target in (packet.default, packet.vec)
+    },
 }

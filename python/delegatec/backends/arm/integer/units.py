@@ -6,10 +6,11 @@ Integers separate units: whether one can be converted does not depend on others.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE
@@ -52,7 +53,7 @@ def units_of(program: EdgeProgram) -> dict[Node, Unit]:
             node = parent[node]
         return node
 
-    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    nodes = [node for node in program.graph.nodes if _is_member(node)]
     borders: list[tuple[Node, Node]] = []
     for node in nodes:
         if is_float(node):
@@ -61,7 +62,7 @@ def units_of(program: EdgeProgram) -> dict[Node, Unit]:
             if not is_float(source):
                 continue
             parent.setdefault(node, node)
-            if source.op == "call_function":
+            if _is_member(source):
                 parent.setdefault(source, source)
                 parent[root(source)] = root(node)
             elif source.name not in program.constants:
@@ -74,10 +75,19 @@ def units_of(program: EdgeProgram) -> dict[Node, Unit]:
             found[node].nodes.append(node)
     for node, source in borders:
         found[node].inputs.append(source)
-    for result in _results(program):
-        if result in found and is_float(result):
-            found[result].outputs.append(result)
+    results = {*program.results()}
+    for node, unit in found.items():
+        if is_float(node) and (node in results or not all(user in found for user in node.users)):
+            unit.outputs.append(node)
     return found
+
+
+def _is_member(node: Node) -> bool:
+    """Whether a call computes, rather than run a body or a delegate."""
+    target = node.target
+    if target is operator.getitem:
+        return _is_member(node.all_input_nodes[0])
+    return node.op == "call_function" and isinstance(target, OpOverload)
 
 
 def is_float(node: Node) -> bool:
@@ -98,7 +108,3 @@ def crossing(nodes: Sequence[Node]) -> list[Node]:
         )
 
     return [node for node in nodes if crosses(node)]
-
-
-def _results(program: EdgeProgram) -> list[Any]:
-    return [each for each in program.results() if isinstance(each, Node)]

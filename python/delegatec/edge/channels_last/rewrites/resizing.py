@@ -97,18 +97,47 @@ def resize(x: Value, sizes: Sequence[int], axes: Sequence[Axis], mode: str) -> V
 
 def _rule(mode: str, axis_of: Callable[[Node, _Dim], Axis | None]) -> Rule:
     def rule(builder: Builder, node: Node) -> Node | None:
-        dims = _dims(node)
-        axes = [axis_of(node, dim) for dim in dims]
-        if any(axis is None for axis in axes):
+        axes = _axes(node, axis_of)
+        if axes is None:
             return None
-        x = channels_last(value_of(builder, next(iter(bind(node).values()))))
-        sizes = [dim.outputs for dim in dims]
-        if len(dims) == 1:
-            x, sizes, axes = rows(x), [1, *sizes], [Axis(1, 1, 0, 0), *axes]
-        result = resize(x, sizes, [axis for axis in axes if axis is not None], mode)
-        return channels_first(result.view(x.shape[0], *(dim.outputs for dim in dims), x.shape[-1])).node
+        x = value_of(builder, next(iter(bind(node).values())))
+        return _resized(x, node, axes, mode, lambda found: found).node
 
     return rule
+
+
+def linear_axes(node: Node) -> list[Axis] | None:
+    """Returns how linear interpolation resizes each dimension; None if the operator has no such positions."""
+    return _axes(node, _linear)
+
+
+def interpolated(x: Value, node: Node, axes: Sequence[Axis], finish: Callable[[Value], Value]) -> Value:
+    """Returns the result of a call of linear interpolation.
+
+    Args:
+        x: the images, [N, C, ...].
+        node: the call.
+        axes: its dimensions, see `linear_axes`.
+        finish: is applied to the result of the operator, before it is moved.
+    """
+    return _resized(x, node, axes, "bilinear", finish)
+
+
+def _axes(node: Node, axis_of: Callable[[Node, _Dim], Axis | None]) -> list[Axis] | None:
+    axes = [axis_of(node, dim) for dim in _dims(node)]
+    found = [axis for axis in axes if axis is not None]
+    return found if len(found) == len(axes) else None
+
+
+def _resized(
+    x: Value, node: Node, axes: Sequence[Axis], mode: str, finish: Callable[[Value], Value]
+) -> Value:
+    outputs = [dim.outputs for dim in _dims(node)]
+    images, sizes = channels_last(x), outputs
+    if len(outputs) == 1:
+        images, sizes, axes = rows(images), [1, *outputs], [Axis(1, 1, 0, 0), *axes]
+    result = finish(resize(images, sizes, axes, mode))
+    return channels_first(result.view(images.shape[0], *outputs, images.shape[-1]))
 
 
 def _nearest(target: OpOverload, shift: Fraction) -> Rule:
