@@ -115,6 +115,18 @@ _UNARY: Final[dict[str, Function]] = {
 }
 
 
+def test_rows_of_a_constant() -> None:
+    """As quantizers write embeddings: the result has the parameters of the weight."""
+    rows = dequantize(levels(16, 5), 0.02, 3)
+    program = check(
+        lambda weight, x: quantize(f.embedding(x, dequantize(weight, 0.02, 3)), 0.02, 3),
+        *(levels(16, 5), torch.tensor([[3, 15], [0, 7]])),
+        steps=0,
+    )
+    assert calls(program) == [aten.embedding.default]
+    check(lambda x: quantize(f.embedding(x, rows), 0.02, 3), torch.tensor([[3, 15], [0, 7]]), steps=0)
+
+
 @pytest.mark.parametrize("out", [torch.int8, torch.int16])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
 def test_levels_outside_of_the_domain_of_a_function(dtype: torch.dtype, out: torch.dtype) -> None:
