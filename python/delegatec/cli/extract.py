@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 if TYPE_CHECKING:
     from delegatec.delegation import Backend, BackendRegistry
@@ -31,23 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug", default="", metavar="IN.json", help="debug map of `lower --debug`, for names and lines"
     )
-    parser.add_argument("--backend", action="append", default=[], help="a plug-in that the program uses")
-    parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
-    )
+    add_plugin_arguments(parser)
     parser.add_argument("--blobs", required=True, metavar="OUT.zip")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the archive: METHOD/INDEX.SUFFIX for each blob, with .txt and .json."""
     check_environment()
-    from delegatec.backends import builtin_backends
-
-    sys.path[:0] = arguments.import_path
-    registry = builtin_backends()
-    for selector in arguments.backend:
-        if selector != "portable":
-            registry.resolve(selector)
+    registry = registry_of(arguments)
     with zipfile.ZipFile(arguments.blobs, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _members(arguments, registry):
             member = zipfile.ZipInfo(name, _EPOCH)

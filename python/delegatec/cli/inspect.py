@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
@@ -41,16 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="IN.json",
         help="debug map written by `lower --debug`, for --lines and for names in --blobs",
     )
-    parser.add_argument(
-        "--backend",
-        action="append",
-        default=[],
-        metavar="MODULE:ATTRIBUTE",
-        help="backend plug-in for the blobs",
-    )
-    parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
-    )
+    add_plugin_arguments(parser)
     add_trusted_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
@@ -75,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif head.startswith(_ZIP):
         text = _exported(arguments.file, arguments.format, arguments.trusted)
     else:
-        text = _blob(arguments.file, arguments.format, _backends(arguments))
+        text = _blob(arguments.file, arguments.format, registry_of(arguments))
     sys.stdout.write(text)
     return 0
 
@@ -88,7 +80,7 @@ def _program(arguments: argparse.Namespace) -> str:
     if arguments.lines:
         text += _lines(arguments.file, arguments.debug_map)
     if arguments.blobs:
-        text += _blobs_of(arguments.file, _backends(arguments), arguments.debug_map)
+        text += _blobs_of(arguments.file, registry_of(arguments), arguments.debug_map)
     return text
 
 
@@ -99,7 +91,7 @@ def _program_json(arguments: argparse.Namespace) -> str:
 
     contents = dataclasses.asdict(inspect_program(arguments.file))
     if arguments.blobs:
-        found = _delegates(arguments.file, _backends(arguments), arguments.debug_map)
+        found = _delegates(arguments.file, registry_of(arguments), arguments.debug_map)
         described = {method["name"]: method["delegates"] for method in contents["methods"]}
         for method, index, delegate, backend, labels in found:
             graph = backend and plugins.graph(backend, delegate.blob)
@@ -151,17 +143,6 @@ def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
         raise CommandLineError(
             "--debug-map: not a debug map; expected a file written by `lower --debug`"
         ) from error
-
-
-def _backends(arguments: argparse.Namespace) -> BackendRegistry:
-    """Returns the registry of built-in backends and those of `--backend`."""
-    from delegatec.backends import builtin_backends
-
-    registry = builtin_backends()
-    sys.path[:0] = arguments.import_path
-    for backend in arguments.backend:
-        registry.resolve(backend)
-    return registry
 
 
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:

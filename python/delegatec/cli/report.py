@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 INPUTS = ("manifest", "debug", "pte")
 OUTPUTS = ("report",)
@@ -22,26 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", required=True, metavar="IN.json", help="of `lower --manifest`")
     parser.add_argument("--debug", required=True, metavar="IN.json", help="debug map of `lower --debug`")
     parser.add_argument("--pte", required=True, metavar="IN.pte")
-    parser.add_argument("--backend", action="append", default=[], help="a plug-in that the program uses")
-    parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
-    )
+    add_plugin_arguments(parser)
     parser.add_argument("--report", required=True, metavar="OUT.html")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the report."""
     check_environment()
-    from delegatec.backends import builtin_backends
     from delegatec.report.blob_graphs import blob_graphs
     from delegatec.report.html import render_html
     from delegatec.report.manifest import from_json
 
-    sys.path[:0] = arguments.import_path
-    registry = builtin_backends()
-    for selector in arguments.backend:
-        if selector != "portable":
-            registry.resolve(selector)
+    registry = registry_of(arguments)
     debug_map = _read(arguments.debug, _debug_map)
     manifest = _read(arguments.manifest, from_json)
     graphs = blob_graphs(arguments.pte, debug_map, registry)
