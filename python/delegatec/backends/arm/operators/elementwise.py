@@ -15,7 +15,15 @@ from delegatec.backends.arm.building.graph_builder import GraphBuilder, bound
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import FLOATS, FORMAT_FLOATS, NUMBERS, TO_TOSA, VALUES
 from delegatec.backends.arm.operators.conversion import converted, widened
-from delegatec.backends.arm.operators.row import Constraint, Lower, operand, operator_row, zero_point
+from delegatec.backends.arm.operators.row import (
+    Constraint,
+    KnownConstraint,
+    Lower,
+    operand,
+    operator_row,
+    zero_point,
+)
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 
 _FUNCTIONS: Final = {
@@ -36,6 +44,8 @@ _EXTREMA: Final = {
     "fmax": ("MAXIMUM", NanMode.IGNORE),
     "fmin": ("MINIMUM", NanMode.IGNORE),
 }
+_WHOLE: Final = {DType.FP32: 2.0**23, DType.FP16: 2.0**10, DType.BF16: 2.0**7}
+"""Magnitudes from which on all numbers are integers."""
 _NARROW: Final = (DType.INT8, DType.INT16)
 
 
@@ -78,9 +88,12 @@ def _function(name: str) -> Lower:
 
 
 def _scaled(name: str) -> Lower:
-    """Returns the lowering of `self op alpha * other`."""
+    """Returns the lowering of `self op alpha * other`; the sum of bools is whether any is true."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
+        if dtype_of(node) == torch.bool:
+            compute(b, node, "LOGICAL_OR", _operands(node))
+            return
         kind = arithmetic_type(dtype_of(node))
         first, second = (operand(b, each, node, kind) for each in _operands(node))
         alpha = bind(node)["alpha"]
@@ -187,10 +200,28 @@ def _power(b: GraphBuilder, node: Node) -> None:
     compute(b, node, "POW", list(bind(node).values())[:2])
 
 
-def _base(node: Node, _: object) -> str | None:
-    """Requires a positive base: POW of others is NaN, or undefined."""
-    base = bind(node)["self"]
-    return None if not isinstance(base, Node) and base > 0 else "the base may be zero or negative"
+def _unpredictable(node: Node, facts: Facts) -> str | None:
+    """Requires positive bases; infinite operands are undefined, too."""
+    base, exponent = (facts.of(each) for each in list(bind(node).values())[:2])
+    if (
+        base.low > 0
+        and base.high < math.inf
+        and abs(exponent.low) < math.inf
+        and abs(exponent.high) < math.inf
+    ):
+        return None
+    return f"a base in [{base.low}, {base.high}], an exponent in [{exponent.low}, {exponent.high}]"
+
+
+def _round(b: GraphBuilder, node: Node) -> None:
+    """Converts to integers, as CAST rounds; larger numbers have no fraction."""
+    value = b.of(bind(node)["self"])
+    kind, shape = value.dtype, value.shape
+    size = b.emit("ABS", value, shape=shape)
+    limit = b.number(_WHOLE[kind], kind, len(shape))
+    is_small = b.emit("GREATER", limit, size, dtype=DType.BOOL, shape=shape)
+    rounded = b.cast(b.cast(value, DType.INT32), kind)
+    b.alias(node, b.emit("SELECT", is_small, rounded, value, dtype=kind, shape=shape))
 
 
 def _nan_limit(node: Node, _: object) -> str | None:
@@ -199,7 +230,9 @@ def _nan_limit(node: Node, _: object) -> str | None:
     return None
 
 
-_BASE: Final[Constraint] = Constraint("argument", "The base is a positive number.", _base)
+_DEFINED: Final = KnownConstraint(
+    "argument", "POW is defined for positive finite bases and finite exponents.", _unpredictable
+)
 _LIMITS: Final[Constraint] = Constraint("argument", "Limits are numbers.", _nan_limit)
 
 ROWS: Final = (
@@ -218,5 +251,9 @@ ROWS: Final = (
         for name, found in _EXTREMA.items()
     ),
     *(operator_row(name, _clamp, VALUES, _LIMITS) for name in ("clamp", "hardtanh", "relu")),
-    *(operator_row(f"pow.{kind}", _power, VALUES, _BASE) for kind in ("Scalar",)),
+    operator_row("round", _round, FLOATS),
+    *(
+        operator_row(f"pow.{kind}", _power, VALUES, known=(_DEFINED,))
+        for kind in ("Scalar", "Tensor_Scalar", "Tensor_Tensor")
+    ),
 )

@@ -23,6 +23,7 @@ from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import operand_dtypes
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
+KnownConstraint: TypeAlias = constraint.Constraint[Facts]
 OperatorRow: TypeAlias = row.OperatorRow[GraphBuilder, Settings]
 Lower: TypeAlias = Callable[[GraphBuilder, Node], None]
 Operand: TypeAlias = Node | bool | int | float
@@ -36,7 +37,7 @@ def operator_row(
     computes: bool = True,
     note: str = "",
     preserved: bool = False,
-    known: tuple[constraint.Constraint[Facts], ...] = (),
+    known: tuple[KnownConstraint, ...] = (),
 ) -> OperatorRow:
     """Returns a row. Rules of TOSA need no constraint: each emitted operator is checked.
 

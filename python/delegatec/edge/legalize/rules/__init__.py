@@ -55,6 +55,7 @@ from delegatec.edge.legalize.rules import (
     shape,
     sorting,
     special,
+    trigonometry,
 )
 
 RULES: Final[RuleTable] = merge(
@@ -113,4 +114,5 @@ REWRITES: Final[Rewrites] = rewrites(
     sampling.REWRITES,
     scaled.REWRITES,
     selection.REWRITES,
+    trigonometry.REWRITES,
 )

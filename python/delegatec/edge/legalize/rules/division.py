@@ -32,6 +32,8 @@ _EXACT: Final = 2.0 ** (_BITS // 2)
 """Upper bound of quotients whose product with half of a divisor's bits is exact."""
 _HUGE: Final = 2.0**100
 """Upper bound of divisors that can be split without overflow."""
+_ABOVE: Final = 1.0 + 2.0**-22
+"""Exceeds the rounding errors of a quotient, also of a product with the reciprocal."""
 _LARGEST: Final = torch.finfo(torch.float32).max
 
 
@@ -71,7 +73,7 @@ def _split(y: Value | float) -> tuple[Value | float, Value | float]:
 
 def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
     """Returns quotient and remainder of nonnegative numbers; exact for quotients below _EXACT."""
-    quotient = (x / y).floor()
+    quotient = (x / y * _ABOVE).floor()
     high, low = _split(y)
     rest = x - quotient * high
     if low != 0.0:
@@ -80,7 +82,7 @@ def _step(x: Value, y: Value | float) -> tuple[Value, Value]:
     return is_wrong.where(quotient - 1.0, quotient), is_wrong.where(rest + y, rest)
 
 
-def _magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
+def magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
     """Returns quotient and remainder of |x| and |y|, in two steps; exact for quotients below _EXACT^2."""
     x, y = x.abs(), y.abs() if isinstance(y, Value) else abs(y)
     multiple = y * _EXACT
@@ -93,7 +95,7 @@ def _magnitudes(x: Value, y: Value | float) -> tuple[Value, Value]:
 
 def _floored(x: Value, y: Value | float) -> tuple[Value, Value]:
     """Returns the floored quotient, and the remainder with the sign of the divisor."""
-    quotient, rest = _magnitudes(x, y)
+    quotient, rest = magnitudes(x, y)
     is_minus = x.lt(0.0)
     rest = is_minus.where(-rest, rest)
     if isinstance(y, Value):
@@ -123,7 +125,7 @@ def _remainder(x: Value, y: Value | float) -> Value:
 
 def _fmod(x: Value, y: Value | float) -> Value:
     """Returns the remainder with the sign of the dividend."""
-    _, rest = _magnitudes(x, y)
+    _, rest = magnitudes(x, y)
     return x.lt(0.0).where(-rest, rest)
 
 

@@ -21,8 +21,8 @@ aten = torch.ops.aten
 
 # Below this magnitude, log1p and expm1 are series, with as many terms as the dtype resolves.
 _SMALL: Final = 0.5
-_LOG1P_TERMS: Final = {torch.float32: 7, torch.float16: 4}
-_EXPM1_TERMS: Final = {torch.float32: 9, torch.float16: 5}
+_LOG1P_TERMS: Final = {torch.float32: 7, torch.float16: 4, torch.bfloat16: 3}
+_EXPM1_TERMS: Final = {torch.float32: 9, torch.float16: 5, torch.bfloat16: 4}
 
 
 def log1p(x: Value) -> Value:

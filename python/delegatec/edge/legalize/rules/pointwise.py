@@ -15,7 +15,7 @@ from delegatec.edge.legalize.constraints import result_dtypes
 from delegatec.edge.legalize.rule import Rule
 from delegatec.edge.legalize.value import Value, value_of
 
-FLOATS: Final = frozenset({torch.float32, torch.float16})
+FLOATS: Final = frozenset({torch.float32, torch.float16, torch.bfloat16})
 INTEGERS: Final = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 
 FLOAT_RESULT: Final = result_dtypes(FLOATS, "it is computed in floating point.", "convert to float32")

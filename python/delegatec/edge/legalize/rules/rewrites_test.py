@@ -15,7 +15,15 @@ from delegatec.edge.arguments import dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.engine import replace
 from delegatec.edge.legalize.rule import Refusal, rewrites
-from delegatec.edge.legalize.rules import activations, bits, division, elementary, powers, selection
+from delegatec.edge.legalize.rules import (
+    activations,
+    bits,
+    division,
+    elementary,
+    powers,
+    selection,
+    trigonometry,
+)
 from delegatec.edge.passes.pass_manager import verify_after
 from delegatec.edge.testing import assert_computes, call_program
 
@@ -29,6 +37,7 @@ REWRITES = rewrites(
     elementary.REWRITES,
     powers.REWRITES,
     selection.REWRITES,
+    trigonometry.REWRITES,
 )
 
 EDGES = torch.tensor(
@@ -57,6 +66,8 @@ PAIRS = (EDGES.repeat_interleave(len(EDGES)), EDGES.repeat(len(EDGES)))
 FINITE = EDGES[:-3]
 SMALL = torch.linspace(-0.9, 0.9, 37)
 POSITIVE = SMALL.abs() + 0.1
+UNIT = torch.linspace(-1.0, 1.0, 41)
+LARGE = torch.tensor([1e3, -1e3, 6e4, -6e4])
 WHOLE = torch.tensor([-(2**40) - 1, -(2**24) - 1, -7, 7, -8, 8, 0, 1, -1, 2**40 + 1])
 BY = torch.tensor([2, -2, 3, -3, 5, 7, -7, 3, 3, -2])
 BITS = torch.tensor([-7, 5, -1, 0, 2**20 + 3, -(2**31)], dtype=torch.int32)
@@ -146,6 +157,17 @@ CASES: dict[OpOverload, list[tuple[Any, ...]]] = {
     aten.remainder.Tensor: _QUOTIENTS,
     aten.round.default: _ROUNDED,
     aten.sign.default: _ROUNDED,
+    aten.acos.default: [(UNIT,), (EDGES,)],
+    aten.acosh.default: [(1.0 + UNIT.abs(),), (1.0 + UNIT.abs() / 1000.0,), (EDGES,), (LARGE,)],
+    aten.asin.default: [(UNIT,), (EDGES,)],
+    aten.asinh.default: [(UNIT,), (EDGES,), (LARGE,)],
+    aten.atan.default: [(UNIT,), (EDGES,), (LARGE,)],
+    aten.atanh.default: [(UNIT,), (EDGES,)],
+    aten.cosh.default: [(UNIT,), (EDGES,), (UNIT * 88.5,)],
+    aten.log10.default: [(EDGES,), (UNIT,)],
+    aten.log2.default: [(EDGES,), (UNIT,)],
+    aten.sinh.default: [(UNIT,), (EDGES,), (UNIT * 88.5,)],
+    aten.tan.default: [(UNIT,), (UNIT * 7.0,)],
     aten.trunc.default: [(EDGES,), *_ROUNDED],
     aten.xlogy.Scalar_Other: [(SMALL, 2.5)],
     aten.xlogy.Scalar_Self: [(0.0, EDGES), (2.0, EDGES)],

@@ -13,9 +13,12 @@ from typing import Final
 from delegatec.backends.arm.operators.rewrites import (
     activations,
     by_floats,
+    elements,
+    extrema,
     moves,
     normalization,
     padding,
+    powers,
     products,
     quantized,
 )
@@ -27,6 +30,9 @@ REWRITES: Final[Rewrites] = rewrites(
     activations.REWRITES,
     normalization.REWRITES,
     products.REWRITES,
+    elements.REWRITES,
+    extrema.REWRITES,
+    powers.REWRITES,
     moves.REWRITES,
     quantized.REWRITES,
     padding.REWRITES,

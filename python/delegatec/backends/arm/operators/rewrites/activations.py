@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions."""
+"""Activation functions, and functions near zero; half precision in float32."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rules.elementary import expm1, log1p
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT
+from delegatec.edge.legalize.rules.trigonometry import in_float32
 from delegatec.edge.legalize.value import value_of
 
 aten = torch.ops.aten
@@ -36,7 +39,18 @@ def _leaky_relu(builder: Builder, node: Node) -> Node | None:
     return x.maximum(x * slope).node
 
 
+def _elu(builder: Builder, node: Node) -> Node:
+    """Computes scale x above zero, alpha scale (exp(input_scale x) - 1) below."""
+    bound, dtype = bind(node), dtype_of(node)
+    x = value_of(builder, bound["self"]).widened()
+    below = expm1(x * bound["input_scale"]) * (bound["alpha"] * bound["scale"])
+    return x.lt(0.0).where(below, x * bound["scale"]).to(dtype).node
+
+
 REWRITES: Final = (
+    Rewrite(aten.elu.default, _elu),
+    Rewrite(aten.expm1.default, in_float32(expm1), (FLOAT_RESULT,)),
+    Rewrite(aten.log1p.default, in_float32(log1p), (FLOAT_RESULT,)),
     Rewrite(aten.gelu.default, _gelu, note="by erf"),
     Rewrite(aten.leaky_relu.default, _leaky_relu, note="by maximum"),
 )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trigonometric and hyperbolic functions, and their inverses, from sines, exponentials and series.
+
+Series have a relative error below that of float32. Half precision is computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rules.elementary import log1p
+from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT
+from delegatec.edge.legalize.value import Value, value_of
+
+aten = torch.ops.aten
+
+# Coefficients in x^2 of (f(x) - x) / x^3, fitted to the least largest relative error of f.
+_ATAN: Final = (
+    *(-0.3333329909, 0.1999854829, -0.142642417, 0.1095218589, -0.08403450661),
+    *(0.05795759904, -0.0311778511, 0.01091460846, -0.001793622295),
+)  # [0, 1]
+_ASIN: Final = (0.1666675248, 0.07495297643, 0.04547037594, 0.02417951479, 0.04216630828)  # [0, 0.5]
+_SINH: Final = (0.166666665, 0.008333350058, 0.0001983615978, 2.816951226e-06)  # [0, 1]
+_HUGE: Final = 1e9
+"""A number whose square plus one rounds to its square."""
+
+
+def _odd(x: Value, coefficients: Sequence[float]) -> Value:
+    """Returns x + x^3 times a series in x^2."""
+    square = x * x
+    series = square * coefficients[-1] + coefficients[-2]
+    for coefficient in reversed(coefficients[:-2]):
+        series = series * square + coefficient
+    return x + x * square * series
+
+
+def _signed(magnitude: Value, x: Value) -> Value:
+    """Returns a value with the sign of another one."""
+    return x.lt(0.0).where(-magnitude, magnitude)
+
+
+def _atan(x: Value) -> Value:
+    size = x.abs()
+    is_steep = size.gt(1.0)
+    angle = _odd(is_steep.where(size.reciprocal(), size), _ATAN)
+    return _signed(is_steep.where(math.pi / 2 - angle, angle), x)
+
+
+def _arc(size: Value) -> tuple[Value, Value]:
+    """Returns whether a sine exceeds 0.5; and half of its complement's angle if so, else its angle."""
+    is_far = size.gt(0.5)
+    return is_far, _odd(is_far.where(((1.0 - size) * 0.5).sqrt(), size), _ASIN)
+
+
+def _asin(x: Value) -> Value:
+    is_far, angle = _arc(x.abs())
+    return _signed(is_far.where(math.pi / 2 - angle * 2.0, angle), x)
+
+
+def _acos(x: Value) -> Value:
+    is_far, angle = _arc(x.abs())
+    near = math.pi / 2 - _signed(angle, x)
+    far = angle * 2.0
+    return is_far.where(x.lt(0.0).where(math.pi - far, far), near)
+
+
+def _halves(x: Value) -> tuple[Value, Value]:
+    """Returns exp(|x|) / 2 and exp(-|x|) / 2, by the square of the root, which does not overflow."""
+    root = (x.abs() * 0.5).exp()
+    large = root * 0.5 * root
+    return large, large.reciprocal() * 0.25
+
+
+def _cosh(x: Value) -> Value:
+    large, small = _halves(x)
+    return large + small
+
+
+def _sinh(x: Value) -> Value:
+    large, small = _halves(x)
+    return x.abs().lt(1.0).where(_odd(x, _SINH), _signed(large - small, x))
+
+
+def _tan(x: Value) -> Value:
+    return x.sin() / x.cos()
+
+
+def _asinh(x: Value) -> Value:
+    size = x.abs()
+    square = size * size
+    near = log1p(size + square / ((square + 1.0).sqrt() + 1.0))
+    return _signed(size.gt(_HUGE).where(size.log() + math.log(2.0), near), x)
+
+
+def _acosh(x: Value) -> Value:
+    above = x - 1.0
+    near = log1p(above + above.sqrt() * (x + 1.0).sqrt())
+    return x.gt(_HUGE).where(x.log() + math.log(2.0), near)
+
+
+def _atanh(x: Value) -> Value:
+    size = x.abs()
+    return _signed(log1p(size * 2.0 / (1.0 - size)) * 0.5, x)
+
+
+def _logarithm(base: float) -> Callable[[Value], Value]:
+    return lambda x: x.log() * (1.0 / math.log(base))
+
+
+def in_float32(compute: Callable[[Value], Value]) -> Rule:
+    """Returns a rule that computes a function of one value in float32."""
+
+    def rule(builder: Builder, node: Node) -> Node:
+        dtype = dtype_of(node)
+        (x, *_) = bind(node).values()
+        return compute(value_of(builder, x, dtype).widened()).to(dtype).node
+
+    return rule
+
+
+_FUNCTIONS: Final[tuple[tuple[OpOverload, Callable[[Value], Value]], ...]] = (
+    (aten.acos.default, _acos),
+    (aten.acosh.default, _acosh),
+    (aten.asin.default, _asin),
+    (aten.asinh.default, _asinh),
+    (aten.atan.default, _atan),
+    (aten.atanh.default, _atanh),
+    (aten.cosh.default, _cosh),
+    (aten.sinh.default, _sinh),
+    (aten.tan.default, _tan),
+    (aten.log2.default, _logarithm(2.0)),
+    (aten.log10.default, _logarithm(10.0)),
+)
+
+REWRITES: Final = tuple(
+    Rewrite(
+        target, in_float32(compute), (FLOAT_RESULT,), note="a series where others lose digits; in float32"
+    )
+    for target, compute in _FUNCTIONS
+)
