@@ -17,7 +17,7 @@ from delegatec.backends.arm.integer.arithmetic import BITS, INT32
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import add
 from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, Quantity, UnsupportedError
-from delegatec.edge.analysis.quantized import QuantizedConstant, quantized_constant
+from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
 from delegatec.edge.legalize.value import Value
@@ -42,11 +42,13 @@ class Weight(NamedTuple):
     scale: tuple[float, ...]
     zero: int
 
-    def reach(self, outputs: int) -> Tensor:
-        """The sum of absolute values per output, which is the given dimension."""
-        centered = self.levels.to(torch.float64) - self.zero
+    def reach(self, outputs: int, exact: bool) -> int:
+        """Returns a bound of the sum of absolute values per output, which is the given dimension."""
+        if not exact:
+            return self.levels.numel() // self.levels.shape[outputs] * 255
+        centered = self.levels.to(torch.int32) - self.zero
         dims = [dim for dim in range(centered.dim()) if dim != outputs]
-        return centered.abs().sum(dims)
+        return int(centered.abs().sum(dims).max())
 
 
 def weight_of(conversion: Conversion, node: Node, outputs: int) -> Weight:
@@ -80,7 +82,10 @@ def weight_of(conversion: Conversion, node: Node, outputs: int) -> Weight:
     zero = int(zeros.flatten()[0]) if zeros.numel() else 0
     if bool((zeros != zero).any()):
         raise UnsupportedError(f"the weight {node.name} has several zero points")
-    scales = _spread(found, scales)
+    shape = shape_of(found.levels)
+    if any(width not in (size, 1) for width, size in zip(found.block, shape, strict=True)):
+        raise UnsupportedError(f"the weight {node.name} is quantized in groups")
+    scales = scales.expand(shape) if chain else scales
     for each in reversed(chain):
         target: Any = each.target
         levels = target(levels, *each.args[1:])
@@ -88,21 +93,12 @@ def weight_of(conversion: Conversion, node: Node, outputs: int) -> Weight:
     return Weight(found.levels, levels, _per_output(scales, outputs, node), zero)
 
 
-def _spread(found: QuantizedConstant, scales: Tensor) -> Tensor:
-    """Returns a scale per element, as a view of one per block where a block spans a dimension."""
-    shape = shape_of(found.levels)
-    for dim, width in enumerate(found.block):
-        if width != shape[dim] and width != 1:
-            raise UnsupportedError("a weight that is quantized in groups")
-    return scales.expand(shape)
-
-
 def _per_output(scales: Tensor, outputs: int, node: Node) -> tuple[float, ...]:
     first = scales
     for dim in range(scales.dim()):
         if dim != outputs:
             first = first.narrow(dim, 0, 1)
-    if not torch.equal(first.expand(scales.shape), scales):
+    if first.shape != scales.shape and not torch.equal(first.expand(scales.shape), scales):
         raise UnsupportedError(f"the scales of the weight {node.name} are not per output")
     flat = first.reshape(-1).tolist()
     return (flat[0],) if len({*flat}) == 1 else tuple(flat)
@@ -118,10 +114,11 @@ class Layer(NamedTuple):
     bias: Tensor | None
 
 
-def _layer(conversion: Conversion, x: Node, weight: Weight, bias: Any, outputs: int) -> Layer:
+def _layer(conversion: Conversion, x: Node, weight: Weight, bias: Any, outputs: int, node: Node) -> Layer:
     value = conversion.narrow(conversion.of(x), x)
     scale = tuple(value.scale[0] * each for each in weight.scale)
-    reach = weight.reach(outputs) * value.limit
+    # it matters for accumulators that are added or moved
+    limit = weight.reach(outputs, exact=conversion.target(node) is None) * value.limit
     levels = None
     if bias is not None:
         found = conversion.of(bias)
@@ -132,8 +129,7 @@ def _layer(conversion: Conversion, x: Node, weight: Weight, bias: Any, outputs: 
         )
         most = _MOST if value.dtype == torch.int8 else (1 << 46)
         levels = wide.clamp(-most, most).to(torch.int32 if value.dtype == torch.int8 else INT48)
-        reach = reach + levels.abs()
-    limit = int(reach.max())
+        limit += int(levels.abs().max())
     return Layer(value, weight, scale, min(limit, _MOST) if value.dtype == torch.int8 else limit, levels)
 
 
@@ -144,7 +140,7 @@ def _convolution(conversion: Conversion, node: Node) -> Quantity:
     weight = weight_of(conversion, bound["weight"], outputs)
     if call.transposed and call.groups > 1 and len(weight.scale) > 1:
         raise UnsupportedError("a grouped transposed convolution with scales per output")
-    layer = _layer(conversion, bound["input"], weight, bound["bias"], outputs)
+    layer = _layer(conversion, bound["input"], weight, bound["bias"], outputs, node)
     call = replace(call, x_zero=layer.x.zero, weight_zero=weight.zero)
     return _convolved(conversion, layer, call, node)
 
@@ -191,7 +187,7 @@ _POINTWISE: Final = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 def _product(conversion: Conversion, x: Node, weight: Weight, bias: Any, node: Node) -> Levels:
     """Returns x @ weight^T + bias as a convolution of 1 x 1; the weight is [outputs, inputs]."""
-    layer = _layer(conversion, x, weight, bias, 0)
+    layer = _layer(conversion, x, weight, bias, 0, node)
     inputs = layer.x.shape[-1]
     count = math.prod(layer.x.shape[:-1])
     builder = conversion.arithmetic.builder

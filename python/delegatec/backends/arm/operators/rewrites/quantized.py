@@ -25,7 +25,8 @@ def _quantize(builder: Builder, node: Node) -> Node | None:
     if to is None:
         return None
     x = value_of(builder, node.all_input_nodes[0], torch.float32)
-    levels = (x * _scales(x, to, inverse=True)).round() + float(to.zero)
+    # TOSA has no rounding to integers; halves are rounded up here
+    levels = (x * _scales(x, to, inverse=True) + (to.zero + 0.5)).floor()
     found = levels.clamp(float(to.low), float(to.high)).to(to.dtype)
     if dtype_of(node) != torch.uint8:
         return found.node

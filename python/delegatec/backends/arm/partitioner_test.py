@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls of quantized programs are delegated, and the reasons for the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from delegatec.backends.arm.testing import compile_module, operators
+from delegatec.backends.common.testing import Call, Compiled, floats
+from delegatec.edge.analysis.quantized import quantized
+
+INT = "TOSA-1.0+INT"
+
+
+def quantize(x: torch.Tensor, scale: float = 0.01) -> Any:
+    return quantized.quantize_per_tensor(x, scale, 3, -128, 127, torch.int8)
+
+
+def dequantize(x: torch.Tensor, scale: float = 0.01) -> Any:
+    return quantized.dequantize_per_tensor(x, scale, 3, -128, 127, torch.int8)
+
+
+def through(x: torch.Tensor, scale: float = 0.01) -> Any:
+    return dequantize(quantize(x, scale), scale)
+
+
+def lowered(function: Any, *args: torch.Tensor, specification: str = INT) -> Compiled:
+    """Lowers a function, and checks that its results are within one step of those of eager mode."""
+    compiled = compile_module(Call(function), args, specification=specification)
+    for result, wanted in zip(compiled(*args), [function(*args)], strict=True):
+        assert (result - wanted).abs().max() <= 0.0101
+    return compiled
+
+
+def test_a_model_is_one_delegate() -> None:
+    """Its inputs are quantized outside, its outputs dequantized."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = through(x)
+        return through(torch.relu(through(y.sigmoid() + y)))
+
+    compiled = lowered(function, floats(2, 3))
+    assert len(compiled.delegates) == 1
+    assert [rule for _, rule, _ in compiled.left] == ["quantized", "quantized"]
+    assert compiled.left[0][2] == "args_0 is floating point"
+
+
+def test_floating_point_between_quantized_values_has_a_reason() -> None:
+    """The unit of an unsupported operator is not delegated; others are."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = through(torch.relu(through(x)), 0.03)
+        z = quantize(torch.topk(y, 2).values, 0.03)
+        return through(dequantize(z, 0.03) * 2, 0.01)
+
+    compiled = lowered(function, floats(2, 3))
+    assert len(compiled.delegates) == 2
+    reasons = [message for operator, _, message in compiled.left if "topk" in operator]
+    assert reasons == ["there is no integer arithmetic for this operator"]
+
+
+def test_both_profiles() -> None:
+    """With the profile FP, borders are delegated, too."""
+
+    def function(x: torch.Tensor) -> Any:
+        return through(through(x).sigmoid()).exp()
+
+    compiled = lowered(function, floats(2, 3), specification="TOSA-1.0+INT+FP")
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    assert "TABLE" in operators(compiled) and "EXP" in operators(compiled)
+
+
+def test_floating_point_alone() -> None:
+    """Without quantization, there is a reason for each call."""
+    compiled = compile_module(Call(lambda x: x.exp() + 1), (floats(3),), specification=INT)
+    assert compiled.delegates == []
+    assert {message for _, _, message in compiled.left} == {"it is floating point, without quantization"}
