@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -48,3 +51,31 @@ def test_calls_that_are_illegal_in_another_order_stay() -> None:
     assert not optimize_layout(program, is_legal=lambda node: False)
     verify(program)
     assert str(program.graph) == before
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        pytest.param(lambda x: x.argmax(1), 1, id="position"),
+        pytest.param(lambda x: x.argmax(), 2, id="position among all"),
+        pytest.param(torch.nn.functional.hardswish, 2, id="without a tag"),
+        pytest.param(lambda x: torch.cat([x, x[:, :0].relu()], 1), 2, id="empty"),
+        pytest.param(lambda x: x.sum(), 1, id="one number"),
+        pytest.param(lambda x: x.mean((0, 2)) * x.amax(), 2, id="two reductions"),
+        pytest.param(lambda x: x.expand(3, -1, -1, -1).flip(0, 2), 2, id="copies"),
+        pytest.param(lambda x: torch.where(x > 0, x, x.new_full((), 2.0)), 2, id="a scalar"),
+        pytest.param(lambda x: torch.stack([x, x + 1], 2), 2, id="stack"),
+        pytest.param(lambda x: x.repeat(1, 2, 1, 3), 2, id="repeated"),
+        pytest.param(lambda x: x.cumsum(3).index_select(1, torch.tensor([2, 0])), 2, id="indices"),
+        pytest.param(lambda x: x.std((2, 3)), 1, id="deviation"),
+        pytest.param(lambda x: (x[:, 1], x[..., 0]), 2, id="selected"),
+    ],
+)
+def test_calls_after_a_convolution(function: Callable[..., Any], count: int) -> None:
+    torch.manual_seed(0)
+    conv, x = torch.nn.Conv2d(3, 4, 3), torch.randn(1, 3, 6, 7)
+    program = channels_last(lambda x: function(conv(x)), x)
+    optimize_layout(program)
+    verify(program)
+    assert_computes(program, function(conv(x)), x, atol=1e-5)
+    assert permutations(program) <= count

@@ -31,7 +31,10 @@ def operation_of(node: Node, rules: OperationRules) -> Operation:
     rule = rules.get(node.target) if isinstance(node.target, OpOverload) else None
     if rule is None and _is_pointwise(node):
         rule = pointwise
-    found = rule(node) if rule is not None and isinstance(node.meta.get("val"), torch.Tensor) else None
+    values = [node.meta.get("val"), *(each.meta["val"] for each in operand_nodes(node))]
+    # layouts do not describe empty tensors
+    is_known = all(isinstance(each, torch.Tensor) and 0 not in each.shape for each in values)
+    found = rule(node) if rule is not None and is_known else None
     return found or Fixed(node, operand_nodes(node))
 
 
@@ -101,6 +104,11 @@ def _reduction(node: Node) -> Operation | None:
     if all(shape_of(x)[dim] == 1 for dim in reduced):
         return None
     return one_operand(node, reduced if is_single else [], emit, result)
+
+
+def _position(node: Node) -> Operation | None:
+    """A position of an extremum, along one dimension."""
+    return None if bind(node)["dim"] is None else _reduction(node)
 
 
 def _select(node: Node) -> Operation | None:
@@ -335,6 +343,17 @@ _BY_RANK: Final = {
 _DEPTHWISE: Final = grouped("nhwc,cyxi,c->npqc", "c", _NAMES)
 _POOL: Final = grouped("nhwc->npqc", "c", ("x",))
 
+# Without torch's tag for elementwise operators.
+_POINTWISE: Final = (
+    aten._to_copy.default,
+    aten.alias.default,
+    aten.clone.default,
+    aten.floor_divide.default,
+    aten.hardswish.default,
+    aten.where.ScalarOther,
+    aten.where.ScalarSelf,
+)
+
 REDUCTIONS: Final[Iterable[OpOverload]] = (
     aten.all.dim,
     aten.all.dims,
@@ -351,8 +370,9 @@ REDUCTIONS: Final[Iterable[OpOverload]] = (
 RULES: Final[OperationRules] = {
     aten.permute.default: Permute,
     **dict.fromkeys((aten.view.default, aten.squeeze.dims, aten.unsqueeze.default), View),
-    **dict.fromkeys((aten._to_copy.default, aten.clone.default, aten.alias.default), pointwise),
+    **dict.fromkeys(_POINTWISE, pointwise),
     **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys((aten.argmax.default, aten.argmin.default), _position),
     **dict.fromkeys(
         (
             aten._log_softmax.default,
