@@ -101,6 +101,8 @@ _UNARY: Final[dict[str, Function]] = {
     "square": lambda x: x**2,
     "sum": lambda x: x.sum(-1),
     "mean": lambda x: x.mean((1, 2)),
+    "mean of images": lambda x: x.mean((2, 3)),
+    "sum of limited images": lambda x: torch.relu(x).sum((-1, -2), keepdim=True) * 0.1,
     "amax": lambda x: x.amax(1),
     "max pool": lambda x: f.max_pool2d(x, 3, 2, 1),
     "avg pool": lambda x: f.avg_pool2d(x, 3, 2, 1),
@@ -206,6 +208,17 @@ def test_relu_is_saturation() -> None:
         TOSA.rescale.default,
         aten.permute.default,
     ]
+
+
+def test_sums_of_images_are_convolutions() -> None:
+    """NPUs transpose values to reduce their height or width."""
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.005, 4)
+
+    called = calls(check(function, levels(2, 3, 7, 5)))
+    assert NHWC.conv2d.default in called
+    assert aten.sum.dim_IntList not in called
 
 
 def test_equal_parameters_need_no_call() -> None:

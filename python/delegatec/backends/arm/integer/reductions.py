@@ -27,6 +27,10 @@ from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
 
+_MOST_ROWS: Final = 64
+_MOST_ELEMENTS: Final = 4096
+"""Of kernels, on Ethos-U55."""
+
 
 def _dims(node: Node, name: str = "dim") -> list[int]:
     bound = bind(node)
@@ -51,6 +55,9 @@ def _sum(is_mean: bool) -> Convert:
 def total(conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool) -> Levels:
     """Returns a sum or a mean along dimensions."""
     count = math.prod(value.shape[dim] for dim in dims)
+    if isinstance(value, Levels) and value.is_narrow and _is_image(value, dims):
+        summed = _image_sums(conversion, value, keepdim)
+        return replace(summed, scale=(value.scale[0] / (count if is_mean else 1),))
     wide = conversion.arithmetic.wide(value, 30 - max(count - 1, 0).bit_length())
     sizes = [1 if dim in dims else size for dim, size in enumerate(wide.shape) if keepdim or dim not in dims]
     node = conversion.arithmetic.call(
@@ -58,6 +65,29 @@ def total(conversion: Conversion, value: Quantity, dims: list[int], keepdim: boo
     )
     node.kwargs = {"dtype": torch.int32}
     return Levels(node, (wide.scale[0] / (count if is_mean else 1),), 0, wide.limit * count)
+
+
+def _is_image(levels: Levels, dims: list[int]) -> bool:
+    """Whether dimensions are height and width of images, of a size that every NPU supports as a kernel."""
+    if levels.dtype != torch.int8 or len(levels.shape) != 4 or dims != [2, 3]:
+        return False
+    if levels.low != -math.inf or levels.high != math.inf:
+        return False
+    height, width = levels.shape[2:]
+    return 1 <= height <= _MOST_ROWS and 1 <= height * width <= _MOST_ELEMENTS
+
+
+def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels:
+    """Returns the sum of each image: NPUs sum by a convolution, but transpose values to reduce them."""
+    batch, channels, height, width = levels.shape
+    builder = conversion.arithmetic.builder
+    weight = builder.constant(torch.ones((channels, 1, height, width), dtype=torch.int8))
+    call = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], channels, levels.zero)
+    result = convolve(Value(builder, levels.node), Value(builder, weight), None, call)
+    assert result is not None
+    if not keepdim:
+        result = result.view(batch, channels)
+    return Levels(result.node, levels.scale, 0, levels.limit * height * width)
 
 
 def _extreme(conversion: Conversion, node: Node) -> Quantity:
