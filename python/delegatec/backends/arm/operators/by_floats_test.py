@@ -43,6 +43,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp": lambda x, y: x.clamp(-(2**25), 2**29 + 1),
     "neg": lambda x, y: -(x + 1),
     "bool": lambda x, y: x.bool(),
+    "difference of ranks": lambda x, y: (
+        torch.div(x, 2, rounding_mode="trunc").view(4, 3) - torch.div(y, 4, rounding_mode="trunc")[0, :3]
+    ),
     "sum": lambda x, y: (x > y).sum(1),
     "max": lambda x, y: x.clamp(-(2**20), 7).amax(1),
 }

@@ -18,6 +18,7 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite, Rule
 from delegatec.edge.legalize.rules.moves import is_exact
+from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
@@ -165,6 +166,19 @@ def _chosen(order: Order) -> Rule:
     return rule
 
 
+def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
+    """Adds dimensions, which the lowering cannot."""
+    bound, rank = bind(node), len(shape_of(node))
+    names = [name for name in ("self", "other") if isinstance(bound[name], Node)]
+    values = {name: value_of(builder, bound[name]) for name in names}
+    if dtype_of(node) not in _INTEGERS or all(value.rank == rank for value in values.values()):
+        return None
+    views = {
+        name: value.view(*(1,) * (rank - value.rank), *value.shape).node for name, value in values.items()
+    }
+    return again(builder, node, **views)
+
+
 def _abs(builder: Builder, node: Node) -> Node | None:
     x = value_of(builder, bind(node)["self"])
     return None if x.dtype not in _INTEGERS else x.lt(0).where(x * -1, x).node
@@ -219,6 +233,10 @@ REWRITES: Final = (
         _rewrite(getattr(getattr(aten, name), kind), _compared(name))
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
         for kind in ("Tensor", "Scalar")
+    ),
+    *(
+        _rewrite(target, _with_equal_ranks)
+        for target in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor_mode)
     ),
     *(_rewrite(target, _chosen(Value.ge)) for target in (aten.maximum.default, aten.fmax.default)),
     *(_rewrite(target, _chosen(Value.le)) for target in (aten.minimum.default, aten.fmin.default)),
