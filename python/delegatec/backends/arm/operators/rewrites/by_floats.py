@@ -176,7 +176,8 @@ def _with_equal_ranks(builder: Builder, node: Node) -> Node | None:
     views = {
         name: value.view(*(1,) * (rank - value.rank), *value.shape).node for name, value in values.items()
     }
-    return again(builder, node, **views)
+    repeated: Node = again(builder, node, **views)
+    return repeated
 
 
 def _abs(builder: Builder, node: Node) -> Node | None:
