@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models, lowered to programs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from delegatec.lowering import lower as lower_methods
+from delegatec.program import write_program
+from delegatec.quantize.settings import Settings
+from delegatec.quantize.testing import quantized
+
+Sample = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
+"""A model and its inputs."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program whose operators are all delegated.
+
+    Attributes:
+        pte: the file.
+        blobs: of its delegates.
+    """
+
+    pte: bytes
+    blobs: tuple[bytes, ...]
+
+
+class Images(torch.nn.Module):
+    """A network of images: dense and depthwise convolutions, pools, and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [
+            *(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU()),
+            *(
+                torch.nn.MaxPool2d(2),
+                torch.nn.Conv2d(8, 8, 3, groups=8, stride=2, padding=1),
+                torch.nn.ReLU6(),
+            ),
+            *(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 5), torch.nn.Softmax(-1)),
+        ]
+        self.layers = torch.nn.Sequential(*layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns probabilities of five classes."""
+        return self.layers(x)
+
+
+def convolutions() -> Sample:
+    """Returns `Images`, and an image."""
+    torch.manual_seed(0)
+    return Images().eval(), (torch.randn(1, 3, 16, 16),)
+
+
+def encoder() -> Sample:
+    """Returns a layer of a transformer."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
+    return layer.eval(), (torch.randn(1, 10, 32),)
+
+
+MODELS: Final[Mapping[str, Callable[[], Sample]]] = {"convolutions": convolutions, "encoder": encoder}
+
+
+def eager(model: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    """Returns the outputs of a model in eager mode."""
+    with torch.no_grad():
+        return list(pytree.tree_leaves(model(*args)))
+
+
+def exported(sample: Sample) -> ExportedProgram:
+    """Returns a model as an exported program."""
+    return torch.export.export(*sample)
+
+
+def integers(sample: Sample) -> tuple[ExportedProgram, tuple[torch.Tensor, ...]]:
+    """Returns a model in int8, with its inputs and outputs, and inputs in int8."""
+    model, args = sample
+    program = quantized(model, args, Settings(quantize_io=True)).methods["forward"]
+    assert program.example_inputs is not None
+    return program, program.example_inputs[0]
+
+
+def lower(program: ExportedProgram, backend: str, **options: str) -> Lowered:
+    """Lowers a model; all its operators must be delegated. The program must not be used afterwards."""
+    lowered = lower_methods({"forward": program}, backend, options or None)
+    report = lowered.reports["forward"]
+    assert report.nodes_left == 0, report.rejections
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    return Lowered(file.getvalue(), tuple(each.module.blob_bytes() for each in report.delegates))
