@@ -96,6 +96,17 @@ def test_half_precision_is_computed_in_float32(function: Function, dtype: torch.
     run_case(function, (WAVE.to(dtype),), tolerance=tolerance, specification=SPECIFICATION)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int8])
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_quotients_of_integers_without_their_profile(mode: str, dtype: torch.dtype) -> None:
+    args = (WHOLE[0].to(dtype), WHOLE[1].to(dtype))
+    run_case(lambda x, y: torch.div(x, y, rounding_mode=mode), args, specification="TOSA-1.0+FP")
+
+
+def test_remainders_of_integers_without_their_profile() -> None:
+    run_case(torch.remainder, WHOLE, specification="TOSA-1.0+FP")
+
+
 class _Linear(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

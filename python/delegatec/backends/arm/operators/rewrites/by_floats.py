@@ -217,6 +217,28 @@ def _converted(builder: Builder, node: Node) -> Node | None:
     return x.ne(0).node if x.dtype in _INTEGERS and dtype == torch.bool else None
 
 
+def _floored(builder: Builder, node: Node) -> Node | None:
+    """Divides integers, rounding down, or returns the remainder; without operators on bits."""
+    bound, dtype = bind(node), dtype_of(node)
+    if dtype not in _INTEGERS:
+        return None
+    first, second, *_ = bound.values()
+    is_quotient = "rounding_mode" in bound or node.target is aten.floor_divide.default
+    mode = bound.get("rounding_mode", "floor")
+    if dtype in _SHORT:
+        operands = [value_of(builder, each, torch.float32).node for each in (first, second)]
+        target: Any = aten.div.Tensor_mode if is_quotient else aten.remainder.Tensor
+        kwargs = {"rounding_mode": mode} if is_quotient else {}
+        return Value(builder, builder.call(target, *operands, **kwargs)).to(dtype).node
+    if mode != "floor":
+        return None
+    x, y = (value_of(builder, each, dtype) for each in (first, second))
+    quotient = x.truncated_quotient(y)
+    rest = x - quotient * y
+    is_beyond = ((rest.lt(0) ^ y.lt(0)) & rest.ne(0)).to(dtype)
+    return (quotient - is_beyond if is_quotient else rest + is_beyond * y).node
+
+
 def _rewrite(target: Any, rule: Rule, computes: bool = True) -> Rewrite:
     def ranged(builder: Builder, node: Node) -> Node | None:
         """Passes a stated range on."""
@@ -241,6 +263,13 @@ REWRITES: Final = (
     ),
     *(_rewrite(target, _chosen(Value.ge)) for target in (aten.maximum.default, aten.fmax.default)),
     *(_rewrite(target, _chosen(Value.le)) for target in (aten.minimum.default, aten.fmin.default)),
+    *(
+        _rewrite(target, _floored)
+        for target in (
+            *(aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default),
+            *(aten.remainder.Tensor, aten.remainder.Scalar),
+        )
+    ),
     _rewrite(aten.abs.default, _abs),
     _rewrite(aten.neg.default, _neg),
     *(_rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
