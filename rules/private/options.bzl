@@ -39,7 +39,7 @@ def check_option(label, backend, known, name, value):
         backend: the backend's name.
         known: dict of its options; None for a plug-in, which checks its options while it lowers.
         name: the option's name.
-        value: a string or a list of strings.
+        value: a string, a list of strings, or a File.
     """
     values = [value] if type(value) == "string" else [] if type(value) == "File" else value
     for string in values:
@@ -61,7 +61,9 @@ def check_option(label, backend, known, name, value):
             help = did_you_mean(name, known),
         )
     spec = known[name]
-    if spec.file and type(value) != "File":
+    if type(value) == "File":
+        return
+    if spec.file:
         fail_with(
             label,
             "DC402",

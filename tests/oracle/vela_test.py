@@ -152,3 +152,4 @@ def test_vela_says_what_is_wrong_with_a_board(tmp_path: Path) -> None:
     (diagnostic,) = raised.value.diagnostics
     assert diagnostic.code == "DC431"
     assert "Sramm" in diagnostic.message
+    assert "Traceback" not in diagnostic.message and "File" not in diagnostic.message

@@ -38,7 +38,7 @@ def refusal_tests(name):
     delegate_program(name = "option_of_mps", backend = "vulkan", options = {"int4": "packed"}, program = program, tags = ["manual"])
     ethos_u_program(name = "system_of_another_npu", program = program, system_config = "Ethos_U85_SYS_DRAM_Mid", tags = ["manual"])
     ethos_u_program(name = "unknown_memory_mode", accelerator = "ethos-u85-256", memory_mode = "Shared_Ram", program = program, tags = ["manual"])
-    ethos_u_program(name = "board_without_system", config = "board.ini", memory_mode = "Shared", program = program, tags = ["manual"])
+    ethos_u_program(name = "board_without_system", config = "//tests/rules/models:board.ini", memory_mode = "Shared", program = program, tags = ["manual"])
     delegate_program(name = "board_as_text", backend = "ethos_u", options = {"config": "board.ini"}, program = program, tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])

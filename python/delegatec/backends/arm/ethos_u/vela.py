@@ -46,10 +46,17 @@ def compile_graph(blob: Iterable[Part], settings: EthosUSettings) -> tuple[Compi
         finished = VELA.run([*VELA.module(_MODULE), f"{_NAME}.tosa", *_arguments(settings, folder)], folder)
         stream = folder / "output" / f"{_NAME}_vela.npz"
         if finished.status != 0 or not stream.exists():
-            raise VELA.failure(f"fails with status {finished.status}", finished.text)
+            raise VELA.failure(f"fails with status {finished.status}", _reason(finished.text))
         with np.load(stream, allow_pickle=False) as arrays:
             compiled = _compiled(arrays)
         return compiled, read_estimates(folder / "output", _NAME, finished.text)
+
+
+def _reason(messages: str) -> str:
+    """Returns the error at the end of a traceback, or all messages."""
+    lines = messages.splitlines()
+    frames = [index for index, line in enumerate(lines) if line.startswith("  ")]
+    return "\n".join(lines[frames[-1] + 1 :]) if "Traceback" in messages and frames else messages
 
 
 def _arguments(settings: EthosUSettings, folder: Path) -> Sequence[str]:
