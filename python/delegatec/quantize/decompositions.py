@@ -24,6 +24,8 @@ aten = torch.ops.aten
 
 # Composites that layers and their norms are found by.
 KEPT: Final = frozenset({*KINDS, aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default})
+MASKED: Final = -(2.0**127)
+"""A masked score, which observers ignore."""
 # Of 2**-15, a level of int16: smaller exponentials have no level, and the range is scarce in int8.
 _LEAST_EXPONENT: Final = -15 * math.log(2)
 
@@ -110,8 +112,8 @@ def _attention(
     if attn_mask is None:
         return torch.matmul(_softmax(scores, -1), value)
     masked = torch.logical_not(attn_mask)
-    # -inf becomes the lowest level of the scores, which may be a score: hence the second mask.
-    scores = torch.masked_fill(scores, masked, -math.inf)
+    # They get the lowest level of the scores, which may be a score: hence the second mask.
+    scores = torch.masked_fill(scores, masked, MASKED)
     kept = torch.masked_fill(_exponentials(scores, -1), masked, 0.0)
     # The largest exponential is 1, if there is one.
     total = torch.clamp_min(torch.sum(kept, -1, keepdim=True), 1.0)

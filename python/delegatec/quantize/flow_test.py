@@ -205,6 +205,29 @@ def test_mistakes(module: nn.Module, settings: dict[str, Any], words: str) -> No
         quantized(module, (x,), Settings(**settings))
 
 
+@pytest.mark.parametrize("number", [-1e4, -torch.inf])
+@pytest.mark.parametrize("form", ["sum", "fill", "input"])
+def test_masks_of_numbers_leave_levels_for_scores(form: str, number: float) -> None:
+    class Masked(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            ignored = torch.ones(6, 6, dtype=torch.bool).triu(1)
+            scores = x @ x.transpose(1, 2)
+            if form == "fill":
+                return torch.softmax(scores.masked_fill(ignored, number), -1) @ x
+            mask = (
+                torch.where(mask, 0.0, number)
+                if form == "input"
+                else torch.zeros(6, 6).where(~ignored, number)
+            )
+            return torch.softmax(scores + mask, -1) @ x
+
+    x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    inputs = (x, torch.ones(6, 6, dtype=torch.bool).tril())
+    (program,) = quantized(Masked(), inputs, Settings()).methods.values()
+    found = program.module(check_guards=False)(*inputs)
+    assert signal_to_noise(Masked()(*inputs), found) > 20
+
+
 def test_a_model_is_quantized_once() -> None:
     once = quantized(nn.Linear(4, 4), (torch.ones(2, 4),), Settings()).methods
     with pytest.raises(DelegatecError, match=r"DC134.*is quantized already"):

@@ -1,31 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers of activations that may be infinite, as masks are: these take the lowest or highest level."""
+"""Observers of activations that masks may be added to: -inf, or a large negative number, for what is ignored.
+
+With a range up to the mask, all other values would have the same level. Masked values get the lowest level
+of a range that is wide enough for a softmax to ignore them.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import torch
 from torch import Tensor
 from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver
 
+from delegatec.quantize.decompositions import MASKED
 
-class FiniteHistogramObserver(HistogramObserver):  # type: ignore[misc]
-    """A histogram of the finite values."""
+# A value is masked if it is below half of a minimum as large as this, and all others are much smaller.
+_LARGE: Final = 5e3
+_RATIO: Final = 100
+# exp(-16) is less than half a level of int16.
+_BELOW: Final = 16.0
+
+
+class MaskedHistogramObserver(HistogramObserver):  # type: ignore[misc]
+    """A histogram of the values that are not masked."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Observes the values of a tensor, and returns it."""
-        super().forward(_finite(x))
+        super().forward(unmasked(x))
         return x
 
 
-class FiniteMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
-    """The least and the largest of the finite values."""
+class MaskedMinMaxObserver(MinMaxObserver):  # type: ignore[misc]
+    """The least and the largest of the values that are not masked."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Observes the values of a tensor, and returns it."""
-        super().forward(_finite(x))
+        super().forward(unmasked(x))
         return x
 
 
-def _finite(x: Tensor) -> Tensor:
-    is_finite = torch.isfinite(x)
-    return x.detach() if bool(is_finite.all()) else x.detach()[is_finite]
+def unmasked(x: Tensor) -> Tensor:
+    """Returns values with the range that levels must have."""
+    x = x.detach()
+    x = x[x != MASKED] if bool((x == MASKED).any()) else x
+    if not x.numel() or float(x.min()) > -_LARGE:
+        return x[torch.isfinite(x)] if x.numel() and not bool(torch.isfinite(x).all()) else x
+    lowest = max(float(x.min()), torch.finfo(x.dtype).min)
+    others = x[(x > lowest / 2) & torch.isfinite(x)]
+    if not others.numel():
+        return x.new_tensor([-_BELOW, 0.0])
+    if float(others.abs().max()) * _RATIO > -lowest:
+        return x
+    return torch.cat([others.flatten(), others.max().reshape(1) - _BELOW])

@@ -17,15 +17,16 @@ _ROWS = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
 
 
 def _check(module: nn.Module, inputs: tuple[Tensor, ...], expected: str, **settings: Any) -> None:
-    torch.manual_seed(0)
     assert text(module, inputs, **settings) == textwrap.dedent(expected).strip()
 
 
 class Pictures(nn.Module):
     def __init__(self) -> None:
         super().__init__()
+        torch.manual_seed(0)
         self.wide, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
         self.deep = nn.Conv2d(8, 8, 3, groups=8, padding=1, bias=False)
+        nn.init.ones_(self.deep.weight)
         self.head = nn.Linear(16, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -64,7 +65,9 @@ def test_one_scale_per_weight_and_wide_activations() -> None:
             result = super().forward(input)
             return result, F.relu(result)
 
-    _check(Twice(8, 4), (_ROWS,), expected, activation="int16", weight_scales="tensor")
+    module = Twice(8, 4)
+    nn.init.constant_(module.bias, -3)
+    _check(module, (_ROWS,), expected, activation="int16", weight_scales="tensor")
 
 
 class Normalized(nn.Module):
@@ -146,6 +149,7 @@ def test_masked_attention_has_no_infinite_parameters() -> None:
 class Moves(nn.Module):
     def __init__(self) -> None:
         super().__init__()
+        torch.manual_seed(0)
         self.norm, self.up = nn.BatchNorm2d(3), nn.ConvTranspose2d(3, 6, 2, 2, groups=3)
         self.words = nn.Embedding(5, 4)
 

@@ -14,7 +14,7 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, QuantizationSpec
 
-from delegatec.quantize.observers import FiniteHistogramObserver, FiniteMinMaxObserver
+from delegatec.quantize.observers import MaskedHistogramObserver, MaskedMinMaxObserver
 from delegatec.quantize.settings import Settings
 
 _INT32: Final = torch.iinfo(torch.int32)
@@ -37,7 +37,7 @@ def activation_spec(settings: Settings, dtype: str) -> QuantizationSpec:
     most = 2 ** (15 if dtype == "int16" else 7) - 1
     return QuantizationSpec(
         dtype=torch.int16 if dtype == "int16" else torch.int8,
-        observer_or_fake_quant_ctr=(FiniteHistogramObserver if histogram else FiniteMinMaxObserver).with_args(
+        observer_or_fake_quant_ctr=(MaskedHistogramObserver if histogram else MaskedMinMaxObserver).with_args(
             eps=_ACTIVATION_EPS if dtype == "int8" else _ACTIVATION_EPS / 2**8
         ),
         quant_min=-most if symmetric else -most - 1,
