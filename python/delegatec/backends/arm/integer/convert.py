@@ -8,10 +8,13 @@ from functools import partial
 from typing import Any, Final
 
 import torch
+from torch import Tensor
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
 from delegatec.backends.arm.integer.arithmetic import Arithmetic
+from delegatec.backends.arm.integer.composites import COMPOSITES
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
 from delegatec.backends.arm.integer.functions import lookup, unary
@@ -35,6 +38,7 @@ _CONVERSIONS: Final[Mapping[Any, Convert]] = {
     **MOVEMENTS,
     **PRODUCTS,
     **REDUCTIONS,
+    **COMPOSITES,
 }
 
 
@@ -129,6 +133,8 @@ def _convert(conversion: Conversion, node: Node) -> None:
         _dequantize(conversion, node)
     elif node.target in QUANTIZE:
         _quantize(conversion, node)
+    elif _is_constant(conversion, node):
+        conversion.quantities[node] = Fixed(partial(_evaluated, conversion, node), shape_of(node))
     elif any(each in conversion.quantities for each in node.all_input_nodes):
         if node in conversion.quantities:
             return  # one of several results
@@ -136,8 +142,6 @@ def _convert(conversion: Conversion, node: Node) -> None:
         found = convert(conversion, node)
         if found is not None:
             conversion.quantities[node] = found
-    elif _is_number(node):
-        conversion.quantities[node] = Fixed(torch.tensor(node.args[-1], dtype=torch.float64))
     elif any(each in conversion.replaced for each in node.all_input_nodes):
         _follow(conversion, node)
 
@@ -152,10 +156,31 @@ def _general(conversion: Conversion, node: Node) -> Quantity | None:
     return convert(conversion, node)
 
 
-def _is_number(node: Node) -> bool:
-    if node.target not in (aten.full.default, aten.scalar_tensor.default):
+def _is_constant(conversion: Conversion, node: Node) -> bool:
+    """Whether a call returns a floating-point tensor that follows from constants alone."""
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
         return False
-    return dtype_of(node).is_floating_point and not node.meta["val"].shape
+    if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded in node.target.tags:
+        return False
+    return all(_constant(conversion, each) is not None for each in node.all_input_nodes)
+
+
+def _constant(conversion: Conversion, node: Node) -> Fixed | Tensor | None:
+    found = conversion.quantities.get(node)
+    return found if isinstance(found, Fixed) else conversion.constant(node)
+
+
+def _evaluated(conversion: Conversion, node: Node) -> Tensor:
+    def value(operand: Node) -> Any:
+        found = _constant(conversion, operand)
+        return found.values if isinstance(found, Fixed) else found
+
+    args: Any = map_arg(node.args, value)
+    kwargs: Any = map_arg(node.kwargs, value)
+    target: Any = node.target
+    result: Tensor = target(*args, **kwargs)
+    return result
 
 
 def _follow(conversion: Conversion, node: Node) -> None:

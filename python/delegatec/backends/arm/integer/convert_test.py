@@ -241,6 +241,16 @@ def test_values_without_parameters_are_accumulators() -> None:
     check(function, levels(1, 3, 6, 6))
 
 
+@pytest.mark.parametrize("factor", [0.001, 0.02, 0.1])
+def test_softmax(factor: float) -> None:
+    """Exponentials have 15 bits, and quotients 14 after the point."""
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(torch.softmax(dequantize(x, factor, 9), 1), 1 / 256, -128)
+
+    check(function, levels(3, 7, 5))
+
+
 def test_constants_are_moved_by_indices() -> None:
     """Rows of a quantized table."""
     table, _ = weight(9, 4)
