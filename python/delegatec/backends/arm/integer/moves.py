@@ -92,6 +92,24 @@ def _alike(conversion: Conversion, values: list[Quantity], node: Node) -> list[L
     return [Levels(each, (scale,), 0, (1 << 28) - 1) for each in nodes]
 
 
+def _put(name: str, source: str) -> Convert:
+    """Returns the conversion of an operator that replaces elements of `self` by those of an argument."""
+
+    def convert(conversion: Conversion, node: Node) -> Quantity:
+        bound = bind(node)
+        if bound.get("accumulate"):
+            raise UnsupportedError(f"{name} accumulates")
+        values = [conversion.of(bound[each]) for each in ("self", source)]
+        target, parts = _alike(conversion, values, node)
+        rest = {key: conversion.node(value) for key, value in bound.items()}
+        rest |= {"self": target.node, source: parts.node}
+        call = conversion.arithmetic.call
+        result = call(node.target, *rest.values(), dtype=target.dtype, shape=shape_of(node))
+        return replace(target, node=result, limit=max(target.limit, parts.limit))
+
+    return convert
+
+
 def _gather_rows(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
     levels = conversion.levels(conversion.of(bound["weight"]), node)
@@ -130,6 +148,10 @@ MOVEMENTS: Final[Mapping[Any, Convert]] = {
     aten.cat.default: _cat,
     aten.stack.default: _cat,
     aten.embedding.default: _gather_rows,
+    aten.index_put.default: _put("index_put", "values"),
+    aten.scatter.src: _put("scatter", "src"),
+    aten.select_scatter.default: _put("select_scatter", "src"),
+    aten.slice_scatter.default: _put("slice_scatter", "src"),
     aten.masked_fill.Scalar: _masked,
     aten.masked_fill.Tensor: _masked,
 }
