@@ -223,6 +223,8 @@ class Dimensions(Operation):
                 continue
             remaining = part.size(joint) if size == _WHOLE else size
             while remaining != 1:
+                if not pending:  # the operand is broadcast here, and has no fragments to follow
+                    return self._default(config)
                 place, fragment = pending.pop()
                 if fragment is None:
                     axes.append(())

@@ -19,6 +19,7 @@ from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import ALL
 from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.operators.moves import sliced, tiled
+from delegatec.backends.arm.operators.rewrites.scattering import puts_one_value
 from delegatec.backends.arm.operators.row import Constraint, operator_row
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
@@ -208,9 +209,9 @@ def _may_be_negative(node: Node, facts: Facts) -> str | None:
 def _repeats(node: Node, facts: Facts) -> str | None:
     index = _single(node)[1]
     known = facts.constant(index)
-    if known is None or len({*known.flatten().tolist()}) == known.numel():
-        return None
-    return f"{index.name} repeats positions"
+    if known is None:
+        return f"{index.name} may repeat positions for one value" if puts_one_value(node) else None
+    return f"{index.name} repeats positions" if len({*known.flatten().tolist()}) < known.numel() else None
 
 
 def _partial(node: Node, _: object) -> str | None:

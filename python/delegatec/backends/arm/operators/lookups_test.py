@@ -136,3 +136,19 @@ def test_scatter_of_a_part(specification: str) -> None:
 def test_scatter_add(specification: str) -> None:
     index, source = ints(3, 6, 4, high=6), floats(3, 6, 4, seed=1)
     run_case(lambda x, i, y: x.scatter_add(1, i, y), (DATA, index, source), specification=specification)
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_one_value_at_repeated_positions(specification: str) -> None:
+    """SCATTER would be unpredictable."""
+    index = torch.tensor([2, -1, 2, 0])
+    compiled = run_case(lambda x, i: x.index_fill(1, i, 7.0), (DATA, index), specification=specification)
+    assert "SCATTER" not in operators(compiled)
+    rows = ints(3, 5, 4, high=6)
+    compiled = run_case(lambda x, i: x.scatter(1, i, 7.0), (DATA, rows), specification=specification)
+    assert "SCATTER" not in operators(compiled)
+    run_case(
+        lambda x, i, v: torch.ops.aten.index_put(x, (None, i), v),
+        (DATA, index, floats(3, 1, 4)),
+        specification=specification,
+    )

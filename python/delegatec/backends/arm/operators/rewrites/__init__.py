@@ -21,6 +21,7 @@ from delegatec.backends.arm.operators.rewrites import (
     powers,
     products,
     quantized,
+    scattering,
 )
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
@@ -36,6 +37,7 @@ REWRITES: Final[Rewrites] = rewrites(
     moves.REWRITES,
     quantized.REWRITES,
     padding.REWRITES,
+    scattering.REWRITES,
     channels_last.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
