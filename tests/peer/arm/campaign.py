@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from tests.peer.arm.cases import CaseError, PreparedCase, prepare
 from tests.peer.arm.collection import KINDS, ArmCase, arm_cases, arm_modules
-from tests.peer.arm.ours import ERROR, Run, outcome
+from tests.peer.arm.ours import ERROR, NONE, Run, outcome
 
 _DATA: Final = 12 << 30
 
@@ -193,7 +193,7 @@ def run_case(case: ArmCase, run: Run | None, prepare: Prepare = prepare) -> dict
     try:
         prepared = prepare(case)
     except CaseError as error:
-        return {**line, "status": "none", "reason": " ".join(str(error).split())[:400]}
+        return {**line, "status": NONE, "reason": " ".join(str(error).split())[:400]}
     line["specification"] = prepared.specification
     try:
         return {**line, **asdict(outcome(prepared, run))}

@@ -33,6 +33,7 @@ DELEGATED: Final = "delegated"
 WRONG: Final = "wrong"
 INVALID: Final = "invalid"
 ERROR: Final = "error"
+NONE: Final = "none"
 
 STATUSES: Final = {
     RIGHT: "delegated as a whole; the results are within the tolerance of the test, or Vela compiles it",
@@ -42,6 +43,7 @@ STATUSES: Final = {
     WRONG: "the results are beyond the tolerance of the test",
     INVALID: "the reference model, the validator or Vela rejects the graph",
     ERROR: "the compiler fails",
+    NONE: "torch, or the peer's quantizer, rejects the case",
 }
 
 

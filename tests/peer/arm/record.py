@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""recorded.json: the outcomes of a campaign. The page is written from it, and a test repeats a part."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT
+
+RECORDED: Final = Path(__file__).with_name("recorded.json")
+
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The outcomes of a campaign.
+
+    Attributes:
+        every: it ran one case of this number in each module and kind.
+        counts: module -> kind -> status -> how many cases.
+        others: case -> its kind, status and reason, if it is not as it should be.
+    """
+
+    every: int
+    counts: dict[str, dict[str, dict[str, int]]]
+    others: dict[str, tuple[str, str, str]]
+
+    def status(self, name: str, kind: str) -> str:
+        """Returns the status of a case that the campaign ran."""
+        return self.others[name][1] if name in self.others else wanted(kind)
+
+    def totals(self) -> dict[str, Counter[str]]:
+        """Returns kind -> status -> how many cases."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for kinds in self.counts.values():
+            for kind, statuses in kinds.items():
+                found[kind].update(statuses)
+        return found
+
+
+def wanted(kind: str) -> str:
+    """Returns the status that a case of a kind should have."""
+    return REFUSED if kind == "refused" else RIGHT
+
+
+def record(lines: Iterable[Mapping[str, Any]], every: int) -> Recorded:
+    """Returns the outcomes of a campaign from its lines."""
+    counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    others = {}
+    for line in sorted(lines, key=lambda line: str(line["name"])):
+        if not line["kind"]:
+            continue
+        counts[line["module"]][line["kind"]][line["status"]] += 1
+        if line["status"] != wanted(line["kind"]):
+            others[line["name"]] = (line["kind"], line["status"], short(line))
+    plain = {
+        module: {kind: dict(sorted(c.items())) for kind, c in sorted(kinds.items())}
+        for module, kinds in sorted(counts.items())
+    }
+    return Recorded(every, plain, others)
+
+
+def short(line: Mapping[str, Any]) -> str:
+    """Returns the first reason of a line, without what differs from case to case."""
+    reason = str(line["reason"])
+    if line["status"] in (REFUSED, PARTLY):
+        reason = reason.partition("; ")[0]
+    elif line["status"] == "wrong":
+        reason = "beyond the tolerance"
+    return _NUMBER.sub("N", reason)[:160].strip()
+
+
+def write(recorded: Recorded, path: Path) -> None:
+    """Writes outcomes to a file."""
+    path.write_text(json.dumps(asdict(recorded), indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path = RECORDED) -> Recorded:
+    """Reads outcomes from a file."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    fields["others"] = {name: tuple(each) for name, each in fields["others"].items()}
+    return Recorded(**fields)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of the peer's Arm suite has the recorded outcomes, and the page those of the record."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.peer.arm.campaign import Selection, run_case
+from tests.peer.arm.collection import arm_modules
+from tests.peer.arm.main import executor
+from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT
+from tests.peer.arm.page import render
+from tests.peer.arm.record import read, record, wanted
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "arm_suite.md"
+HELP: Final = "run `bazel run //tests/peer/arm:campaign` and `:page`, and check the changes"
+_KINDS: Final = ("FP", "INT", "refused")
+# One case of each kind in one module of this number: a minute.
+_MODULES: Final = 4
+
+
+def _sample() -> list[str]:
+    return [module for module in arm_modules() if zlib.crc32(module.encode()) % _MODULES == 0]
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(read()), HELP
+
+
+def test_every_case_that_is_not_delegated_has_a_reason() -> None:
+    recorded = read()
+    for name, (_, status, reason) in recorded.others.items():
+        assert reason or status not in (REFUSED, PARTLY), name
+
+
+@pytest.mark.parametrize("module", _sample())
+def test_outcomes_are_those_of_the_record(module: str) -> None:
+    recorded = read()
+    for kind in _KINDS:
+        case = next(Selection([module], [kind], every=recorded.every).cases(module), None)
+        if case is None:
+            continue
+        line = run_case(case, executor)
+        assert line["status"] == recorded.status(case.name, kind), (line["reason"], HELP)
+
+
+def test_a_wrong_result_is_found() -> None:
+    (case, *_) = Selection(["ops/add"], ["FP"], pattern="add_tensor_tosa_FP.1d_randn").cases("ops/add")
+    line = run_case(case, lambda blob, inputs: [value + 1 for value in executor(blob, inputs)])
+    assert line["status"] == "wrong"
+    found = record([{**line, "name": case.name, "module": "ops/add"}], 1)
+    assert found.totals()["FP"] == {"wrong": 1}
+    assert found.others[case.name] == ("FP", "wrong", "beyond the tolerance")
+    assert (wanted("FP"), wanted("refused")) == (RIGHT, REFUSED)
