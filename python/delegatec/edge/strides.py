@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch._prims_common import is_contiguous_or_false
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
@@ -23,6 +24,11 @@ CHANNELS_LAST: Final = (0, 2, 3, 1)
 # Dtypes that kernels for dim orders do not support: ExecuTorch 1.4.1, dim_order_ops.
 _NOT_CONVERTED: Final = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
+# By name: the operators exist only if the peer is imported.
+_ORDERED: Final[dict[str, OpOverload]] = {
+    "dim_order_ops::_clone_dim_order": torch.ops.aten.clone.default,
+    "dim_order_ops::_to_dim_order_copy": torch.ops.aten._to_copy.default,
+}
 _STRIDED: Final = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default)
 
 
@@ -107,6 +113,7 @@ def drop_strides(program: EdgeProgram) -> None:
         if "val" in node.meta:
             node.meta["val"] = builder.dense(_apart(builder, node.meta["val"]))
         if node.op == "call_function":
+            _drop_dim_order(node)
             _drop_memory_format(node)
 
 
@@ -124,6 +131,14 @@ def _apart(builder: Builder, val: Any) -> Any:
         return val
     static = all(isinstance(size, int) for size in val.shape)
     return builder.empty(val.shape, val.dtype) if static else val
+
+
+def _drop_dim_order(node: Node) -> None:
+    """Replaces an operator with a dim order, which the peer's quantizer may insert, with that of ATen."""
+    name = node.target.name() if isinstance(node.target, OpOverload) else ""
+    if name in _ORDERED:
+        node.target = _ORDERED[name]
+        node.kwargs = {key: value for key, value in node.kwargs.items() if key != "dim_order"}
 
 
 def _drop_memory_format(node: Node) -> None:

@@ -96,3 +96,20 @@ def test_unsupported_orders_are_reported_with_other_errors() -> None:
 
 def test_sparse_values_are_reported_by_later_checks() -> None:
     assert aten._to_sparse.default in called(edge(lambda x: x.to_sparse(), torch.rand(2, 3)))
+
+
+def test_operators_with_dim_orders_are_those_of_aten() -> None:
+    library = torch.library.Library("dim_order_ops", "FRAGMENT")
+    name = "_to_dim_order_copy"
+    if not hasattr(torch.ops.dim_order_ops, name):
+        library.define(f"{name}(Tensor self, *, ScalarType? dtype=None, int[]? dim_order=None) -> Tensor")
+        library.impl(name, lambda x, dtype=None, dim_order=None: x.to(dtype), "CompositeExplicitAutograd")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        copied = torch.ops.dim_order_ops._to_dim_order_copy(x, dtype=torch.int32, dim_order=[0, 1, 2, 3])
+        result: torch.Tensor = copied + 1
+        return result
+
+    program = edge(function, IMAGE)
+    assert called(program) == [aten._to_copy.default, aten.add.Scalar]
+    assert_computes(program, IMAGE.to(torch.int32) + 1, IMAGE)

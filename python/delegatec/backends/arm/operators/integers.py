@@ -58,7 +58,7 @@ def _zero_point(b: GraphBuilder, kind: int, zero: int) -> Value:
 def _last_axis(node: Node, _: object) -> str | None:
     given: dict[str, Any] = bind(node)
     rank = len(shape_of(given["x"]))
-    is_last = given["axis"] % rank == rank - 1
+    is_last = rank == 0 or given["axis"] % rank == rank - 1
     return f"channels of dimension {given['axis']}" if given["per_channel"] and not is_last else None
 
 
