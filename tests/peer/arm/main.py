@@ -35,12 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pattern", default="", help="of the names of cases")
     parser.add_argument("--shard", default="0/1", help="its number / how many there are, by modules")
     parser.add_argument("--reference-model", type=Path, help="a Python with Arm's reference model")
-    parser.add_argument("--record", action="store_true", help="only writes recorded.json from the lines")
+    parser.add_argument("--record", action="store_true", help="only records the lines, for these kinds")
     options = parser.parse_args(arguments)
     if options.record:
         root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         path = Path(root) / "tests/peer/arm" / RECORDED.name if root else RECORDED
-        write(record(read_lines(options.lines).values(), options.every), path)
+        lines = [line for line in read_lines(options.lines).values() if line["kind"] in options.kinds]
+        write(record(lines, dict.fromkeys(options.kinds, options.every)), path)
         return
     run = ReferenceModel(options.reference_model).run if options.reference_model else executor
     number, count = map(int, options.shard.split("/"))

@@ -23,12 +23,12 @@ class Recorded:
     """The outcomes of a campaign.
 
     Attributes:
-        every: it ran one case of this number in each module and kind.
+        every: kind -> one case of this number was run in each module.
         counts: module -> kind -> status -> how many cases.
         others: case -> its kind, status and reason, if it is not as it should be.
     """
 
-    every: int
+    every: dict[str, int]
     counts: dict[str, dict[str, dict[str, int]]]
     others: dict[str, tuple[str, str, str]]
 
@@ -50,7 +50,7 @@ def wanted(kind: str) -> str:
     return REFUSED if kind == "refused" else RIGHT
 
 
-def record(lines: Iterable[Mapping[str, Any]], every: int) -> Recorded:
+def record(lines: Iterable[Mapping[str, Any]], every: Mapping[str, int]) -> Recorded:
     """Returns the outcomes of a campaign from its lines."""
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     others = {}
@@ -64,7 +64,7 @@ def record(lines: Iterable[Mapping[str, Any]], every: int) -> Recorded:
         module: {kind: dict(sorted(c.items())) for kind, c in sorted(kinds.items())}
         for module, kinds in sorted(counts.items())
     }
-    return Recorded(every, plain, others)
+    return Recorded(dict(every), plain, others)
 
 
 def short(line: Mapping[str, Any]) -> str:

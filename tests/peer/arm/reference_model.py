@@ -16,19 +16,19 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
 _SIZE: Final = struct.Struct("<Q")
 _SECONDS: Final = 60
 
 
-def _send(stream: BinaryIO, value: Any) -> None:
+def _send(stream: IO[bytes], value: Any) -> None:
     data = pickle.dumps(value, protocol=4)
     stream.write(_SIZE.pack(len(data)) + data)
     stream.flush()
 
 
-def _receive(stream: BinaryIO) -> Any:
+def _receive(stream: IO[bytes]) -> Any:
     size = stream.read(_SIZE.size)
     if len(size) < _SIZE.size:
         raise EOFError
