@@ -59,7 +59,7 @@ def render(recorded: Recorded) -> str:
 
 
 def _extent(every: int) -> str:
-    return "all" if every == 1 else f"one in {every}, of each module"
+    return "all" if every == 1 else f"one in {every} of the modules listed"
 
 
 def _cells(kind: str, counts: Counter[str], statuses: Sequence[str]) -> list[str]:

@@ -38,14 +38,15 @@ def test_every_case_that_is_not_delegated_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize("module", _sample())
-def test_outcomes_are_those_of_the_record(module: str) -> None:
+def test_outcomes_are_those_of_the_record_or_better(module: str) -> None:
     recorded = read()
     for kind in _KINDS:
         case = next(Selection([module], [kind], every=recorded.every[kind]).cases(module), None)
         if case is None:
             continue
         line = run_case(case, executor)
-        assert line["status"] == recorded.status(case.name, kind), (line["reason"], HELP)
+        # A case may become right before the record is renewed.
+        assert line["status"] in (recorded.status(case.name, kind), wanted(kind)), line["reason"]
 
 
 def test_a_wrong_result_is_found() -> None:
