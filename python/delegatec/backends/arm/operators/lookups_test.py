@@ -147,8 +147,5 @@ def test_one_value_at_repeated_positions(specification: str) -> None:
     rows = ints(3, 5, 4, high=6)
     compiled = run_case(lambda x, i: x.scatter(1, i, 7.0), (DATA, rows), specification=specification)
     assert "SCATTER" not in operators(compiled)
-    run_case(
-        lambda x, i, v: torch.ops.aten.index_put(x, (None, i), v),
-        (DATA, index, floats(3, 1, 4)),
-        specification=specification,
-    )
+    args = (DATA, index, floats(3, 1, 4))
+    run_case(lambda x, i, v: torch.ops.aten.index_put(x, (None, i), v), args, specification=specification)
