@@ -64,7 +64,7 @@ def quantize_boundary(model: GraphModule, method: str) -> tuple[dict[str, Levels
             if levels is None:
                 problems.append(f'input "{node.name}" of {method} is used in float')
                 continue
-            inputs[node.name] = levels
+            inputs[str(node.target)] = levels  # a node is not named as a builtin such as `input`
             for user in list(node.users):
                 user.replace_all_uses_with(node)
                 model.graph.erase_node(user)

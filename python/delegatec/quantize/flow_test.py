@@ -239,3 +239,12 @@ def test_a_sample_that_the_model_fails_on() -> None:
     samples: Samples = {"forward": [((torch.tensor([1, 2]),), {}), ((torch.tensor([1, 9]),), {})]}
     with pytest.raises(DelegatecError, match=r"DC132.*fails on calibration sample 1"):
         quantize_model(methods, samples, Settings())
+
+
+def test_an_input_with_the_name_of_a_builtin() -> None:
+    model = quantized(nn.Sequential(nn.Linear(4, 3)), (torch.randn(2, 4),), Settings(quantize_io=True))
+    program = model.methods["forward"]
+    assert program.example_inputs is not None
+    ((levels,), _) = program.example_inputs
+    assert levels.dtype == torch.int8
+    assert program.module()(levels).dtype == torch.int8
