@@ -29,7 +29,7 @@ PHRASES = {
     r"\bso many\b": "that many",
     r"\bwho(?:so)?ever\b|\bwhatever\b": "any; regardless of",
     r"\b(?:is|are) told\b": "receives; records",
-    r"(?<!--)\b(?:quant|serial|normal|optim|initial|special|material|canonical)is(?:e|ing|ation)": "-ize, -ization",
+    r"(?<!--)\b(?:quant|serial|normal|optim|initial|special|material|canonical)is(?:e|ing|ation)": "-ize",
     r"\b(?:behaviour|neighbour|colour|centre\b)": "behavior, neighbor, color, center",
 }
 

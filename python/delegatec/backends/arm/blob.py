@@ -106,10 +106,15 @@ def read_blob(data: memoryview) -> Graph:
 
 def _tensor(tensor: schema.TensorT) -> Value:
     part = None if tensor.data is None else memoryview(tensor.data)
-    return Value(tensor.name.decode(), tensor.type, tuple(tensor.shape), part, is_constant=part is not None)
+    return Value(_text(tensor.name), tensor.type, tuple(tensor.shape), part, is_constant=part is not None)
 
 
 def _shape(shape: schema.ShapeT) -> Value:
     data = b"" if shape.data is None else bytes(shape.data)
     numbers = tuple(np.frombuffer(data, "<i8").tolist())
-    return Value(shape.name.decode(), schema.DType.SHAPE, (shape.rank,), data, numbers, True)
+    return Value(_text(shape.name), schema.DType.SHAPE, (shape.rank,), data, numbers, True)
+
+
+def _text(name: bytes) -> str:
+    # Another encoding is not worth an error, and distinct names stay distinct.
+    return name.decode("utf-8", "surrogateescape")

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Final
 
 from delegatec_schemas import tosa_graph as schema
 
 from delegatec.backends.arm.building.operation import OPERATOR_NAMES
-from delegatec.backends.arm.dtypes import NAMES
+from delegatec.backends.arm.dtypes import BITS
 from delegatec.backends.common.graph_format import fill_absent
+
+_UNKNOWN: Final = "UNKNOWN"
 
 
 def fill_lists(graph: schema.GraphT) -> None:
@@ -36,9 +40,15 @@ def problems_of(graph: schema.GraphT) -> Iterator[str]:
 
 def _of_block(block: schema.BlockT) -> Iterator[str]:
     known = {each.name for each in (*block.tensors, *block.shapes)}
+    if None in known:
+        yield "a tensor or a shape has no name"
     for tensor in block.tensors:
-        if tensor.type not in NAMES:
+        if tensor.type not in BITS:
             yield f"unknown type of tensor {tensor.name!r}: {tensor.type}"
+        elif any(size < 0 for size in tensor.shape):
+            yield f"tensor {tensor.name!r} has the shape {list(tensor.shape)}"
+        elif tensor.data is not None and len(tensor.data) < _bytes(tensor):
+            yield f"tensor {tensor.name!r} has {len(tensor.data)} bytes, fewer than {_bytes(tensor)}"
     for shape in block.shapes:
         if len(shape.data if shape.data is not None else b"") != 8 * shape.rank:
             yield f"shape {shape.name!r} of {shape.rank} sizes has other bytes"
@@ -47,12 +57,21 @@ def _of_block(block: schema.BlockT) -> Iterator[str]:
             if name not in known:
                 yield f"its {what} include {name!r}, which it does not have"
     for index, operator in enumerate(block.operators):
-        if operator.op not in OPERATOR_NAMES or operator.attribute is None:
+        if (
+            operator.op not in OPERATOR_NAMES
+            or operator.op == schema.Op.UNKNOWN
+            or operator.attribute is None
+        ):
             yield f"unknown operator {operator.op} at {index}"
         elif operator.attributeType != operator.op:
             yield f"operator {index}, {OPERATOR_NAMES[operator.op]}, has the attribute of another"
-        if not operator.outputs:
-            yield f"operator {index} has no result"
+        if len(operator.outputs) != 1:
+            yield f"operator {index} has {len(operator.outputs)} results"
         for name in (*operator.inputs, *operator.outputs):
             if name not in known:
                 yield f"operator {index} uses {name!r}, which the graph does not have"
+
+
+def _bytes(tensor: schema.TensorT) -> int:
+    """Returns the size of a constant."""
+    return -(-math.prod(tensor.shape) * BITS[tensor.type] // 8)

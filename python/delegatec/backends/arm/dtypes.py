@@ -36,6 +36,13 @@ STORED: Final[dict[int, torch.dtype]] = {
 }
 """Type in TOSA -> dtype with the same bytes; others are packed."""
 
+BITS: Final[dict[int, int]] = {
+    DType.INT4: 4,
+    DType.INT48: 48,
+    **{value: 8 * dtype.itemsize for value, dtype in STORED.items()},
+}
+"""Type in TOSA -> bits of an element; types of tensors alone."""
+
 NAMES: Final[dict[int, str]] = {
     value: name for name, value in vars(DType).items() if not name.startswith("_")
 }

@@ -46,7 +46,9 @@ def _paddings(program: EdgeProgram) -> list[list[int]]:
     ("function", "paddings"),
     [
         pytest.param(lambda x: CONV(f.pad(x, (1, 2, 0, 3))), [[0, 3, 1, 2]], id="convolution"),
-        pytest.param(lambda x: OTHER(f.pad(x, (0, 1, 0, 1))), [[1, 2, 1, 1]], id="with padding in the convolution"),
+        pytest.param(
+            lambda x: OTHER(f.pad(x, (0, 1, 0, 1))), [[1, 2, 1, 1]], id="with padding in the convolution"
+        ),
         pytest.param(lambda x: CONV(f.pad(f.pad(x, (1, 0)), (0, 0, 2, 0))), [[2, 0, 1, 0]], id="twice"),
         pytest.param(lambda x: CONV(f.pad(x, (1, 1))[..., 1:]), [[0, 0, 0, 1]], id="some removed"),
         pytest.param(

@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from delegatec_schemas.tosa_graph import DType
-
 from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.dtypes import BITS
 
 MOST_DIMENSIONS: Final = 6
 MOST_KERNEL: Final = 8192
@@ -17,8 +16,6 @@ MOST_STRIDE: Final = 8192
 MOST_SCALE: Final = 256
 MOST_OPERANDS: Final = 64
 _MOST_BYTES: Final = 1 << 30
-_BITS: Final = {DType.INT8: 8, DType.BOOL: 8, DType.INT4: 4, DType.INT16: 16, DType.INT48: 48}
-_BITS_16: Final = (DType.FP16, DType.BF16)
 
 
 def limit_problems(operation: Operation) -> Iterator[str]:
@@ -49,8 +46,7 @@ def _kernel(operation: Operation) -> tuple[int, ...]:
 def _of_value(value: Value) -> Iterator[str]:
     if len(value.shape) > MOST_DIMENSIONS:
         yield f"a tensor of {len(value.shape)} dimensions; the most are {MOST_DIMENSIONS}"
-    bits = _BITS.get(value.dtype, 16 if value.dtype in _BITS_16 else 32)
-    if math.prod(value.shape) * bits // 8 > _MOST_BYTES:
+    if math.prod(value.shape) * BITS[value.dtype] // 8 > _MOST_BYTES:
         yield f"a tensor of shape {list(value.shape)} has more than {_MOST_BYTES} bytes"
     if 0 in value.shape:
         yield "an empty tensor"

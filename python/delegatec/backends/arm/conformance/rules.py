@@ -129,6 +129,20 @@ def _slice(operation: Operation) -> Iterator[str]:
             yield f"elements {start} to {start + size} of {length}"
 
 
+def _pad(operation: Operation) -> Iterator[str]:
+    source, pad, result = operation.inputs[0].shape, _sizes(operation.inputs[1]), operation.outputs[0].shape
+    padded = tuple(size + sum(pad[2 * dim : 2 * dim + 2]) for dim, size in enumerate(source))
+    if min(pad, default=0) < 0 or len(pad) != 2 * len(source) or padded != result:
+        yield f"padding {list(pad)} of {list(source)} to {list(result)}"
+
+
+def _tile(operation: Operation) -> Iterator[str]:
+    source, counts = operation.inputs[0].shape, _sizes(operation.inputs[1])
+    tiled = tuple(size * count for size, count in zip(source, counts, strict=True))
+    if tiled != operation.outputs[0].shape:
+        yield f"{list(source)} repeated {list(counts)} times to {list(operation.outputs[0].shape)}"
+
+
 def _ranked(*ranks: int, operand: int = 0) -> Rule:
     def rule(operation: Operation) -> Iterator[str]:
         rank = len(operation.inputs[operand].shape)
@@ -161,9 +175,11 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "RESHAPE": (_reshape,),
     "SLICE": (_not_scalar, _slice),
     **dict.fromkeys(("GATHER", "SCATTER"), (_gather,)),
+    "PAD": (_not_scalar, _pad),
+    "TILE": (_not_scalar, _tile),
     **dict.fromkeys(
         (
-            *("ARGMAX", "CONCAT", "PAD", "REVERSE", "TILE", "TRANSPOSE", "REDUCE_ALL", "REDUCE_ANY"),
+            *("ARGMAX", "CONCAT", "REVERSE", "TRANSPOSE", "REDUCE_ALL", "REDUCE_ANY"),
             *("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM"),
         ),
         (_not_scalar,),

@@ -10,10 +10,13 @@ import torch
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.blob import Graph
-from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.conformance.problem import problem
 from delegatec.backends.arm.dtypes import STORED
 from delegatec.backends.arm.reference import conversions, elementwise, images, moves, reductions
 from delegatec.backends.arm.reference.values import constant
+from delegatec.backends.arm.specification import TosaSpecification
+from delegatec.diagnostics import DelegatecError, Diagnostic
 
 Kernel = Callable[..., torch.Tensor]
 """Computes an operator from its operands and its attributes."""
@@ -27,16 +30,43 @@ _KERNELS: Final[Mapping[str, Kernel]] = {
 _DTYPES: Final = {**STORED, DType.INT48: torch.int64}
 
 
+# What kernels and rules raise for operands and attributes that no conforming graph has.
+_UNFIT: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_EVERYTHING: Final = TosaSpecification.parse(
+    "TOSA-1.0+INT+FP+int16+int4+bf16+fft+doubleround+inexactround+fp8e4m3+fp8e5m2"
+)
+
+
 class TosaReferenceExecutor:
     """Runs a graph on tensors of its types; integers of 48 bits are int64.
 
     Args:
         graph: its graph.
+
+    Raises:
+        DelegatecError: DC408 for the first operator that breaks a rule of TOSA.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._constants = {value: constant(value) for value in graph.constants}
+        for operation in graph.operations:
+            try:
+                found = problem(operation, _EVERYTHING)
+            except _UNFIT as error:
+                raise _unsupported(operation, str(error)) from error
+            if found is not None:
+                raise _unsupported(operation, found)
+        used = {value for each in graph.operations for value in each.inputs}
+        self._constants = {value: constant(value) for value in graph.constants if value in used}
 
     @property
     def converts_outputs(self) -> bool:
@@ -56,20 +86,40 @@ class TosaReferenceExecutor:
 
         Returns:
             Its outputs.
+
+        Raises:
+            DelegatecError: DC408; the inputs are not those of the graph, or an operator cannot run.
         """
+        if [tuple(given.shape) for given in inputs] != [value.shape for value in self._graph.inputs]:
+            shapes = ", ".join(str(list(given.shape)) for given in inputs)
+            wanted = ", ".join(map(str, self._graph.inputs))
+            raise DelegatecError([Diagnostic("DC408", f"inputs of shapes {shapes}", expected=wanted)])
         values: dict[Value, Any] = dict(self._constants)
         for value, given in zip(self._graph.inputs, inputs, strict=True):
             values[value] = given.to(_DTYPES[value.dtype])
         for operation in self._graph.operations:
-            operands = [values[each] for each in operation.inputs]
-            (result,) = operation.outputs
-            attributes = dict(operation.attributes)
-            kernel = _KERNELS.get(operation.name)
-            if kernel is None:
-                kernel = conversions.KERNELS[operation.name]
-                attributes["dtype"] = _DTYPES[result.dtype]
-            found = kernel(*operands, **attributes)
-            assert found.dtype == _DTYPES[result.dtype], (operation.name, found.dtype)
-            assert tuple(found.shape) == result.shape, (operation.name, found.shape, result.shape)
-            values[result] = found
+            try:
+                values[operation.outputs[0]] = _run(operation, values)
+            except _UNFIT as error:
+                raise _unsupported(operation, str(error)) from error
         return [values[value] for value in self._graph.outputs]
+
+
+def _run(operation: Operation, values: Mapping[Value, Any]) -> torch.Tensor:
+    """Returns the result of an operator, whose operands have values."""
+    operands = [values[each] for each in operation.inputs]
+    (result,) = operation.outputs
+    attributes = dict(operation.attributes)
+    kernel = _KERNELS.get(operation.name)
+    if kernel is None:
+        kernel = conversions.KERNELS[operation.name]
+        attributes["dtype"] = _DTYPES[result.dtype]
+    found = kernel(*operands, **attributes)
+    if found.dtype != _DTYPES[result.dtype] or tuple(found.shape) != result.shape:
+        raise ValueError(f"its result is {found.dtype}{list(found.shape)}, not {result}")
+    return found
+
+
+def _unsupported(operation: Operation, message: str) -> DelegatecError:
+    names = ", ".join(str(value) for value in operation.inputs)
+    return DelegatecError([Diagnostic("DC408", f"{operation.name} of {names or 'nothing'}: {message}")])
