@@ -74,4 +74,5 @@ def _of_block(block: schema.BlockT) -> Iterator[str]:
 
 def _bytes(tensor: schema.TensorT) -> int:
     """Returns the size of a constant."""
-    return -(-math.prod(tensor.shape) * BITS[tensor.type] // 8)
+    bits: int = math.prod(tensor.shape) * BITS[tensor.type]
+    return -(-bits // 8)
