@@ -17,7 +17,7 @@ _UNKNOWN: Final = "UNKNOWN"
 
 
 def fill_lists(graph: schema.GraphT) -> None:
-    """Replaces absent lists of the graph by empty ones."""
+    """Replaces absent lists of the graph by empty ones, and empty bytes, which some writers add, by none."""
     fill_absent(graph, "regions")
     for region in graph.regions:
         fill_absent(region, "blocks")
@@ -27,6 +27,8 @@ def fill_lists(graph: schema.GraphT) -> None:
                 fill_absent(operator, "inputs", "outputs")
             for tensor in block.tensors:
                 fill_absent(tensor, "shape")
+                if tensor.data is not None and not len(tensor.data):
+                    tensor.data = None
 
 
 def problems_of(graph: schema.GraphT) -> Iterator[str]:
