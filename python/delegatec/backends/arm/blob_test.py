@@ -15,6 +15,7 @@ from delegatec.backends.arm.blob import read_blob
 from delegatec.backends.arm.testing import compile_module
 from delegatec.backends.common.flatc import faults, to_json
 from delegatec.backends.common.testing import Call, X
+from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
 
 
@@ -28,7 +29,7 @@ def test_what_is_written_is_read() -> None:
     assert [each.name for each in graph.operations] == ["TANH", "MUL"]
     assert [str(value) for value in (*graph.inputs, *graph.outputs)] == ["FP32[2, 3, 4]", "FP32[2, 3, 4]"]
     (table,) = (value for value in graph.constants if value.dtype == schema.DType.FP32)
-    assert np.frombuffer(table.part or b"", "<f4").tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert np.frombuffer(join([table.part or b""]), "<f4").tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_flatc_reads_it(tmp_path: Path) -> None:
