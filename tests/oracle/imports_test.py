@@ -57,7 +57,8 @@ _IMPORT_ALL = """
 import importlib.util, pkgutil, sys
 import delegatec
 names = [m.name for m in pkgutil.walk_packages(delegatec.__path__, "delegatec.")]
-names = [n for n in names if not n.endswith(("_test", "__main__"))]
+# torchao is a library of the quantizer alone: the others are imported without it.
+names = [n for n in names if not n.endswith(("_test", "__main__")) and ".quantize." not in n]
 for name in names:
     importlib.import_module(name)
 assert importlib.util.find_spec("executorch"), "the check needs the peer within reach"

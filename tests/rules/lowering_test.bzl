@@ -191,7 +191,7 @@ def lowering_tests(name):
         target_under_test = ":mlp_ruled",
     )
     for backend in BACKENDS:
-        defaults = {option: spec.default for option, spec in BACKENDS[backend].options.items()}
+        defaults = {option: spec.default for option, spec in BACKENDS[backend].options.items() if not spec.file}
         _lowering_test(
             name = name + "_" + backend,
             size = "small",

@@ -135,7 +135,7 @@ def _apart(builder: Builder, val: Any) -> Any:
 
 def _drop_dim_order(node: Node) -> None:
     """Replaces an operator with a dim order, which the peer's quantizer may insert, with that of ATen."""
-    name = node.target.name() if isinstance(node.target, OpOverload) else ""
+    name = node.target._schema.name if isinstance(node.target, OpOverload) else ""
     if name in _ORDERED:
         node.target = _ORDERED[name]
         node.kwargs = {key: value for key, value in node.kwargs.items() if key != "dim_order"}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import pytest
 import torch
 from _pytest import outcomes
 
@@ -157,7 +158,8 @@ def arm_cases(modules: Sequence[str]) -> Iterator[ArmCase]:
 def _import(name: str) -> Any:
     install_stubs()
     _seed()  # Some modules draw their inputs when they are imported.
-    with warnings.catch_warnings():
+    # With strict markers, pytest rejects those that the modules bring.
+    with warnings.catch_warnings(), patch.object(pytest.mark, "_config", None):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:
