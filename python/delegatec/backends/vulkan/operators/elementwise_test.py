@@ -49,7 +49,6 @@ CASES: dict[str, Case] = {
     "cosh": (torch.cosh, (X,), ""),
     "asin": (lambda x: torch.asin(x / 4), (X,), ""),
     "acos": (lambda x: torch.acos(x / 4), (X,), ""),
-    "tan": (lambda x: torch.tan(x / 3), (X,), ""),
     "gelu by tanh": (lambda x: functional.gelu(x, approximate="tanh"), (X,), "gelu"),
     "silu": (functional.silu, (X,), "sigmoid mul.Tensor"),
     "hardswish": (functional.hardswish, (X * 3,), "hardswish"),
