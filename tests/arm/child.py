@@ -119,10 +119,18 @@ Packed = tuple[bytes, str, tuple[int, ...]]
 """Bytes, NumPy's dtype and sizes of an array: versions of NumPy cannot unpickle each other's arrays."""
 
 
+_INTEGERS: Final = {
+    torch.bfloat16: torch.uint16,
+    torch.float8_e4m3fn: torch.uint8,
+    torch.float8_e5m2: torch.uint8,
+}
+"""dtype that NumPy lacks -> the one that it is exchanged as; the reference model returns raw bytes."""
+
+
 def packed(tensor: torch.Tensor) -> Packed:
     """Returns a tensor for a request."""
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.view(torch.uint16)
+    if tensor.dtype in _INTEGERS:
+        tensor = tensor.contiguous().view(_INTEGERS[tensor.dtype])
     array = tensor.detach().contiguous().numpy()
     return array.tobytes(), array.dtype.str, tuple(array.shape)
 
@@ -132,4 +140,7 @@ def unpacked(array: Packed) -> torch.Tensor:
     import numpy as np
 
     data, dtype, shape = array
-    return torch.from_numpy(np.frombuffer(data, dtype).reshape(shape).copy())
+    found = np.frombuffer(data, dtype)
+    if found.dtype.kind == "V":
+        found = found.view(f"u{found.dtype.itemsize}")
+    return torch.from_numpy(found.reshape(shape).copy())

@@ -21,10 +21,11 @@ from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
+from tests.arm.tosa_tools import InvalidGraphError
 from tests.peer.arm.cases import PreparedCase
 
-Run = Callable[[bytes, Sequence[torch.Tensor]], Sequence[torch.Tensor]]
-"""Runs a TOSA graph: raises `InvalidGraphError` if it is not one with defined results."""
+Run = Callable[[bytes, Sequence[torch.Tensor], str], Sequence[torch.Tensor]]
+"""Runs a TOSA graph of a specification: raises `InvalidGraphError` if it is not one with defined results."""
 
 RIGHT: Final = "right"
 PARTLY: Final = "partly"
@@ -45,10 +46,6 @@ STATUSES: Final = {
     ERROR: "the compiler fails",
     NONE: "torch, or the peer's quantizer, rejects the case",
 }
-
-
-class InvalidGraphError(Exception):
-    """An oracle rejects a graph."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
         return result(REFUSED, why)
     if run is not None and not case.options:
         try:
-            problem = case.compare(_Interpreter(compiled, run).results(case.inputs))
+            problem = case.compare(_Interpreter(compiled, run, case.specification).results(case.inputs))
         except InvalidGraphError as error:
             return result(INVALID, str(error))
         if problem:
@@ -140,9 +137,9 @@ def _plain(name: str) -> str:
 class _Interpreter(torch.fx.Interpreter):
     """Runs a program: delegates by an oracle from their blobs alone, the rest by ATen."""
 
-    def __init__(self, compiled: Compiled, run: Run) -> None:
+    def __init__(self, compiled: Compiled, run: Run, specification: str) -> None:
         super().__init__(compiled.program.graph_module)
-        self._program, self._run = compiled.program, run
+        self._program, self._run, self._specification = compiled.program, run, specification
         self._fakes: Sequence[torch.Tensor] = ()
 
     def results(self, inputs: tuple[Any, ...]) -> list[Any]:
@@ -170,7 +167,7 @@ class _Interpreter(torch.fx.Interpreter):
                 torch.Tensor, torch.Tensor.contiguous, super().call_function(target, args, kwargs)
             )
         lowered, *inputs = args
-        results = self._run(lowered.blob_bytes(), inputs)
+        results = self._run(lowered.blob_bytes(), inputs, self._specification)
         return [_typed(value, fake.dtype) for value, fake in zip(results, self._fakes, strict=True)]
 
 

@@ -51,7 +51,7 @@ def test_outcomes_are_those_of_the_record_or_better(module: str) -> None:
 
 def test_a_wrong_result_is_found() -> None:
     (case, *_) = Selection(["ops/add"], ["FP"], pattern="add_tensor_tosa_FP.1d_randn").cases("ops/add")
-    line = run_case(case, lambda blob, inputs: [value + 1 for value in executor(blob, inputs)])
+    line = run_case(case, lambda *args: [value + 1 for value in executor(*args)])
     assert line["status"] == "wrong"
     found = record([{**line, "name": case.name, "module": "ops/add"}], {"FP": 1})
     assert found.totals()["FP"] == {"wrong": 1}
