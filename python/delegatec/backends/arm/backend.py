@@ -11,7 +11,7 @@ import torch
 from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.integer.legality import convert_units
-from delegatec.backends.arm.integer.parameters import DEQUANTIZE
+from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.layout import layout_passes
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
@@ -57,7 +57,7 @@ class ArmBackend(TableBackend[Settings]):
         target = self._target(settings)
         found = super().passes(view, compile_specs)
         layout = layout_passes(view, target)
-        if not settings.specification.integer or not any(node.target in DEQUANTIZE for node in view.nodes):
+        if not settings.specification.integer or not any(node.target in CALLS for node in view.nodes):
             return [*found, *layout]
 
         def integer(program: EdgeProgram) -> bool:

@@ -77,3 +77,15 @@ def test_floating_point_alone() -> None:
     compiled = compile_module(Call(lambda x: x.exp() + 1), (floats(3),), specification=INT)
     assert compiled.delegates == []
     assert {message for _, _, message in compiled.left} == {"it is floating point, without quantization"}
+
+
+def test_a_quantized_constant_of_a_rejected_call() -> None:
+    """Ethos-U55 does not compare; a delegate may contain only the constant."""
+
+    def function(x: torch.Tensor) -> Any:
+        return through(x) >= through(torch.full([1], -0.1))
+
+    x = floats(2, 3)
+    compiled = compile_module(Call(function), (x,), specification="TOSA-1.0+INT+u55")
+    assert "aten.ge.Tensor" in {operator for operator, _, _ in compiled.left}
+    assert torch.equal(compiled(x)[0], function(x))
