@@ -337,7 +337,7 @@ def test_the_public_function_has_the_built_in_backends() -> None:
 
     lowered = delegatec.to_backend("MPSBackend", to_edge(exported(Simple())))
     torch.testing.assert_close(lowered(X), Simple()(X))
-    with pytest.raises(DelegatecError, match=r"no backend has the id 'MPS'[\s\S]*expected: MPSBackend"):
+    with pytest.raises(DelegatecError, match=r"no backend has the id 'MPS'[\s\S]*expected: .*MPSBackend"):
         delegatec.to_backend("MPS", to_edge(exported(Simple())))
     program, report = delegatec.to_backend(to_edge(exported(Simple())), MPS.partitioner([]))
     assert len(report.delegates) == 1

@@ -8,7 +8,8 @@ from delegatec.backends.mps.operands import OPERATION_NAMES
 from delegatec.backends.mps.operators.docs import RECORD
 from delegatec.backends.mps.operators.table import TABLE
 from delegatec.backends.mps.reference.executor import SEMANTICS
-from delegatec.edge.legalize.rules import REWRITES
+from delegatec.edge.legalize.rule import rewrites as index
+from delegatec.edge.legalize.rules import REWRITES, trigonometry
 
 RECORDED = Record.read(RECORD)
 
@@ -18,7 +19,10 @@ def test_tests_reach_every_row() -> None:
 
 
 def test_tests_reach_every_rewrite() -> None:
-    assert set(RECORDED.rewrites) == {name for name, _ in named(REWRITES)}
+    rewrites = {name: rewrite.target for name, rewrite in named(REWRITES)}
+    # MPSGraph has these functions: their rows refuse no call that the rewrites could compute.
+    unused = {name for name, _ in named(index(trigonometry.REWRITES)) if rewrites[name] in TABLE.rows}
+    assert set(RECORDED.rewrites) == set(rewrites) - unused
 
 
 def test_every_operation_of_every_row_has_semantics() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from delegatec_schemas.tosa_graph import DType
 from torch.nn import functional as f
 
-from delegatec.backends.arm.testing import run_case
+from delegatec.backends.arm.testing import graph_of, run_case
 
 LARGE = torch.tensor(
     [[0, 1, -1, 65536, -65536, 65535], [2**24 + 1, -(2**24) - 1, 2**31 - 1, -(2**31), 2**30 + 3, -7]],
@@ -56,3 +57,10 @@ def test_integers_are_exact(name: str) -> None:
     large = torch.where(LARGE == -(2**31), LARGE + 1, LARGE)
     # a move alone is not worth the call of a delegate
     run_case(lambda x, y: FUNCTIONS[name](x - 1, y), (large, OTHER), specification="TOSA-1.0+FP")
+
+
+def test_integers_of_two_ranks_are_reshaped_in_floating_point() -> None:
+    x, y = torch.arange(4, dtype=torch.int32), torch.arange(16, dtype=torch.int32).view(1, 4, 4)
+    compiled = run_case(lambda x, y: x * y, (x, y), specification="TOSA-1.0+FP")
+    for operation in graph_of(compiled).operations:
+        assert operation.name != "RESHAPE" or operation.inputs[0].dtype == DType.FP32

@@ -71,9 +71,8 @@ def _pixel_shuffle(builder: Builder, node: Node) -> Any:
 
 
 REWRITES: Final = (
-    *(
-        Rewrite(target, _diagonal, note="a slice of rows and columns as one dimension", computes=False)
-        for target in (aten.diagonal.default, aten.diagonal_copy.default)
+    Rewrite(
+        aten.diagonal.default, _diagonal, note="a slice of rows and columns as one dimension", computes=False
     ),
     Rewrite(aten.tril.default, _lower_triangle, computes=False),
     Rewrite(aten.roll.default, _roll, (HAS_AXIS,), computes=False),

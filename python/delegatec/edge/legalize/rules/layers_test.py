@@ -99,8 +99,7 @@ def _transposed(
 
 
 _ARRANGED: dict[OpOverload, list[tuple[Any, ...]]] = {
-    aten.diagonal.default: [(IMAGE, offset, 1, -1) for offset in (0, 2, -1)],
-    aten.diagonal_copy.default: [(SMALL[0, 0],)],
+    aten.diagonal.default: [*((IMAGE, offset, 1, -1) for offset in (0, 2, -1)), (SMALL[0, 0],)],
     aten.tril.default: [(IMAGE, 1), (WHOLE, -1), (WHOLE > 0,)],
     aten.roll.default: [(IMAGE, [9]), (WHOLE, [1, -2], [-1, 0])],
     aten.repeat.default: [(SMALL, [2, 1, 3, 1]), (WHOLE[0], [2, 1, 1, 3])],
