@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import torch
 
 from delegatec.backends.arm.blob import Graph
 from delegatec.backends.arm.building.operation import Operation, Value
-from delegatec.backends.arm.dtypes import NAMES
+from delegatec.backends.arm.dtypes import NAMES, STORED
 from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobNode, BlobValue, Family
 
 _FAMILIES: Final = {
@@ -19,6 +21,8 @@ _FAMILIES: Final = {
     **dict.fromkeys(("GATHER", "SCATTER"), Family.INDEX),
     **dict.fromkeys(("CAST", "RESCALE", "IDENTITY"), Family.CONVERT),
 }
+
+_LIMITS: Final = ("min_val", "max_val")
 
 
 def blob_graph(graph: Graph) -> BlobGraph:
@@ -50,8 +54,16 @@ def _value(value: Value) -> BlobValue:
 def _node(index: int, operation: Operation, ids: Mapping[Value, int]) -> BlobNode:
     name = operation.name
     family = Family.REDUCE if name.startswith("REDUCE") else _FAMILIES.get(name, Family.ARITHMETIC)
-    attributes = {
-        key: str(each) for key, each in operation.attributes.items() if each not in (None, 0, False)
-    }
+    given = {key: _attribute(key, each, operation) for key, each in operation.attributes.items()}
+    defaults = ("None", "0", "False")
+    attributes = {key: text for key, text in given.items() if key in _LIMITS or text not in defaults}
     operands = tuple(("", ids[each]) for each in operation.inputs)
     return BlobNode(index, name, family, operands, tuple(ids[each] for each in operation.outputs), attributes)
+
+
+def _attribute(key: str, value: Any, operation: Operation) -> str:
+    """Returns the text of an attribute; limits are stored as the bytes of one element."""
+    dtype = STORED.get(operation.inputs[0].dtype) if operation.inputs else None
+    if key not in _LIMITS or value is None or dtype is None or len(value) != dtype.itemsize:
+        return str(value)
+    return str(torch.frombuffer(bytearray(value), dtype=dtype).item())
