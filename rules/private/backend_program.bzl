@@ -15,17 +15,8 @@ def _backend_program_impl(ctx):
         option: getattr(ctx.file if spec.file else ctx.attr, option)
         for option, spec in backend.options.items()
     }
-
-    # Options name their backend if a method has another one.
-    others = [
-        other
-        for backends in ctx.attr.method_backends.values()
-        for other in backends
-        if other not in (name, "portable")
-    ]
-    prefix = name + "." if others else ""
     return lower_program(ctx, backends = [name], options = {
-        prefix + option: value
+        option: value
         for option, value in options.items()
         if value != None
     })
