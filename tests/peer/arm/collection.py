@@ -12,6 +12,7 @@ import inspect
 import itertools
 import logging
 import random
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import pytest
 import torch
 from _pytest import outcomes
 
-from tests.peer.arm.stubs import install_stubs
+from tests.peer.arm.stubs import conftest, install_stubs
 
 _PACKAGE: Final = "executorch.backends.arm.test"
 
@@ -159,6 +160,8 @@ def _import(name: str) -> Any:
     install_stubs()
     _seed()  # Some modules draw their inputs when they are imported.
     # With strict markers, pytest rejects those that the modules bring.
+    own = sys.modules.get("conftest")
+    sys.modules["conftest"] = conftest()
     with warnings.catch_warnings(), patch.object(pytest.mark, "_config", None):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
@@ -166,6 +169,10 @@ def _import(name: str) -> Any:
             return importlib.import_module(name)
         finally:
             logging.disable(logging.NOTSET)
+            if own is None:
+                del sys.modules["conftest"]
+            else:
+                sys.modules["conftest"] = own
 
 
 def _seed() -> None:

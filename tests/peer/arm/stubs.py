@@ -28,6 +28,11 @@ class _Anything(types.ModuleType):
     __ror__ = __or__
 
 
+def conftest() -> types.ModuleType:
+    """Returns the module that two of the peer's tests ask for a command line, which there is not."""
+    return types.ModuleType("conftest")
+
+
 def install_stubs() -> None:
     """Makes the peer's Arm package importable without Arm's TOSA tools, unless they are installed."""
     for package, modules in _NAMES.items():
