@@ -17,10 +17,11 @@ from delegatec.backends.arm.capabilities.families import FAMILIES
 from delegatec.backends.arm.capabilities.testing import blob
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, Accelerator
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
+from delegatec.backends.arm.ethos_u.commands import read_commands
 from delegatec.backends.arm.ethos_u.configuration import Configuration
 from delegatec.backends.arm.ethos_u.container import read_container
 from delegatec.backends.arm.ethos_u.settings import EthosUSettings
-from delegatec.backends.arm.ethos_u.vela import VELA
+from delegatec.backends.arm.ethos_u.vela import VELA, compile_graph
 from delegatec.backends.common.testing import compile_module
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
@@ -36,6 +37,9 @@ blob = peer["vela_compile"](open(tosa, "rb").read(), flags, intermediate_path=fo
 open(out, "wb").write(blob)
 """
 _DEFAULT_INI: Final = "config_files/Arm/vela.ini"
+_IMAGE: Final = 0x000
+_RESULT: Final = 0x010
+"""Commands with the address of the first tile."""
 
 
 class Block(torch.nn.Module):
@@ -111,6 +115,31 @@ def test_containers_have_the_bytes_of_the_peer(accelerator: str, tmp_path: Path)
     compiled = read_container(memoryview(ours))
     assert [port.shape for port in compiled.inputs] == [(1, 1, 2, 4, 5, 6)] * 2
     assert "4 ELEMENTWISE" in ETHOS_U.describe(memoryview(ours))
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
+def test_greater_strides_become_convolutions_at_each_position(accelerator: str) -> None:
+    (case,) = (
+        each
+        for each in CASES
+        if each.name == "CONV2D" and each.attributes["stride"] == [5, 1] and each.rescaled == "INT8"
+    )
+    compiled, _ = compile_graph(blob(case), EthosUSettings(accelerator=Accelerator(accelerator)))
+    found: set[tuple[int, int]] = set()
+    addresses = {_IMAGE: 0, _RESULT: 0}
+    for command in read_commands(compiled.commands).commands:
+        if command.payload is not None and command.code in addresses:
+            addresses[command.code] = command.payload
+        elif command.operation == "CONV":
+            found.add((addresses[_IMAGE], addresses[_RESULT]))
+    wanted = {
+        (((n * 18 + 5 * y) * 18 + x) * 8, ((n * 4 + y) * 16 + x) * 4)
+        for n in range(3)
+        for y in range(4)
+        for x in range(16)
+    }
+    first, place = min(found)
+    assert {(image - first, result - place) for image, result in found} == wanted
 
 
 def test_the_bytes_do_not_depend_on_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,9 @@ from delegatec.backends.arm.building.operation import Operation
 from delegatec.backends.arm.capabilities.limits import Limit, at_most, between, constant, dtypes
 
 _MAX_SIZE: Final = 65536
-_MAX_STRIDE: Final = 3
+MAX_STRIDE: Final = 3
+_MAX_POSITIONS: Final = 4096
+"""Of a convolution with greater strides: Vela compiles each position of the result separately."""
 _MAX_ADDED: Final = 65536
 """Weights per result, so that the sum of their absolute values is at most 127 * 65536."""
 
@@ -34,7 +36,16 @@ def _kernel_size(operation: Operation) -> str | None:
 
 
 def _stride(operation: Operation) -> str | None:
-    return between("strides", operation.attributes["stride"][-2:], _MAX_STRIDE)
+    return between("strides", operation.attributes["stride"][-2:], MAX_STRIDE)
+
+
+def _stride_or_positions(operation: Operation) -> str | None:
+    found = _stride(operation)
+    if found is None:
+        return None
+    if any(operation.attributes["pad"]) or any(each > 1 for each in operation.attributes["dilation"]):
+        return f"{found}, with padding or dilation"
+    return at_most(f"{found}, at positions", math.prod(operation.outputs[0].shape[:-1]), _MAX_POSITIONS)
 
 
 def _depth(operation: Operation) -> str | None:
@@ -78,7 +89,10 @@ def _upscaling(operation: Operation) -> str | None:
 _CONSTANT: Final = (constant(1, "the weight"), constant(2, "the bias"))
 _FEATURES: Final = dtypes(DType.INT8, DType.INT16)
 
-CONVOLUTION: Final[tuple[Limit, ...]] = (_FEATURES, *_CONSTANT, _kernel_size, _stride, _added)
+_WEIGHTED: Final = (_FEATURES, *_CONSTANT, _kernel_size, _added)
+
+CONVOLUTION: Final[tuple[Limit, ...]] = (*_WEIGHTED, _stride_or_positions)
+DEPTHWISE: Final[tuple[Limit, ...]] = (*_WEIGHTED, _stride)
 CONVOLUTION_3D: Final[tuple[Limit, ...]] = (*CONVOLUTION, _depth)
 TRANSPOSED: Final[tuple[Limit, ...]] = (
     dtypes(DType.INT8),

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from delegatec.backends.arm.blob import read_blob
 from delegatec.backends.arm.ethos_u import backend
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
 from delegatec.backends.arm.ethos_u.container import Compiled, Port
@@ -19,6 +20,7 @@ from delegatec.backends.common.testing import Compiled as Program
 from delegatec.backends.common.testing import compile_module
 from delegatec.delegation import Estimates, LayerEstimate
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.analysis.quantized import quantized
 
 
 class Arithmetic(torch.nn.Module):
@@ -33,6 +35,23 @@ class Bits(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x & y
+
+
+class Patches(torch.nn.Module):
+    """A quantized convolution with padding and strides above 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        levels = torch.randint(-127, 128, (6, 3, 5, 5), generator=generator, dtype=torch.int8)
+        self.register_buffer("levels", levels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = quantized.dequantize_per_tensor(x, 0.02, 5, -128, 127, torch.int8)
+        weight = quantized.dequantize_per_tensor(self.levels, 0.01, 0, -127, 127, torch.int8)
+        y = torch.nn.functional.conv2d(x, weight, stride=(4, 5), padding=2)
+        result: torch.Tensor = quantized.quantize_per_tensor(y, 0.05, -3, -128, 127, torch.int8)
+        return result
 
 
 _ARGS = (torch.arange(12, dtype=torch.int32).reshape(3, 4), torch.full((3, 4), 7, dtype=torch.int32))
@@ -58,6 +77,28 @@ def test_a_graph_runs_on_the_host(accelerator: str) -> None:
 def test_operators_of_one_family(accelerator: str, delegates: int) -> None:
     compiled = _compiled(Bits(), accelerator=accelerator, stage="tosa")
     assert len(compiled.delegates) == delegates
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "operators"),
+    [
+        ("ethos-u55-128", ["PAD", "CONV2D"]),
+        ("ethos-u65-256", ["PAD", "CONV2D"]),
+        ("ethos-u85-256", ["CONV2D"]),
+    ],
+)
+def test_greater_strides_are_supported_without_padding(accelerator: str, operators: list[str]) -> None:
+    module = Patches()
+    x = torch.arange(3 * 20 * 22).remainder(251).sub(120).to(torch.int8).reshape(1, 3, 20, 22)
+    compiled = compile_module(
+        "ethos_u", module, (x,), ETHOS_U.preserved_operators(), accelerator=accelerator, stage="tosa"
+    )
+    (blob,) = compiled.blobs()
+    found = [each.name for each in read_blob(memoryview(blob)).operations]
+    assert [each for each in found if each in ("PAD", "CONV2D")] == operators
+    (result,) = compiled(x)
+    assert int((result.int() - module(x).int()).abs().max()) <= 1
+    assert int(result.int().abs().max()) > 20
 
 
 def test_without_vela() -> None:

@@ -11,6 +11,8 @@ from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.capabilities.convolution_limits import MAX_STRIDE
+from delegatec.backends.arm.capabilities.families import SMALL_FAMILIES
 from delegatec.backends.arm.dtypes import FLOATS, FLOATS_8, FORMAT_FLOATS_8, TO_TOSA
 from delegatec.backends.arm.operators.row import Constraint, Lower, operator_row, zero_point
 from delegatec.edge.arguments import bind, dtype_of, shape_of
@@ -59,10 +61,26 @@ def _convolution(name: str, **fields: str) -> Lower:
         attributes: dict[str, Any] = {field: list(bound[argument]) for field, argument in fields.items()}
         attributes["acc_type"] = _ACCUMULATORS.get(x.dtype, DType.FP32)
         operation = name if bound.get("groups", 1) == 1 else "DEPTHWISE_CONV2D"
+        if b.settings.specification.mark in SMALL_FAMILIES and max(bound["stride"][-2:]) > MAX_STRIDE:
+            x, attributes = _padded(b, x, operands[1], attributes)
         result = b.emit(operation, x, weight, *operands, dtype=dtype, shape=shape_of(node), **attributes)
         b.alias(node, b.cast(result, TO_TOSA[dtype_of(node)]) if x.dtype in FORMAT_FLOATS_8 else result)
 
     return lower
+
+
+def _padded(
+    b: GraphBuilder, x: Value, zero: Value, attributes: dict[str, Any]
+) -> tuple[Value, dict[str, Any]]:
+    """Pads before a convolution whose strides are supported without padding only."""
+    pad = attributes.get("pad", ())
+    if not any(pad):
+        return x, attributes
+    amounts = [0, 0, *pad, 0, 0]
+    pairs = zip(x.shape, amounts[::2], amounts[1::2], strict=True)
+    shape = [sum(each) for each in pairs]
+    padded = b.emit("PAD", x, b.shape(amounts), zero, shape=shape)
+    return padded, {**attributes, "pad": [0] * len(pad)}
 
 
 def _bias(b: GraphBuilder, bias: Node | None, dtype: int) -> Value:

@@ -11,11 +11,10 @@ from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.dtypes import FLOATS, INTEGERS, VALUES
+from delegatec.backends.arm.dtypes import FLOATS, VALUES
 from delegatec.backends.arm.operators.conversion import negated
 from delegatec.backends.arm.operators.elementwise import arithmetic_type
-from delegatec.backends.arm.operators.row import KnownConstraint, Lower, operand, operator_row
-from delegatec.edge.analysis.facts import Facts
+from delegatec.backends.arm.operators.row import Lower, operand, operator_row
 from delegatec.edge.arguments import bind, dtype_of, promoted, shape_of
 
 # ATen's name -> TOSA's, whether the operands are exchanged, and whether the result is negated
@@ -82,18 +81,6 @@ def _bitwise(name: str) -> Lower:
     return lower
 
 
-def _shifted(name: str, **attributes: Any) -> Lower:
-    def lower(b: GraphBuilder, node: Node) -> None:
-        b.result(node, name, *(operand(b, each, node) for each in _operands(node)), **attributes)
-
-    return lower
-
-
-def _distance(node: Node, facts: Facts) -> str | None:
-    by, bits = facts.of(_operands(node)[1]), 8 * min(4, dtype_of(node).itemsize)
-    return None if by.low >= 0 and by.high < bits else f"a shift by {by.low} to {by.high}"
-
-
 def _select(b: GraphBuilder, node: Node) -> None:
     condition, then, otherwise = bind(node).values()
     values = (operand(b, each, node) for each in (then, otherwise))
@@ -111,7 +98,6 @@ def _is_inf(b: GraphBuilder, node: Node) -> None:
     b.result(node, "EQUAL", size, b.number(math.inf, value.dtype, len(value.shape)))
 
 
-_SHIFT: Final = KnownConstraint("argument", "A shift is less than the number of bits.", _distance)
 _TENSORS: Final = ("Tensor", "Scalar")
 
 ROWS: Final = (
@@ -132,19 +118,6 @@ ROWS: Final = (
         for kind in (*_TENSORS, "Scalar_Tensor")
     ),
     operator_row("bitwise_not", _bitwise("NOT"), VALUES),
-    *(
-        operator_row(f"bitwise_left_shift.{kind}", _shifted("LOGICAL_LEFT_SHIFT"), INTEGERS, known=(_SHIFT,))
-        for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
-    ),
-    *(
-        operator_row(
-            f"bitwise_right_shift.{kind}",
-            _shifted("ARITHMETIC_RIGHT_SHIFT", round=False),
-            INTEGERS,
-            known=(_SHIFT,),
-        )
-        for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
-    ),
     operator_row("where.self", _select, VALUES),
     operator_row("isnan", _is_nan, FLOATS),
     operator_row("isinf", _is_inf, FLOATS),

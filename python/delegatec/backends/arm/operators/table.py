@@ -17,6 +17,7 @@ from delegatec.backends.arm.operators import (
     moves,
     products,
     reductions,
+    shifts,
 )
 from delegatec.backends.arm.operators.row import OperatorRow
 from delegatec.backends.arm.operators.rules import UNIVERSAL
@@ -24,7 +25,7 @@ from delegatec.backends.common.table import OperatorTable
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
-    "Comparisons, logic and selection": logic.ROWS,
+    "Comparisons, logic and selection": (*logic.ROWS, *shifts.ROWS),
     "Conversions": casts.ROWS,
     "Creation": creation.ROWS,
     "Integers": integers.ROWS,

@@ -25,19 +25,21 @@ def convolutions() -> Iterator[Case]:
         bias: str = "*",
         stride: tuple[int, ...] = (),
         pad: tuple[int, ...] = (),
+        dilation: tuple[int, ...] = (),
         rescaled: str = "INT8",
     ) -> Case:
         rank, wide = len(kernel), dtype == "INT16"
         accumulator = "INT48" if wide else "INT32"
-        stride, pad = stride or (1,) * rank, pad or (0,) * 2 * rank
+        stride, pad, dilation = stride or (1,) * rank, pad or (0,) * 2 * rank, dilation or (1,) * rank
         if name == "TRANSPOSE_CONV2D":
             sizes = [(x[i + 1] - 1) * stride[i] + kernel[i] for i in range(rank)]
             attributes: dict[str, Any] = {"out_pad": list(pad)}
         else:
+            reach = [(kernel[i] - 1) * dilation[i] for i in range(rank)]
             sizes = [
-                (x[i + 1] + pad[2 * i] + pad[2 * i + 1] - kernel[i]) // stride[i] + 1 for i in range(rank)
+                (x[i + 1] + pad[2 * i] + pad[2 * i + 1] - reach[i] - 1) // stride[i] + 1 for i in range(rank)
             ]
-            attributes = {"pad": list(pad), "dilation": [1] * rank}
+            attributes = {"pad": list(pad), "dilation": list(dilation)}
         depthwise = name == "DEPTHWISE_CONV2D"
         shape = (*kernel, x[-1], features) if depthwise else (features, *kernel, x[-1])
         results = x[-1] * features if depthwise else features
@@ -61,7 +63,7 @@ def convolutions() -> Iterator[Case]:
     yield convolution(LARGE, dtype="INT16", rescaled="")
     yield convolution(LARGE, weight="INT8")
     yield convolution(LARGE, bias="")
-    for name, beyond in (("CONV2D", LIMIT), ("DEPTHWISE_CONV2D", LARGE)):
+    for name, beyond in (("CONV2D", YES), ("DEPTHWISE_CONV2D", LARGE)):
         yield convolution(YES, x=(1, 19, 19, 8), name=name, stride=(3, 3), pad=(0, 2, 0, 2))
         yield convolution(beyond, x=(1, 19, 19, 8), name=name, stride=(4, 4))
         yield convolution(beyond, x=(1, 19, 19, 8), name=name, stride=(1, 4))
@@ -80,7 +82,12 @@ def convolutions() -> Iterator[Case]:
     for depth, verdicts in ((1, YES), (2, LARGE)):
         yield convolution(verdicts, x=(2, 4, 8, 8, 4), kernel=(depth, 3, 3), name="CONV3D")
     yield convolution(YES, x=(1, 9, 9, 9, 4), kernel=(1, 1, 1), name="CONV3D", stride=(4, 1, 1))
-    yield convolution(LIMIT, x=(1, 9, 9, 9, 4), kernel=(1, 1, 1), name="CONV3D", stride=(1, 4, 1))
+    yield convolution(YES, x=(1, 9, 9, 9, 4), kernel=(1, 1, 1), name="CONV3D", stride=(1, 4, 1))
+    yield convolution(LARGE, x=(1, 18, 18, 8), stride=(4, 4), pad=(0, 1, 0, 1))
+    yield convolution(LARGE, x=(1, 9, 9, 8), stride=(4, 4), dilation=(2, 2))
+    yield convolution(YES, x=(3, 18, 18, 8), stride=(5, 1))
+    yield convolution(YES, x=(1, 19, 19, 8), stride=(16, 16), dtype="INT16", rescaled="INT16")
+    yield convolution(LIMIT, x=(2, 1, 8193, 1), kernel=(1, 1), stride=(1, 4))
     yield convolution(
         YES, x=(1, 4, 8, 8, 4), kernel=(1, 3, 3), name="CONV3D", dtype="INT16", rescaled="INT16"
     )

@@ -22,6 +22,7 @@ from delegatec.backends.arm.operators.rewrites import (
     products,
     quantized,
     scattering,
+    shifts,
 )
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
@@ -32,6 +33,7 @@ REWRITES: Final[Rewrites] = rewrites(
     normalization.REWRITES,
     products.REWRITES,
     elements.REWRITES,
+    shifts.REWRITES,
     extrema.REWRITES,
     powers.REWRITES,
     moves.REWRITES,

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.builder import Builder
-from delegatec.edge.legalize.rule import Rewrite, Rule
+from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.division import magnitudes
 from delegatec.edge.legalize.rules.pointwise import FLOAT_RESULT, pointwise
 from delegatec.edge.legalize.value import Value, full, value_of
@@ -46,26 +46,6 @@ def _truncated(builder: Builder, node: Node) -> Node | None:
     return is_exact.where(signed, quotient.trunc()).to(dtype).node
 
 
-def _shift(is_left: bool) -> Rule:
-    """Returns a rule for shifts by any number: beyond the bits, the sign or zeros are left."""
-
-    def rule(builder: Builder, node: Node) -> Node:
-        first, second = bind(node).values()
-        dtype = dtype_of(node)
-        x, by = (value_of(builder, each, dtype) for each in (first, second))
-        bits = 8 * min(4, dtype.itemsize)
-        target: Any = aten.bitwise_left_shift.Tensor if is_left else aten.bitwise_right_shift.Tensor
-        is_inside = by.ge(0) & by.lt(bits)
-        distance = is_inside.where(by, 0 if is_left else bits - 1).within(0, bits - 1)
-        shifted = Value(builder, builder.call(target, x.node, distance.node))
-        return (is_inside.where(shifted, 0) if is_left else shifted).node
-
-    return rule
-
-
-_KINDS: Final = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
-
-
 def _split(builder: Builder, node: Node) -> list[Node | None]:
     bound = bind(node)
     x = value_of(builder, bound["self"])
@@ -84,6 +64,4 @@ REWRITES: Final = (
         Rewrite(target, _truncated, note="of the rounded quotient")
         for target in (aten.div.Tensor_mode, aten.div.Scalar_mode)
     ),
-    *(Rewrite(getattr(aten.bitwise_left_shift, kind), _shift(is_left=True)) for kind in _KINDS),
-    *(Rewrite(getattr(aten.bitwise_right_shift, kind), _shift(is_left=False)) for kind in _KINDS),
 )

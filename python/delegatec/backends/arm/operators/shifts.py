@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shifts by numbers below the number of bits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from delegatec_schemas.tosa_graph import DType, NanMode
+from torch.fx import Node
+
+from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.capabilities.families import SMALL_FAMILIES
+from delegatec.backends.arm.dtypes import INTEGERS, TO_TOSA
+from delegatec.backends.arm.operators.row import KnownConstraint, operand, operator_row
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+
+_LOWEST: Final = -(1 << 31)
+
+
+def _operands(node: Node) -> tuple[Any, Any]:
+    first, second, *_ = bind(node).values()
+    return first, second
+
+
+def _left(b: GraphBuilder, node: Node) -> None:
+    b.result(node, "LOGICAL_LEFT_SHIFT", *(operand(b, each, node) for each in _operands(node)))
+
+
+def _right(b: GraphBuilder, node: Node) -> None:
+    x, by = (operand(b, each, node) for each in _operands(node))
+    is_wide = TO_TOSA[dtype_of(node)] == DType.INT32
+    # The right shift of these families rounds, and is of INT32.
+    rounds = is_wide and b.settings.specification.mark in SMALL_FAMILIES
+    if rounds:
+        x = _without_half(b, x, by, node)
+    b.result(node, "ARITHMETIC_RIGHT_SHIFT", x, by, round=rounds)
+
+
+def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
+    """Returns x minus what a rounding shift adds, so that it rounds down.
+
+    Numbers below `half` more than the lowest have the same quotient as that, and would overflow.
+    """
+    rank = len(shape_of(node))
+    if by.numbers is not None:
+        (number,) = by.numbers
+        half = b.number(1 << number >> 1, DType.INT32, rank)
+        least = b.number(_LOWEST + (1 << number >> 1), DType.INT32, rank)
+    else:
+        # 2**(by - 1), or 0 if `by` is 0; none of the steps has more than 31 bits.
+        zero, one = (b.number(each, DType.INT32, rank) for each in (0, 1))
+        less = b.emit("SUB", by, one, shape=by.shape)
+        places = b.emit("MAXIMUM", less, zero, shape=by.shape, nan_mode=NanMode.PROPAGATE)
+        power = b.emit("LOGICAL_LEFT_SHIFT", one, places, shape=by.shape)
+        half = b.emit("ADD", power, b.emit("SUB", less, places, shape=by.shape), shape=by.shape)
+        least = b.emit("ADD", half, b.number(_LOWEST, DType.INT32, rank), shape=by.shape)
+    x = b.emit("MAXIMUM", x, least, shape=shape_of(node), nan_mode=NanMode.PROPAGATE)
+    return b.emit("SUB", x, half, shape=shape_of(node))
+
+
+def _distance(node: Node, facts: Facts) -> str | None:
+    by, bits = facts.of(_operands(node)[1]), 8 * min(4, dtype_of(node).itemsize)
+    return None if by.low >= 0 and by.high < bits else f"a shift by {by.low} to {by.high}"
+
+
+_SHIFT: Final = KnownConstraint("argument", "A shift is less than the number of bits.", _distance)
+
+ROWS: Final = tuple(
+    operator_row(f"bitwise_{name}_shift.{kind}", lower, INTEGERS, known=(_SHIFT,))
+    for name, lower in (("left", _left), ("right", _right))
+    for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+)
