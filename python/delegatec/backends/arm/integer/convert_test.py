@@ -211,15 +211,46 @@ def test_relu_is_saturation() -> None:
     ]
 
 
-def test_sums_of_images_are_convolutions() -> None:
-    """NPUs transpose values to reduce their height or width."""
+@pytest.mark.parametrize("shape", [(2, 3, 7, 5), (1, 48, 14, 14), (1, 37, 9, 9), (1, 16, 56, 56)])
+def test_sums_of_images_are_convolutions(shape: tuple[int, ...]) -> None:
+    """NPUs transpose values to reduce them, and need a cycle per weight."""
 
     def function(x: torch.Tensor) -> Any:
-        return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.005, 4)
+        return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)
 
-    called = calls(check(function, levels(2, 3, 7, 5)))
-    assert NHWC.conv2d.default in called
+    program = check(function, levels(*shape))
+    called = calls(program)
     assert aten.sum.dim_IntList not in called
+    (convolution,) = (node for node in program.graph.nodes if node.target is NHWC.conv2d.default)
+    assert math.prod(convolution.args[1].meta["val"].shape) <= 16 * 64
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 67, 67), (1, 16, 1, 1)])
+def test_other_sums_of_images(shape: tuple[int, ...]) -> None:
+    """The number of elements has no divisor that is the height of a kernel."""
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(dequantize(x, 0.01, -7).mean((-1, -2), keepdim=True), 0.0005, 4)
+
+    assert NHWC.conv2d.default not in calls(check(function, levels(*shape)))
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.003])
+@pytest.mark.parametrize("counted", [True, False])
+def test_pools_of_whole_images_are_sums(scale: float, counted: bool) -> None:
+    """Also with padding, and with the parameters of the operand."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = dequantize(x, 0.01, -7)
+        padded = f.avg_pool2d(y, (9, 7), 1, 1, count_include_pad=counted)
+        return quantize(f.avg_pool2d(y, (7, 5)), scale, -7), quantize(padded, scale, -7)
+
+    x = levels(1, 6, 7, 5)
+    program = integers(function, (x,))
+    assert NHWC.avg_pool2d.default not in calls(program)
+    for result, wanted in zip(interpret(program, (x,)), function(x), strict=True):
+        assert (result.to(torch.int64) - wanted).abs().max() <= 1
+        assert wanted.min() < wanted.max()
 
 
 def test_equal_parameters_need_no_call() -> None:

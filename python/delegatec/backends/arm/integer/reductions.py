@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
 import torch
@@ -28,8 +29,8 @@ from delegatec.edge.legalize.value import Value
 aten = torch.ops.aten
 
 _MOST_ROWS: Final = 64
-_MOST_ELEMENTS: Final = 4096
 """Of kernels, on Ethos-U55."""
+_CHANNELS: Final = 16
 
 
 def _dims(node: Node, name: str = "dim") -> list[int]:
@@ -68,26 +69,49 @@ def total(conversion: Conversion, value: Quantity, dims: list[int], keepdim: boo
 
 
 def _is_image(levels: Levels, dims: list[int]) -> bool:
-    """Whether dimensions are height and width of images, of a size that every NPU supports as a kernel."""
+    """Whether dimensions are height and width of images that `_image_sums` supports."""
     if levels.dtype != torch.int8 or len(levels.shape) != 4 or dims != [2, 3]:
         return False
-    if levels.low != -math.inf or levels.high != math.inf:
-        return False
-    height, width = levels.shape[2:]
-    return 1 <= height <= _MOST_ROWS and 1 <= height * width <= _MOST_ELEMENTS
+    count = math.prod(levels.shape[2:])
+    rows = _divisor(count, _MOST_ROWS) if count > 1 else 0
+    return levels.low == -math.inf == -levels.high and rows**2 >= min(count, _MOST_ROWS)
 
 
 def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels:
-    """Returns the sum of each image: NPUs sum by a convolution, but transpose values to reduce them."""
+    """Returns the sum of each image.
+
+    NPUs transpose values to reduce them, and need a cycle per weight of a convolution of each channel. So
+    one of 16 channels adds all: other channels are columns of its images, and rows are the elements to add.
+    """
     batch, channels, height, width = levels.shape
     builder = conversion.arithmetic.builder
-    weight = builder.constant(torch.ones((channels, 1, height, width), dtype=torch.int8))
-    call = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], channels, levels.zero)
-    result = convolve(Value(builder, levels.node), Value(builder, weight), None, call)
-    assert result is not None
-    if not keepdim:
-        result = result.view(batch, channels)
+    group = _divisor(channels, _CHANNELS)
+    rows = _divisor(height * width, _MOST_ROWS)
+    rest = height * width // rows
+    images = channels_last(Value(builder, levels.node)).view(batch, rows, rest * channels // group, group)
+    weight = builder.constant(torch.ones((group, 1, rows, 1), dtype=torch.int8))
+    call = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], group, levels.zero)
+    found = convolve(channels_first(images), Value(builder, weight), None, call)
+    assert found is not None
+    result = _added(channels_last(found).view(batch, rest, 1, channels))
+    result = channels_first(result) if keepdim else result.view(batch, channels)
     return Levels(result.node, levels.scale, 0, levels.limit * height * width)
+
+
+def _added(x: Value) -> Value:
+    """Returns the sum along dimension 1 by halves, since NPUs transpose int32 values to reduce them."""
+    odd: list[Value] = []
+    while x.shape[1] > 1:
+        half = x.shape[1] // 2
+        if x.shape[1] % 2:
+            odd.append(x.slice(1, 2 * half, 2 * half + 1))
+        x = x.slice(1, 0, half) + x.slice(1, half, 2 * half)
+    return reduce(Value.__add__, odd, x)
+
+
+def _divisor(number: int, most: int) -> int:
+    """Returns the largest divisor up to a limit."""
+    return next(each for each in range(min(number, most), 0, -1) if number % each == 0)
 
 
 def _extreme(conversion: Conversion, node: Node) -> Quantity:
@@ -132,20 +156,20 @@ def _avg_pool(conversion: Conversion, node: Node) -> Quantity:
     is_padded = any(axis.before or axis.padding for axis in windows)
     is_same = to is not None and (to.dtype, to.scale, to.zero) == (levels.dtype, levels.scale, levels.zero)
     is_even = not is_padded or bound["count_include_pad"] or bool(divisor)
-    if is_even and not is_same:
-        result = _window_sums(conversion, levels, first, node)
-        shape = shape_of(node)
-        return replace(
-            result,
-            node=Value(builder, result.node).view(*shape).node,
-            scale=(levels.scale[0] / (divisor or area),),
-        )
-    x = channels_last(first)
-    if divisor or bound["count_include_pad"]:
-        x, windows = padded(x, windows, levels.zero, whole=bool(divisor))
-    pooled = channels_first(averages(x, windows, (levels.zero, levels.zero))).view(*shape_of(node))
-    scale = levels.scale[0] * (area / divisor if divisor else 1)
-    return replace(levels, node=pooled.node, scale=(scale,))
+    alone = replace(levels, node=first.node)
+    if all(axis.counts(False).tolist() == [axis.size] for axis in windows) and _is_image(alone, [2, 3]):
+        summed = _image_sums(conversion, alone, keepdim=True)
+        area = math.prod(int(axis.counts(bound["count_include_pad"])) for axis in windows)
+    elif is_even and not is_same:
+        summed = _window_sums(conversion, levels, first, node)
+    else:
+        x = channels_last(first)
+        if divisor or bound["count_include_pad"]:
+            x, windows = padded(x, windows, levels.zero, whole=bool(divisor))
+        pooled = channels_first(averages(x, windows, (levels.zero, levels.zero))).view(*shape_of(node))
+        return replace(levels, node=pooled.node, scale=(levels.scale[0] * area / (divisor or area),))
+    sums = Value(builder, summed.node).view(*shape_of(node))
+    return replace(summed, node=sums.node, scale=(levels.scale[0] / (divisor or area),))
 
 
 def _window_sums(conversion: Conversion, levels: Levels, x: Value, node: Node) -> Levels:
