@@ -44,6 +44,7 @@ class EdgeProgram:
             constants of the enclosing program that it reads become its own.
         dim_orders: name of each input that is not passed row-major -> its dimensions from outermost to
             innermost in memory. In the graph it is row-major, like all values.
+        output_orders: position of each of the user's outputs that is not returned row-major -> the same.
         origins: debug handle -> its node of the exported program. Empty for a body, whose handles are in the
             method's.
         owns_state: whether nothing else, such as another method, uses the buffers that it writes to: a
@@ -60,6 +61,7 @@ class EdgeProgram:
     out_spec: TreeSpec
     bodies: dict[str, EdgeProgram] = field(default_factory=dict)
     dim_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    output_orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
     owns_state: bool = False
 
@@ -83,6 +85,15 @@ class EdgeProgram:
         for node, spec in zip(self.placeholders(), self.input_specs, strict=True):
             if spec.kind is InputKind.USER_INPUT:
                 yield node
+
+    def user_outputs(self) -> list[Any]:
+        """Returns the values that the program returns to the user, in order."""
+        results: Any = self.output_node().args[0]
+        return [
+            result
+            for result, spec in zip(results, self.output_specs, strict=True)
+            if spec.kind is OutputKind.USER_OUTPUT
+        ]
 
     def output_node(self) -> Node:
         """Returns the output node."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of strides: all tensors inside a program are dense and row-major, but inputs may differ."""
+"""Removal of strides: tensors inside a program are dense and row-major, inputs and outputs may differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 from torch._ops import OpOverload
 from torch._prims_common import is_contiguous_or_false
-from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -75,18 +74,24 @@ def _covers_storage(val: torch.Tensor) -> bool:
 
 
 def record_dim_orders(program: EdgeProgram) -> None:
-    """Records which inputs are channels-last, before strides are dropped.
+    """Records which inputs and outputs are channels-last, before strides are dropped.
 
     Inputs have the layout of their examples: channels-last, or else row-major, since callers cannot pass
-    other orders. Ambiguous layouts, as with one channel, are row-major.
+    other orders. Ambiguous layouts, as with one channel, are row-major. If an input is channels-last, outputs
+    have the layout of eager mode's, else they are row-major.
 
     Args:
-        program: the method; sets `dim_orders`.
+        program: the method; sets `dim_orders` and `output_orders`.
     """
     program.dim_orders = {
-        node.name: CHANNELS_LAST
-        for node, spec in zip(program.placeholders(), program.input_specs, strict=True)
-        if spec.kind is InputKind.USER_INPUT and _is_channels_last(node.meta.get("val"))
+        node.name: CHANNELS_LAST for node in program.user_inputs() if _is_channels_last(node.meta.get("val"))
+    }
+    program.output_orders = {
+        position: CHANNELS_LAST
+        for position, result in enumerate(program.user_outputs() if program.dim_orders else ())
+        if isinstance(result, Node)
+        and _is_channels_last(result.meta.get("val"))
+        and result.meta["val"].dtype not in _NOT_CONVERTED
     }
 
 

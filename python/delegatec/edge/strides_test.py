@@ -40,6 +40,22 @@ def test_the_order_is_that_of_the_example(example: torch.Tensor, order: Any) -> 
     assert placeholder.meta["val"].is_contiguous()
 
 
+@pytest.mark.parametrize("memory_format", [LAST, torch.contiguous_format])
+def test_outputs_have_the_order_of_eager_mode_if_an_input_is_channels_last(memory_format: Any) -> None:
+    image = IMAGE.to(memory_format=memory_format)
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * 2, x.contiguous() + 1, x.sum((2, 3)), y.to(memory_format=LAST), x[:, :1] + 1
+
+    program = edge(function, image, torch.rand(2, 3, 4, 5))
+    assert program.output_orders == ({0: CHANNELS_LAST, 3: CHANNELS_LAST} if memory_format is LAST else {})
+
+
+def test_outputs_without_a_kernel_for_their_order_are_row_major() -> None:
+    program = edge(lambda x: x.to(torch.uint16), IMAGE.to(memory_format=LAST))
+    assert program.output_orders == {}
+
+
 @pytest.mark.parametrize("index", [(0, 0), (slice(1, None), 0), (slice(None), slice(None), 1)])
 def test_the_example_may_be_a_view(index: Any) -> None:
     example = torch.rand(3, 2, 4, 5, 6)[index]

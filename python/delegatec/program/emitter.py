@@ -15,7 +15,7 @@ from delegatec.program.constants import ConstantPool
 from delegatec.program.emitted import EmittedProgram
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.check import check_kernels
-from delegatec.program.kernels.input_order import reorder_inputs
+from delegatec.program.kernels.dim_order import reorder_boundary
 from delegatec.program.kernels.legalize import legalize
 from delegatec.program.kernels.pack_levels import pack_levels
 from delegatec.program.method_emitter import MethodEmitter
@@ -72,7 +72,7 @@ def emit(
         external=external,
     )
     for name, program in programs.items():
-        reorder_inputs(program)
+        reorder_boundary(program, plan_inputs=placing.plan_inputs)
         storages = separate_outputs(program, placing)
         emitter = MethodEmitter(name, program, pool, external, state, storages)
         emitted.methods.append(emitter.emit())

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from delegatec.delegation import LoweredModule, call_delegate
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.arguments import bind
+from delegatec.edge.dim_orders import REORDERS, caller_orders
 from delegatec.edge.out_variants import kernel_name, out_arguments, out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.constants import ConstantPool
@@ -29,7 +29,7 @@ from delegatec.program.emitted import (
 )
 from delegatec.program.external import ExternalWeights
 from delegatec.program.kernels.arguments import ArgumentError, ArgumentLowering, parameters
-from delegatec.program.kernels.input_order import REORDER, REORDERS
+from delegatec.program.kernels.dim_order import REORDER
 from delegatec.program.method_values import MethodValues
 from delegatec.program.planning.assignment import Storages
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE, plan_memory
@@ -76,11 +76,7 @@ class MethodEmitter:
             for node, spec in zip(each.placeholders(), each.input_specs, strict=True)
             if node.name in each.constants
         }
-        self._dim_orders = {
-            slot_of(node): program.dim_orders[node.name]
-            for node in program.user_inputs()
-            if node.name in program.dim_orders
-        }
+        self._dim_orders = {slot_of(node): order for node, order in caller_orders(program).items()}
         self._modules = {each.graph: each.graph_module for each in program.walk()}
         self._values = MethodValues()
         self._indices: dict[Slot, int] = {}
@@ -109,7 +105,7 @@ class MethodEmitter:
             name=self._name,
             values=self._values.values,
             inputs=inputs,
-            outputs=[self._output(value) for value in self._user_outputs()],
+            outputs=[self._output(value) for value in self._program.user_outputs()],
             operators=list(self._operators),
             instructions=instructions,
             debug_handles=handles,
@@ -123,14 +119,6 @@ class MethodEmitter:
         val = node.meta["val"]
         is_computed = isinstance(val, torch.Tensor) or is_symbolic(val)
         return self._node(node) if is_computed else self._values.add(val)
-
-    def _user_outputs(self) -> list[Any]:
-        results: Any = self._program.output_node().args[0]
-        return [
-            result
-            for result, spec in zip(results, self._program.output_specs, strict=True)
-            if spec.kind is OutputKind.USER_OUTPUT
-        ]
 
     def _output(self, value: Any) -> int:
         if isinstance(value, Node):

@@ -46,16 +46,16 @@ def test_program_as_text(tmp_path: Path) -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_an_input_that_is_channels_last(tmp_path: Path) -> None:
+def test_values_that_are_channels_last(tmp_path: Path) -> None:
     path = tmp_path / "program.pte"
     image = torch.ones(1, 3, 4, 4).to(memory_format=torch.channels_last)
     with open(path, "wb") as file:
         write_program(lower({"forward": export(torch.nn.ReLU(), (image,))}).emitted, file)
     contents = inspect_program(path)
     (method,) = contents.methods
-    assert [value.layout for value in (*method.inputs, *method.outputs)] == ["channels_last", "contiguous"]
+    assert [value.layout for value in (*method.inputs, *method.outputs)] == ["channels_last", "channels_last"]
     assert "  input 0   float32[1, 3, 4, 4] channels_last\n" in format_program(contents)
-    assert "  output 0  float32[1, 3, 4, 4]\n" in format_program(contents)
+    assert "  output 0  float32[1, 3, 4, 4] channels_last\n" in format_program(contents)
 
 
 def test_delegates_as_text(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ class Argument:
         dynamic: whether sizes may be smaller at run time.
         path: its path in the arguments or results of the model's method, such as "args[0]['image']",
             "kwargs['mask']" or "result[1]".
-        layout: "contiguous", or "channels_last" for an input with a channels-last example, which callers must
-            respect: the runtime does not check it. Empty for numbers.
+        layout: "contiguous" or "channels_last"; an input has that of its example. Callers must respect it:
+            the runtime does not check it. Empty for numbers.
     """
 
     name: str

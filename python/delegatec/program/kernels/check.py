@@ -15,12 +15,12 @@ from torch.fx import Node
 from delegatec.delegation import call_delegate
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.control_flow import FORMS
+from delegatec.edge.dim_orders import REORDERS
 from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.unsupported import UNSUPPORTED
-from delegatec.program.kernels.input_order import REORDERS
 from delegatec.program.kernels.limits import LARGEST_SIZE, LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES

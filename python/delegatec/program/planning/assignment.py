@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.edge.dim_orders import caller_orders
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.external import ExternalWeights
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, Storage
@@ -98,12 +99,15 @@ class Assignment:
 
     Attributes:
         result: the steps and storages so far.
+        orders: the inputs and outputs that are not row-major -> their orders.
     """
 
     def __init__(self, program: EdgeProgram, external: ExternalWeights) -> None:
         self.result = Storages(mutable=program.mutated_inputs())
         self._program = program
         self._external = external
+        # inputs and outputs that are not row-major
+        self.orders = caller_orders(program)
         # slots without views
         self._fixed = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
         self._loops: list[_Loop] = []

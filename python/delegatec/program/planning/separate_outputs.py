@@ -11,6 +11,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from delegatec.edge.builder import Builder
+from delegatec.edge.dim_orders import REORDERS, caller_orders
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.planning.assignment import Storages, byte_size
 from delegatec.program.planning.steps import slot_of
@@ -35,7 +36,7 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Stora
     """
     output = program.output_node()
     results: Any = output.args[0]
-    builder = Builder(program).at(output)
+    builder, orders = Builder(program).at(output), caller_orders(program)
     memory = _Memory(program, placing)
     mutated = program.mutated_inputs()
     kept = {value for name, value in mutated.items() if value.name == name}
@@ -44,7 +45,8 @@ def separate_outputs(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Stora
         if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor):
             is_user_output = spec.kind is OutputKind.USER_OUTPUT
             if memory.is_used(result) if is_user_output else memory.is_state(result) and result not in kept:
-                source, result = result, builder.call(aten.clone.default, result)
+                target = REORDERS if result in orders and is_user_output else aten.clone.default
+                source, result = result, builder.call(target, result)
                 for key in ("source", "debug_handle"):
                     result.meta[key] = source.meta.get(key)
             elif is_user_output:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import torch
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from delegatec.edge.control_flow import FORMS
@@ -80,21 +80,18 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
             assignment.read(slot_of(node), end)
     assignment.finish()
     if not placing.plan_outputs:
-        for node in user_outputs(program):
+        for node in output_tensors(program):
             if not result.shares_memory(slot_of(node)):
                 result.placements[slot_of(node)].storage.arena = CALLERS
     return result
 
 
-def user_outputs(program: EdgeProgram) -> list[Node]:
+def output_tensors(program: EdgeProgram) -> list[Node]:
     """Returns the tensors returned to the caller, in order."""
-    results: Any = program.output_node().args[0]
     return [
         result
-        for result, spec in zip(results, program.output_specs, strict=True)
-        if spec.kind is OutputKind.USER_OUTPUT
-        and isinstance(result, Node)
-        and isinstance(result.meta["val"], torch.Tensor)
+        for result in program.user_outputs()
+        if isinstance(result, Node) and isinstance(result.meta["val"], torch.Tensor)
     ]
 
 

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.delegation import call_delegate
+from delegatec.edge.dim_orders import reinterprets
 from delegatec.program.planning.assignment import Assignment
 from delegatec.program.planning.memory_plan import ALIGNMENT
 from delegatec.program.planning.steps import slot_of
@@ -39,7 +40,7 @@ def place_view(assignment: Assignment, node: Node) -> bool:
         slot_of(source)
     ):
         return False
-    if node.target in _RESHAPES:
+    if node.target in _RESHAPES or reinterprets(node, assignment.orders):
         return assignment.place_inside(slot_of(node), slot_of(source))
     start = _contiguous_start(node, source)
     if start is None:
