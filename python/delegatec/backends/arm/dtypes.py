@@ -43,9 +43,13 @@ BITS: Final[dict[int, int]] = {
 }
 """Type in TOSA -> bits of an element; types of tensors alone."""
 
-NAMES: Final[dict[int, str]] = {
-    value: name for name, value in vars(DType).items() if not name.startswith("_")
-}
+
+def names_of(enumeration: type) -> dict[int, str]:
+    """Returns number -> name of an enumeration of the schema."""
+    return {value: name for name, value in vars(enumeration).items() if not name.startswith("_")}
+
+
+NAMES: Final = names_of(DType)
 
 FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
 FLOATS_8: Final = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
+from delegatec_schemas.tosa_graph import NanMode, ResizeMode, RoundingMode
 
 from delegatec.backends.arm.blob import Graph
 from delegatec.backends.arm.building.operation import Operation, Value
-from delegatec.backends.arm.dtypes import NAMES, STORED
+from delegatec.backends.arm.dtypes import NAMES, STORED, names_of
 from delegatec.delegation.blobs.blob_graph import BlobGraph, BlobNode, BlobValue, Family
 
 _FAMILIES: Final = {
@@ -23,6 +24,13 @@ _FAMILIES: Final = {
 }
 
 _LIMITS: Final = ("min_val", "max_val")
+_ENUMERATIONS: Final = {
+    "acc_type": NAMES,
+    "mode": names_of(ResizeMode),
+    "nan_mode": names_of(NanMode),
+    "rounding_mode": names_of(RoundingMode),
+}
+"""Attribute -> number -> name."""
 
 
 def blob_graph(graph: Graph) -> BlobGraph:
@@ -63,6 +71,8 @@ def _node(index: int, operation: Operation, ids: Mapping[Value, int]) -> BlobNod
 
 def _attribute(key: str, value: Any, operation: Operation) -> str:
     """Returns the text of an attribute; limits are stored as the bytes of one element."""
+    if key in _ENUMERATIONS and value:
+        return _ENUMERATIONS[key].get(value, str(value)).lower()
     dtype = STORED.get(operation.inputs[0].dtype) if operation.inputs else None
     if key not in _LIMITS or value is None or dtype is None or len(value) != dtype.itemsize:
         return str(value)

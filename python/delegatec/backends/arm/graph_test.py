@@ -18,7 +18,13 @@ def test_operators_values_and_attributes(dtype: torch.dtype) -> None:
     graph = blob_graph(graph_of(compile_module(module, (X.to(dtype),))))
     assert [node.operation for node in graph.nodes] == ["CLAMP", "TANH", "TRANSPOSE"]
     clamp, _, transpose = graph.nodes
-    assert clamp.attributes == {"min_val": "0.0", "max_val": "0.5", "nan_mode": "1"}
+    assert clamp.attributes == {"min_val": "0.0", "max_val": "0.5", "nan_mode": "propagate"}
     assert transpose.attributes == {"perms": "[2, 0, 1]"}
     text = format_blob_graph(graph)
     assert "CLAMP" in text and "max_val" in text
+
+
+def test_enumerations_have_names() -> None:
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.UpsamplingNearest2d(scale_factor=2))
+    text = format_blob_graph(blob_graph(graph_of(compile_module(module, (torch.zeros(1, 3, 5, 5),)))))
+    assert "acc_type=fp32" in text and "mode=nearest" in text

@@ -20,6 +20,7 @@ from delegatec_schemas.tosa_graph import DType
 from delegatec.backends.arm.building.operation import Operation, Value
 from delegatec.backends.arm.capabilities import convolution_limits, reduction_limits, transpose_limits
 from delegatec.backends.arm.capabilities.limits import Limit, constant, dtypes, first_problem, unless
+from delegatec.backends.arm.dtypes import FORMAT_FLOATS, NAMES
 
 FAMILIES: Final = ("u55", "u65", "u85")
 """Marks of specifications, see `TosaSpecification.mark`."""
@@ -36,6 +37,11 @@ def _whole(operation: Operation) -> str | None:
         if 0 in value.shape and not value.is_shape:
             return f"{value} is empty"
     return None
+
+
+def _no_floats(operation: Operation) -> str | None:
+    kinds = FORMAT_FLOATS.intersection(value.dtype for value in (*operation.inputs, *operation.outputs))
+    return f"{NAMES[min(kinds)]} is not supported" if kinds else None
 
 
 def _no_bool(operation: Operation) -> str | None:
@@ -163,7 +169,13 @@ def problem(family: str, operation: Operation) -> str | None:
     small = family in SMALL_FAMILIES
     if small and name not in _SMALL:
         return f"{name} is not supported by Ethos-{family.upper()}"
-    limits = (_whole, *unless(not small, _no_bool), *_EVERY.get(name, ()), *(_SMALL[name] if small else ()))
+    limits = (
+        _whole,
+        _no_floats,
+        *unless(not small, _no_bool),
+        *_EVERY.get(name, ()),
+        *(_SMALL[name] if small else ()),
+    )
     found = first_problem(limits, operation)
     return None if found is None else f"{name} on Ethos-{family.upper()}: {found}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delegatec.backends.arm.capabilities.testing import LARGE, LIMIT, YES, Case, shaped
+from delegatec.backends.arm.capabilities.testing import LARGE, LIMIT, NO, YES, Case, shaped
 
 
 def elementwise() -> Iterator[Case]:
@@ -16,6 +16,9 @@ def elementwise() -> Iterator[Case]:
         nan = {"nan_mode": 1} if name in ("MAXIMUM", "MINIMUM") else {}
         verdicts = LARGE if name in ("INTDIV", "LOGICAL_RIGHT_SHIFT") else YES
         yield Case(verdicts, name, (x32, x32), x32, nan)
+    for dtype in ("FP32", "FP16", "BF16"):
+        x = shaped(dtype, shape)
+        yield Case(NO, "ADD", (x, x), x, {})
     for dtype in ("INT8", "INT16"):
         x = shaped(dtype, shape)
         yield Case(LARGE, "LOGICAL_LEFT_SHIFT", (x, x), x, {})
