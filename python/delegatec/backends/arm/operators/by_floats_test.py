@@ -59,6 +59,33 @@ def test_integers_are_exact(name: str) -> None:
     run_case(lambda x, y: FUNCTIONS[name](x - 1, y), (large, OTHER), specification="TOSA-1.0+FP")
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("name", ["tensor", "number", "of a number"])
+def test_shifts_keep_the_sign(dtype: torch.dtype, name: str) -> None:
+    functions: dict[str, Callable[..., Any]] = {
+        "tensor": lambda x, by: x >> by,
+        "number": lambda x, by: (x + by) >> 3,
+        "of a number": lambda x, by: -77 >> by,
+    }
+    info = torch.iinfo(torch.int32 if dtype == torch.int64 else dtype)
+    bits = min(info.bits, 32)
+    x = torch.tensor([info.min, info.min + 1, -7, -1, 0, 1, 9, info.max], dtype=dtype)
+    by = torch.arange(bits, dtype=dtype).unsqueeze(1)
+    run_case(functions[name], (x, by - by if name == "number" else by), specification="TOSA-1.0+FP")
+
+
+_KINDS = [torch.bool, torch.int8, torch.int16, torch.int32]
+
+
+@pytest.mark.parametrize("source", _KINDS)
+@pytest.mark.parametrize("dtype", _KINDS)
+def test_integers_wrap(source: torch.dtype, dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (x | x.logical_not() if x.dtype == torch.bool else x - 1).to(dtype)
+
+    run_case(function, (LARGE.to(source),), specification="TOSA-1.0+FP")
+
+
 def test_integers_of_two_ranks_are_reshaped_in_floating_point() -> None:
     x, y = torch.arange(4, dtype=torch.int32), torch.arange(16, dtype=torch.int32).view(1, 4, 4)
     compiled = run_case(lambda x, y: x * y, (x, y), specification="TOSA-1.0+FP")

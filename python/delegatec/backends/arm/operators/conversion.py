@@ -10,7 +10,7 @@ from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import FORMAT_FLOATS, FORMAT_FLOATS_8, STORED
+from delegatec.backends.arm.dtypes import BITS, FORMAT_FLOATS, FORMAT_FLOATS_8, STORED
 
 _HALVES: Final = (DType.FP16, DType.BF16)
 # The types that CAST converts from and to float8.
@@ -20,7 +20,8 @@ _BESIDE_8: Final = (*_HALVES, DType.FP32)
 def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
     """Returns a value in another type.
 
-    Floating point is truncated to integers. Bools are ones and zeros; other numbers are true unless zero.
+    Floating point is truncated to integers, and wider integers wrap. Bools are ones and zeros; other numbers
+    are true unless zero.
 
     Args:
         b: the graph.
@@ -42,11 +43,33 @@ def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
     if dtype == DType.BOOL and is_float:
         zero = b.number(0.0, value.dtype, len(value.shape))
         return negated(b, b.emit("EQUAL", value, zero, dtype=dtype, shape=value.shape))
+    if not (is_float or to_float or b.settings.specification.integer):
+        return _by_floats(b, value, dtype)
     if is_float and not to_float:
         value = truncated(b, value)
     if {value.dtype, dtype} == {*_HALVES}:
         value = b.cast(value, DType.FP32)
     return b.cast(value, dtype)
+
+
+def _by_floats(b: GraphBuilder, value: Value, dtype: int) -> Value:
+    """Returns an integer or a bool in another such type by FP32: CAST between them is in the profile INT."""
+    if value.dtype == DType.INT32 and dtype != DType.BOOL:
+        value = _wrapped(b, value, BITS[dtype])
+    value = converted(b, value, DType.FP32)
+    return converted(b, value, dtype) if dtype == DType.BOOL else b.cast(value, dtype)
+
+
+def _wrapped(b: GraphBuilder, value: Value, bits: int) -> Value:
+    """Returns the low bits of an INT32 as a signed number: those below the sign, and the sign."""
+    count, sign = (b.number(number, value.dtype, len(value.shape)) for number in (32 - bits, 31))
+    high = b.emit("LOGICAL_LEFT_SHIFT", value, count, shape=value.shape)
+    low = b.emit("LOGICAL_RIGHT_SHIFT", high, count, shape=value.shape)
+    is_negative = b.emit("LOGICAL_RIGHT_SHIFT", high, sign, shape=value.shape)
+    above = b.emit(
+        "LOGICAL_LEFT_SHIFT", is_negative, b.number(bits, value.dtype, len(value.shape)), shape=value.shape
+    )
+    return b.emit("SUB", low, above, shape=value.shape)
 
 
 def truncated(b: GraphBuilder, value: Value) -> Value:

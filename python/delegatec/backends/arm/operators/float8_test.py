@@ -44,6 +44,20 @@ def test_products_are_summed_in_float16(dtype: torch.dtype, extension: str, type
     assert graph.outputs[0].dtype == type_
 
 
+@pytest.mark.parametrize(("dtype", "extension", "type_"), _TYPES, ids=["e4m3", "e5m2"])
+def test_maxima_with_dilation_are_in_float16(dtype: torch.dtype, extension: str, type_: int) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.max_pool2d(x.to(dtype), 3, 1, 1, 2)
+
+    x = torch.linspace(-3, 3, 64).sin().view(1, 1, 8, 8)
+    compiled, graph = _blob(function, f"TOSA-1.0+FP+{extension}", x)
+    assert graph.outputs[0].dtype == type_
+    kinds = {each.inputs[0].dtype for each in graph.operations if each.name == "MAXIMUM"}
+    assert kinds == {DType.FP16}
+    wanted = torch.nn.functional.max_pool2d(x.to(dtype).to(torch.float32), 3, 1, 1, 2)
+    assert torch.equal(compiled(x)[0].to(torch.float32), wanted)
+
+
 def test_it_needs_the_extension() -> None:
     compiled = compile_module("tosa", Call(lambda x: x.to(torch.float8_e5m2)), (_X,))
     ((name, _, message),) = compiled.left

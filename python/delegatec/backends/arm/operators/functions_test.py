@@ -119,3 +119,14 @@ class _Linear(torch.nn.Module):
 
 def test_a_constant_weight_is_a_kernel() -> None:
     run_case(_Linear(), (X,), "RESHAPE CONV2D RESHAPE")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_powers_of_half_precision_are_rounded_once(dtype: torch.dtype) -> None:
+    x = WAVE[WAVE.abs() > 0.5].to(dtype)
+    eps = torch.finfo(dtype).eps
+    for exponent in (2, 3, 4, 7, -1, -2, -3):
+        tolerance = (2 * eps, 0.0)  # ATen rounds some products
+        function: Function = lambda x, e=exponent: x**e  # noqa: E731
+        compiled = run_case(function, (x,), tolerance=tolerance, specification=SPECIFICATION)
+        assert torch.equal(compiled(x)[0], (x.float() ** exponent).to(dtype))

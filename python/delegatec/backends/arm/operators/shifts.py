@@ -12,6 +12,7 @@ from delegatec.backends.arm.building.graph_builder import GraphBuilder
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.capabilities.families import SMALL_FAMILIES
 from delegatec.backends.arm.dtypes import INTEGERS, TO_TOSA
+from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.operators.row import KnownConstraint, operand, operator_row
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
@@ -29,6 +30,9 @@ def _left(b: GraphBuilder, node: Node) -> None:
 
 
 def _right(b: GraphBuilder, node: Node) -> None:
+    if not b.settings.specification.integer:
+        _right_by_logical(b, node)
+        return
     x, by = (operand(b, each, node) for each in _operands(node))
     is_wide = TO_TOSA[dtype_of(node)] == DType.INT32
     # The right shift of these families rounds, and is of INT32.
@@ -58,6 +62,21 @@ def _without_half(b: GraphBuilder, x: Value, by: Value, node: Node) -> Value:
         least = b.emit("ADD", half, b.number(_LOWEST, DType.INT32, rank), shape=by.shape)
     x = b.emit("MAXIMUM", x, least, shape=shape_of(node), nan_mode=NanMode.PROPAGATE)
     return b.emit("SUB", x, half, shape=shape_of(node))
+
+
+def _right_by_logical(b: GraphBuilder, node: Node) -> None:
+    """Shifts without the profile INT: -1 - x for a negative x, and back. Sums must not overflow."""
+    x, by = (operand(b, each, node, DType.INT32) for each in _operands(node))
+    shape = shape_of(node)
+    one, last = (b.number(number, DType.INT32, len(shape)) for number in (1, 31))
+    is_negative = b.emit("LOGICAL_RIGHT_SHIFT", x, last, shape=x.shape)
+    double = b.emit("ADD", is_negative, is_negative, shape=x.shape)
+    sign = b.emit("SUB", one, double, shape=x.shape)
+    zero = b.number(0, DType.INT8)
+    positive = b.emit("MUL", b.emit("ADD", x, is_negative, shape=x.shape), sign, zero, shape=x.shape)
+    shifted = b.emit("LOGICAL_RIGHT_SHIFT", positive, by, shape=shape)
+    found = b.emit("SUB", b.emit("MUL", shifted, sign, zero, shape=shape), is_negative, shape=shape)
+    b.alias(node, converted(b, found, TO_TOSA[dtype_of(node)]))
 
 
 def _distance(node: Node, facts: Facts) -> str | None:

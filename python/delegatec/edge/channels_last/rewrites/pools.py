@@ -24,6 +24,8 @@ from delegatec.edge.legalize.value import Number, Value, value_of
 
 aten = torch.ops.aten
 
+_FLOATS_8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
+
 
 def maxima(x: Value, windows: Sequence[Windows]) -> Value:
     """Returns the maxima of windows of [N, H, W, C]."""
@@ -76,6 +78,8 @@ def _pool(operator: Any, x: Value, windows: Sequence[Windows], *zeros: int) -> V
 
 def _dilated(x: Value, windows: Sequence[Windows]) -> Value:
     """Returns the elementwise maximum of the elements of each window, by rows and then by columns."""
+    if x.dtype in _FLOATS_8:  # Targets pool them, but have no such maximum.
+        return _dilated(x.to(torch.float16), windows).to(x.dtype)
     least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
     x, windows = padded(x, windows, least, whole=True)[0], windows
     for dim, axis in enumerate(windows, 1):

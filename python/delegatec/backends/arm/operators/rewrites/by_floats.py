@@ -209,14 +209,6 @@ def _reduced(adds: bool) -> Rule:
     return rule
 
 
-def _converted(builder: Builder, node: Node) -> Node | None:
-    """Converts between bools and integers."""
-    x, dtype = value_of(builder, bind(node)["self"]), dtype_of(node)
-    if x.dtype == torch.bool and dtype in _INTEGERS:
-        return x.to(torch.float32).to(dtype).node
-    return x.ne(0).node if x.dtype in _INTEGERS and dtype == torch.bool else None
-
-
 def _floored(builder: Builder, node: Node) -> Node | None:
     """Divides integers, rounding down, or returns the remainder; without operators on bits."""
     bound, dtype = bind(node), dtype_of(node)
@@ -259,7 +251,10 @@ REWRITES: Final = (
     ),
     *(
         _rewrite(target, _with_equal_ranks)
-        for target in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor_mode)
+        for target in (
+            *(aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor_mode),
+            *(aten.bitwise_left_shift.Tensor, aten.bitwise_right_shift.Tensor),
+        )
     ),
     *(_rewrite(target, _chosen(Value.ge)) for target in (aten.maximum.default, aten.fmax.default)),
     *(_rewrite(target, _chosen(Value.le)) for target in (aten.minimum.default, aten.fmin.default)),
@@ -274,5 +269,4 @@ REWRITES: Final = (
     _rewrite(aten.neg.default, _neg),
     *(_rewrite(target, _reduced(adds=True)) for target in (aten.sum.dim_IntList, aten.sum.default)),
     *(_rewrite(target, _reduced(adds=False)) for target in (aten.amax.default, aten.amin.default)),
-    _rewrite(aten._to_copy.default, _converted, computes=False),
 )

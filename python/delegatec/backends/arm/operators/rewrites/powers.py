@@ -37,9 +37,10 @@ def _by_number(builder: Builder, node: Node) -> Node | None:
     """Computes powers of magnitudes; of zero and infinity they are the base or its reciprocal."""
     bound, dtype = bind(node), dtype_of(node)
     exponent = float(bound["exponent"])
-    if is_simple(exponent) or not math.isfinite(exponent):
-        return None
     x = value_of(builder, bound["self"], dtype).widened()
+    if is_simple(exponent) or not math.isfinite(exponent):
+        is_rounded_once = abs(exponent) <= 1 or exponent == 2
+        return None if x.dtype == dtype or is_rounded_once else (x**exponent).to(dtype).node
     size = x.abs()
     is_defined = size.gt(0.0) & size.lt(math.inf)
     other = size if exponent > 0 else size.reciprocal()
