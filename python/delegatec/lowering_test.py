@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch.export import ExportedProgram
+from torch.nn import functional
 
 import delegatec
 from delegatec.backends import builtin_backends
@@ -20,6 +21,7 @@ from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, ca
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.module import EdgeModule
 from delegatec.edge.scaled import ScaledTensor
 from delegatec.lowering import Lowered, lower
@@ -230,6 +232,27 @@ def test_a_blocked_composite_stays_whole() -> None:
     program = lower({"forward": exported(module)}, "mps", rules=rules).programs["forward"]
     assert [t for t in called(program) if t is not call_delegate] == [aten.roll.default]
     assert lower({"forward": exported(Odd(lambda x: x.roll(2, 1)))}, "mps").reports["forward"].nodes_left == 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.roll(2, 1),
+        lambda x: functional.pixel_unshuffle(x, 2),
+        lambda x: x.relu().select_scatter(x[:, 1], 1, 0).abs(),
+    ],
+)
+def test_composites_of_quantized_values(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Their decomposition is supported as integer arithmetic, although it is not with floating point."""
+
+    class Quantized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            value = function(quantized.dequantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8))
+            return quantized.quantize_per_tensor(value, 0.1, 3, -128, 127, torch.int8)
+
+    program = torch.export.export(Quantized(), (torch.zeros(1, 2, 4, 4, dtype=torch.int8),))
+    lowered = lower({"forward": program}, "tosa", {"specification": "TOSA-1.0+INT"})
+    assert called(lowered.programs["forward"]) == [call_delegate]
 
 
 def test_linear_is_one_operator_delegated_or_not() -> None:

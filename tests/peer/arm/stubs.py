@@ -29,8 +29,10 @@ class _Anything(types.ModuleType):
 
 
 def conftest() -> types.ModuleType:
-    """Returns the module that two of the peer's tests ask for a command line, which there is not."""
-    return types.ModuleType("conftest")
+    """Returns the module that some of the peer's tests ask for options of the command line: all are set."""
+    module = types.ModuleType("conftest")
+    vars(module)["is_option_enabled"] = lambda option: True  # Such as to run the reference model.
+    return module
 
 
 def install_stubs() -> None:

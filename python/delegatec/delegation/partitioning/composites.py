@@ -24,6 +24,7 @@ from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.protocol.partitioner import Partitioner
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge import KERNEL_COMPOSITES
+from delegatec.edge.arguments import tensors
 from delegatec.edge.convert import SIMPLIFY
 from delegatec.edge.legalize.normal_form import decompose
 from delegatec.edge.passes.pass_manager import end_stage, run_pass, run_passes
@@ -91,9 +92,14 @@ class _Trial:
         self._partitioner = partitioner
         self._preserved = preserved
         self._answers: dict[Hashable, bool] = {}
+        self._units: dict[Node, bool] = {}
 
     def supports_parts(self, program: EdgeProgram, node: Node) -> bool:
-        """Whether the partitioner supports the complete decomposition of a composite."""
+        """Whether the partitioner supports the complete decomposition of a composite.
+
+        If it does not alone, it may as a part of a unit of quantized values: without floating point, it has
+        the type of the levels there.
+        """
         if isinstance(self._partitioner, RuledPartitioner) and self._partitioner.rules.rejection(node):
             return False
         results = tuple(user for user in node.users if user.target is operator.getitem)
@@ -103,13 +109,44 @@ class _Trial:
             tuple(sorted(user.args[1] for user in results)),  # type: ignore[type-var]
         )
         if key not in self._answers:
-            self._answers[key] = self._try(program, node, results)
-        return self._answers[key]
+            self._answers[key] = self._try(program, [node, *results])
+        return self._answers[key] or self._supports_unit(program, node)
 
-    def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> bool:
-        alone = Original(PartitionView(program, [node, *results], computes_sizes=True), {}).program
+    def _supports_unit(self, program: EdgeProgram, node: Node) -> bool:
+        if node not in self._units:
+            unit = _closed_unit(program, node)
+            answer = bool(unit) and self._try(program, [each for each in program.graph.nodes if each in unit])
+            self._units |= dict.fromkeys([node, *unit], answer)
+        return self._units[node]
+
+    def _try(self, program: EdgeProgram, nodes: Sequence[Node]) -> bool:
+        alone = Original(PartitionView(program, nodes, computes_sizes=True), program.specs_by_name()).program
         decompose(alone, self._preserved)
         run_passes(alone, SIMPLIFY)
         # Nodes that only move data join their neighbors.
         rejections = query(innermost_partitioner(self._partitioner), alone).rejections
         return all(rejection.rule == "trivial" for rejection in rejections)
+
+
+def _closed_unit(program: EdgeProgram, node: Node) -> set[Node]:
+    """Returns the calls that floating-point values connect to a call; none if such a value is from outside.
+
+    These are all calls from dequantization to quantization.
+    """
+    found, pending = {node}, [node]
+    while pending:
+        call = pending.pop()
+        near = [source for source in call.all_input_nodes if _is_float(source)]
+        near += call.users if _is_float(call) else ()
+        for each in near:
+            if each.name in program.constants or each in found:
+                continue
+            if not isinstance(each.target, OpOverload) and each.target is not operator.getitem:
+                return set()
+            found.add(each)
+            pending.append(each)
+    return found
+
+
+def _is_float(node: Node) -> bool:
+    return any(each.dtype.is_floating_point for each in tensors(node.meta.get("val")))

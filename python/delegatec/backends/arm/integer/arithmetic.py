@@ -132,7 +132,8 @@ class Arithmetic:
             return self.quantize(self.evaluated(value), to)
         # The precision of a result with more bits is that of the values that have levels.
         low, high = ((end - to.zero) * to.scale[0] for end in (to.low, to.high))
-        value = Lookup(source, value.values.nan_to_num(0.0, high, low).clamp(low, high))
+        undefined = (to.undefined - to.zero) * to.scale[0]
+        value = Lookup(source, value.values.nan_to_num(undefined, high, low).clamp(low, high))
         entries = self.builder.constant(to.levels(value.values))
         shape = value.shape
         if source.dtype == torch.int8:

@@ -108,11 +108,16 @@ class Conversion:
             UnsupportedError: it has none.
         """
         if isinstance(operand, Node):
-            found = self.quantities.get(operand)
+            found = self.quantities.get(operand) or self._integers(operand)
             if found is None:
                 raise UnsupportedError(f"{operand.name} is not quantized")
             return found
         return Fixed(torch.tensor(operand, dtype=torch.float64))
+
+    def _integers(self, operand: Node) -> Fixed | None:
+        """Returns a constant of integers, which operators promote."""
+        constant = self.constant(operand)
+        return None if constant is None else Fixed(constant.detach().to(torch.float64))
 
     def node(self, operand: Any) -> Any:
         """Returns an operand that is not floating point, as in the converted program."""
@@ -224,7 +229,8 @@ def _spanning(value: Quantity, dtype: torch.dtype) -> Parameters:
         least, most = (min(float(finite.min()), 0.0), max(float(finite.max()), 0.0))
         if dtype == torch.int8:
             scale = (most - least or 1.0) / 255
-            return Parameters(dtype, (scale,), round(-128 - least / scale), -128, 127)
+            zero = round(-128 - least / scale)
+            return Parameters(dtype, (scale,), zero, -128, 127, undefined=zero)
     return Parameters(dtype, ((value.bound or 1.0) / limits.max,), 0, -limits.max, limits.max)
 
 

@@ -23,9 +23,10 @@ from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, para
 from delegatec.backends.arm.integer.products import PRODUCTS
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
+from delegatec.backends.arm.integer.units import is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import quantized_constant
+from delegatec.edge.analysis.quantized import LEVELS, quantized_constant
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
@@ -133,6 +134,8 @@ def _convert(conversion: Conversion, node: Node) -> None:
         _dequantize(conversion, node)
     elif node.target in QUANTIZE:
         _quantize(conversion, node)
+    elif _is_quantized_integer(conversion, node):
+        _use_integer(conversion, node)
     elif _is_constant(conversion, node):
         conversion.quantities[node] = Fixed(partial(_evaluated, conversion, node), shape_of(node))
     elif any(each in conversion.quantities for each in node.all_input_nodes):
@@ -181,6 +184,21 @@ def _evaluated(conversion: Conversion, node: Node) -> Tensor:
     target: Any = node.target
     result: Tensor = target(*args, **kwargs)
     return result
+
+
+def _is_quantized_integer(conversion: Conversion, node: Node) -> bool:
+    """Whether a call converts integers to floating point, only to quantize them."""
+    if node.target is not aten._to_copy.default or not all(user.target in QUANTIZE for user in node.users):
+        return False
+    (source,) = node.all_input_nodes
+    return dtype_of(source) in LEVELS and is_float(node) and conversion.constant(source) is None
+
+
+def _use_integer(conversion: Conversion, node: Node) -> None:
+    source = conversion.arithmetic.signed(conversion.node(node.args[0]))
+    zero = -128 if dtype_of(node.all_input_nodes[0]) == torch.uint8 else 0
+    limits = torch.iinfo(dtype_of(source))
+    conversion.quantities[node] = Levels(source, (1.0,), zero, max(limits.max - zero, zero - limits.min))
 
 
 def _follow(conversion: Conversion, node: Node) -> None:

@@ -327,6 +327,25 @@ def test_a_float_island_has_a_reason() -> None:
     }
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
+    """Their conversion to floating point is a scale of 1."""
+    x = torch.tensor([-128, -1, 0, 1, 7, 100, 127], dtype=torch.int32).to(dtype)
+    check(lambda x: quantize(x.float(), 1.7, -3), x, steps=0)
+    check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, steps=0)
+
+
+def test_a_constant_of_integers() -> None:
+    check(lambda x: quantize(dequantize(x, 0.02) * torch.arange(5) + torch.eye(5), 0.05), levels(5, 5))
+
+
+@pytest.mark.parametrize("out", [torch.int8, torch.uint8, torch.int16])
+def test_levels_that_are_not_a_number(out: torch.dtype) -> None:
+    """They become 0, as in eager mode."""
+    x = torch.tensor([-128, 0, 3, 40, 127], dtype=torch.int8)
+    check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, steps=0)
+
+
 def test_masks_far_beyond_the_range() -> None:
     """The lowest number is as good as minus infinity."""
     mask = torch.tensor([0.0, -math.inf, torch.finfo(torch.float32).min, 0.0])

@@ -32,7 +32,7 @@ DEQUANTIZE: Final = CALLS - QUANTIZE
 def parameters_of(node: Node, constant: Callable[[Node], Tensor | None]) -> Parameters | None:
     """Returns the parameters of a call in `CALLS`; None if they are not constant, or have several zeros.
 
-    Levels of uint8 count as int8, from -128.
+    Levels of uint8 count as int8, from -128. NaN becomes 0, as in eager mode on the CPU.
     """
     bound = bind(node)
     axis = None
@@ -56,14 +56,14 @@ def parameters_of(node: Node, constant: Callable[[Node], Tensor | None]) -> Para
     found = [_numbers(each, constant) for each in (scales, 0 if zeros is None else zeros)]
     if found[0] is None or found[1] is None or len({*found[1]}) != 1:
         return None
-    scale, zero = found[0], int(found[1][0])
+    scale, zero, undefined = found[0], int(found[1][0]), 0
     if len(scale) == 1 and axis is not None:
         scale = scale * shape_of(bound["input"])[axis]
     if not all(0 < each < float("inf") for each in scale):
         return None
     if dtype == torch.uint8:
-        dtype, zero, low, high = torch.int8, zero - 128, low - 128, high - 128
-    return Parameters(dtype, tuple(scale), zero, int(low), int(high), axis)
+        dtype, zero, low, high, undefined = torch.int8, zero - 128, low - 128, high - 128, -128
+    return Parameters(dtype, tuple(scale), zero, int(low), int(high), axis, undefined)
 
 
 def _numbers(value: Any, constant: Callable[[Node], Tensor | None]) -> list[float] | None:

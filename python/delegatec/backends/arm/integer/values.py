@@ -34,6 +34,7 @@ class Parameters:
         low: the least level.
         high: the largest level.
         axis: the dimension of channels; None for a single scale.
+        undefined: the level of NaN.
     """
 
     dtype: torch.dtype
@@ -42,14 +43,15 @@ class Parameters:
     low: int
     high: int
     axis: int | None = None
+    undefined: int = 0
 
     def levels(self, values: Tensor) -> Tensor:
         """Quantizes values."""
         scale = torch.tensor(self.scale, dtype=torch.float64)
         if self.axis is not None:
             scale = scale.view([-1 if dim == self.axis else 1 for dim in range(values.dim())])
-        levels = torch.round(values.to(torch.float64) / scale) + self.zero
-        return levels.nan_to_num(self.zero).clamp(self.low, self.high).to(self.dtype)
+        levels = (torch.round(values.to(torch.float64) / scale) + self.zero).clamp(self.low, self.high)
+        return levels.nan_to_num(self.undefined).to(self.dtype)
 
 
 @dataclass(frozen=True)
