@@ -30,6 +30,7 @@ from delegatec.delegation.protocol.capabilities import (
     HasPasses,
     KeepsState,
     LacksScalars,
+    OrdersBoundary,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
@@ -121,6 +122,19 @@ def boundary_dtype(backend: Backend, dtype: torch.dtype) -> torch.dtype:
         lambda: backend.boundary_dtype(dtype),
         lambda found: isinstance(found, torch.dtype),
         "a dtype",
+    )
+
+
+def orders_boundary(backend: Backend, value: torch.Tensor) -> bool:
+    """Whether delegates exchange a channels-last value in the order of memory; see `OrdersBoundary`."""
+    if not isinstance(backend, OrdersBoundary):
+        return False
+    return _call_member(
+        backend,
+        "orders_boundary",
+        lambda: backend.orders_boundary(value),
+        lambda found: isinstance(found, bool),
+        "a bool",
     )
 
 

@@ -19,6 +19,7 @@ from delegatec.delegation import (
     call_delegate,
 )
 from delegatec.diagnostics import SourceLocation
+from delegatec.edge.dim_orders import REORDERS
 from delegatec.edge.program import EdgeProgram
 from delegatec.program.emitted import EmittedMethod, EmittedProgram
 from delegatec.program.planning.memory_plan import MemoryPlan
@@ -160,7 +161,12 @@ def _output_names(edge: EdgeProgram, report: DelegationReport) -> list[str]:
 
 
 def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
-    """Returns the name of a result; for results of delegates, the name before delegation."""
+    """Returns the name of a result; for results of delegates, and copies, the name before delegation."""
+    if "output_name" in node.meta:
+        return str(node.meta["output_name"])
+    if node.target is REORDERS:
+        (source,) = node.all_input_nodes
+        return _output_name(source, before)
     if node.target is operator.getitem:
         call, index = node.args
         if isinstance(call, Node) and call.target is call_delegate and isinstance(call.args[0], Node):

@@ -51,6 +51,10 @@ class ArmBackend(TableBackend[Settings]):
         """See `ConvertsBoundary`. Runtimes copy bytes, and TOSA has no int64."""
         return torch.int32 if dtype == torch.int64 else dtype
 
+    def orders_boundary(self, value: torch.Tensor) -> bool:
+        """See `OrdersBoundary`. Images are channels-last in graphs."""
+        return True
+
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `HasPasses.passes`. The last ones choose the layout of each value."""
         settings = self.settings(compile_specs)

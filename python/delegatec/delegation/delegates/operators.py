@@ -9,6 +9,7 @@ from collections import Counter
 from torch.fx import Node
 
 from delegatec.delegation.delegates.call_delegate import call_delegate
+from delegatec.edge.dim_orders import caller_orders, reinterprets
 from delegatec.edge.program import EdgeProgram
 
 
@@ -28,8 +29,11 @@ def operator_counts(nodes: list[Node]) -> dict[str, int]:
 
 def operator_nodes(program: EdgeProgram) -> list[Node]:
     """Returns the nodes of a graph that compute or move data, without `getitem` and delegates."""
+    orders = caller_orders(program)
     return [
         node
         for node in program.graph.nodes
-        if node.op == "call_function" and node.target not in (operator.getitem, call_delegate)
+        if node.op == "call_function"
+        and node.target not in (operator.getitem, call_delegate)
+        and not reinterprets(node, orders)
     ]

@@ -47,8 +47,8 @@ def _inputs(program: EdgeProgram, builder: Builder, group: Sequence[Node], bound
         users = [node for node in group if source in node.all_input_nodes]
         outer = _cast(builder.at(users[0]), source, boundary(source.meta["val"].dtype))
         inner = _cast(builder, outer, source.meta["val"].dtype)
-        _last_before(source).append(outer)
-        _replace(source, inner, users)
+        last_before(source).append(outer)
+        replace_operand(source, inner, users)
         found.append(inner)
     return found
 
@@ -65,9 +65,10 @@ def _outputs(program: EdgeProgram, builder: Builder, group: Sequence[Node], boun
             continue
         inner = _cast(builder.at(node), node, boundary(node.meta["val"].dtype))
         outer = _cast(builder, inner, node.meta["val"].dtype)
+        outer.meta["output_name"] = node.name
         node.append(inner)
         inner.append(outer)
-        _replace(node, outer, outside)
+        replace_operand(node, outer, outside)
         rename_outputs(program, {node.name: outer.name})
         found.append(inner)
     return found
@@ -83,14 +84,14 @@ def _cast(builder: Builder, node: Node, dtype: torch.dtype) -> Node:
     return builder.call(torch.ops.aten._to_copy.default, node, dtype=dtype)
 
 
-def _last_before(source: Node) -> Node:
+def last_before(source: Node) -> Node:
     """Returns the node after which users of another one may be inserted: placeholders precede calls."""
     while source.next.op == "placeholder":
         source = source.next
     return source
 
 
-def _replace(old: Node, new: Node, users: Iterable[Node]) -> None:
+def replace_operand(old: Node, new: Node, users: Iterable[Node]) -> None:
     for user in users:
         user.args = map_arg(user.args, lambda node: new if node is old else node)
         user.kwargs = map_arg(user.kwargs, lambda node: new if node is old else node)

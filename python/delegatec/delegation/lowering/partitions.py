@@ -17,6 +17,7 @@ from delegatec.delegation.delegates.operators import operator_counts
 from delegatec.delegation.delegates.original import Original
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.lowering.boundary import convert_boundary
+from delegatec.delegation.lowering.dim_orders import order_boundary
 from delegatec.delegation.lowering.report import DelegateSummary
 from delegatec.delegation.lowering.splice import rename_outputs, reorder, schedule, splice
 from delegatec.delegation.lowering.state import kept_state, release
@@ -58,6 +59,7 @@ def lower_partitions(
     if not groups:
         return [], rejections
     groups = convert_boundary(program, groups, partial(plugins.boundary_dtype, backend))
+    groups = order_boundary(program, groups, backend, partitioner)
     order = schedule(program.graph, groups)
     if order is None:
         raise bad_partitioner(

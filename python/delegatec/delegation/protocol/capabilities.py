@@ -61,6 +61,19 @@ class ConvertsBoundary(Protocol):
 
 
 @runtime_checkable
+class OrdersBoundary(Protocol):
+    """A backend whose delegates exchange channels-last values with their dimensions in the order of memory.
+
+    The program does not copy such inputs and outputs of the method. The delegate begins and ends with
+    permutations, which the backend's passes move or remove.
+    """
+
+    def orders_boundary(self, value: torch.Tensor) -> bool:
+        """Whether delegates should exchange a fake tensor that is channels-last in this order."""
+        ...
+
+
+@runtime_checkable
 class HasGraph(Protocol):
     """A backend whose blobs hold a graph, which `delegatec inspect` prints and the report draws."""
 
