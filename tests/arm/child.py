@@ -144,3 +144,19 @@ def unpacked(array: Packed) -> torch.Tensor:
     if found.dtype.kind == "V":
         found = found.view(f"u{found.dtype.itemsize}")
     return torch.from_numpy(found.reshape(shape).copy())
+
+
+def packed_in_order(tensor: torch.Tensor) -> tuple[Packed, bool]:
+    """Returns a tensor for a request, and whether it is channels-last."""
+    is_last = tensor.dim() == 4 and not tensor.is_contiguous() and _is_last(tensor)
+    return packed(tensor.permute(0, 2, 3, 1) if is_last else tensor), is_last
+
+
+def unpacked_in_order(array: Packed, is_last: bool) -> torch.Tensor:
+    """Returns a tensor of an answer, which may be channels-last."""
+    tensor = unpacked(array)
+    return tensor.permute(0, 3, 1, 2) if is_last else tensor
+
+
+def _is_last(tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous(memory_format=torch.channels_last)

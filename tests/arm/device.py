@@ -13,7 +13,7 @@ from typing import Final
 
 import torch
 
-from tests.arm.child import Child, packed, runfile, unpacked
+from tests.arm.child import Child, packed_in_order, runfile, unpacked_in_order
 
 _LAYERS: Final = "delegatec_pip_emulation_layer/site-packages"
 
@@ -59,7 +59,7 @@ def _device() -> Child:
 
 
 def run(pte: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Returns the outputs of a program.
+    """Returns the outputs of a program; inputs and outputs may be channels-last.
 
     Args:
         pte: the file.
@@ -68,7 +68,7 @@ def run(pte: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     Raises:
         DeviceError: the runtime rejects it, or fails.
     """
-    error, outputs = _device().ask((pte, [packed(each) for each in inputs]))
+    error, outputs = _device().ask((pte, [packed_in_order(each) for each in inputs]))
     if error:
         raise DeviceError(f"{error}\n{_device().log()}")
-    return [unpacked(each) for each in outputs]
+    return [unpacked_in_order(*each) for each in outputs]

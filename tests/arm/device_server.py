@@ -12,7 +12,7 @@ from typing import Any, Final
 import executorch.kernels.quantized  # noqa: F401 - registers the kernels that quantize
 from executorch.extension.pybindings import _portable_lib
 
-from tests.arm.child import packed, unpacked
+from tests.arm.child import packed_in_order, unpacked_in_order
 
 _SIZE: Final = struct.Struct("<Q")
 
@@ -22,10 +22,10 @@ def _answer(pte: bytes, inputs: list[Any]) -> Any:
         return "VgfBackend is not available", []
     try:
         module = _portable_lib._load_for_executorch_from_buffer(pte)
-        outputs = module.run_method("forward", [unpacked(each) for each in inputs])
+        outputs = module.run_method("forward", [unpacked_in_order(*each) for each in inputs])
     except RuntimeError as error:
         return str(error), []
-    return "", [packed(each) for each in outputs]
+    return "", [packed_in_order(each) for each in outputs]
 
 
 def main() -> None:

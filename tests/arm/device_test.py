@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import torch
 
+from delegatec.lowering import lower as lower_methods
+from delegatec.program import write_program
 from tests.arm.device import DeviceError, missing, run
-from tests.arm.models import MODELS, eager, exported, integers, lower
+from tests.arm.models import MODELS, eager, exported, integers, lower, segments
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no Vulkan device: {missing()}")
 
@@ -36,6 +40,47 @@ def test_results_of_int8_are_those_of_eager_mode(name: str) -> None:
     (found,) = run(lower(program, "vgf").pte, args)
     assert int(wanted[0].int().abs().max()) > 20
     assert torch.equal(found, wanted[0])
+
+
+def test_images_are_channels_last_at_the_boundary() -> None:
+    model, args = segments()
+    (wanted,) = eager(model, args)
+    assert float(wanted.abs().max()) > 0.05 and not wanted.is_contiguous()
+    (found,) = run(lower(exported((model, args)), "vgf").pte, args)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=2e-6)
+    assert found.stride() == wanted.stride()
+
+
+def test_images_of_int8_are_channels_last_at_the_boundary() -> None:
+    program, args = integers(segments())
+    (wanted,) = eager(program.module(), args)
+    (found,) = run(lower(program, "vgf").pte, args)
+    assert int(wanted.int().abs().max()) > 20 and not args[0].is_contiguous()
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+class Both(torch.nn.Module):
+    """An image for a delegate, and for kernels of the runtime."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the result of the model, and doubles, which TOSA lacks."""
+        return self.model(x), x.double() + 1
+
+
+def test_an_image_that_kernels_read_too() -> None:
+    model, args = segments()
+    both = Both(model)
+    program = lower_methods({"forward": torch.export.export(both, args)}, "vgf")
+    assert program.reports["forward"].nodes_left == 2
+    file = io.BytesIO()
+    write_program(program.emitted, file)
+    for result, value in zip(run(file.getvalue(), args), eager(both, args), strict=True):
+        torch.testing.assert_close(result, value, rtol=1e-5, atol=2e-6)
+        assert result.stride() == value.stride()
 
 
 def test_results_of_integers_are_equal() -> None:

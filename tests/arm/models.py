@@ -61,6 +61,27 @@ def convolutions() -> Sample:
     return Images().eval(), (torch.randn(1, 3, 16, 16),)
 
 
+class Segments(torch.nn.Module):
+    """A network from images to images, with an explicit padding and a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.Conv2d(8, 4, 1)
+        self.middle = torch.nn.Conv2d(8, 8, 3, padding=1, groups=8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns four values for each pixel."""
+        x = torch.relu(self.first(torch.nn.functional.pad(x, (0, 1, 0, 1))))
+        x = x + torch.nn.functional.hardtanh(self.middle(x))
+        return self.last(torch.nn.functional.interpolate(x, scale_factor=2.0))
+
+
+def segments() -> Sample:
+    """Returns `Segments`, and an image that is channels-last."""
+    torch.manual_seed(0)
+    return Segments().eval(), (torch.randn(1, 3, 16, 16).to(memory_format=torch.channels_last),)
+
+
 def encoder() -> Sample:
     """Returns a layer of a transformer."""
     torch.manual_seed(0)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from delegatec.backends.arm.blob import read_blob
 from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.testing import SPECIFICATION, blob
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.delegation.protocol.parts import join
-from tests.arm.models import MODELS, Lowered, eager, exported, integers, lower
+from tests.arm.models import MODELS, Lowered, eager, exported, integers, lower, segments
 from tests.arm.tosa_tools import InvalidGraphError, check, run
 
 FLOATING = TosaSpecification.parse("TOSA-1.0+FP")
@@ -48,6 +49,18 @@ def test_results_of_int8_are_those_of_eager_mode(name: str) -> None:
     assert found.dtype == torch.int8
     assert int(wanted[0].int().abs().max()) > 20
     assert torch.equal(found, wanted[0])
+
+
+@pytest.mark.parametrize("is_integer", [False, True])
+def test_images_are_channels_last_at_the_boundary(is_integer: bool) -> None:
+    sample = segments()
+    program, args = integers(sample) if is_integer else (exported(sample), sample[1])
+    (wanted,) = eager(program.module(), args)
+    (graph,) = lower(program, "tosa").blobs
+    check(graph, INTEGER if is_integer else FLOATING)
+    assert "TRANSPOSE" not in {operation.name for operation in read_blob(memoryview(graph)).operations}
+    (found,) = run(graph, [args[0].permute(0, 2, 3, 1)])
+    torch.testing.assert_close(found.permute(0, 3, 1, 2), wanted, rtol=1e-5, atol=2e-6)
 
 
 def test_the_validator_sees_the_profile(lowered: tuple[str, Lowered]) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as f
 
-from delegatec.backends.arm.testing import operators, run_case
+from delegatec.backends.arm.testing import graph_of, operators, run_case
 
 
 class _Padded(nn.Module):
@@ -31,3 +31,31 @@ def test_padding_and_permutations_disappear() -> None:
 def test_one_channel_needs_no_permutation() -> None:
     torch.manual_seed(0)
     run_case(nn.Conv2d(1, 4, 3), (torch.randn(1, 1, 8, 8),), "RESHAPE CONV2D TRANSPOSE")
+
+
+class _Images(nn.Module):
+    """Returns images, and the mean of each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, groups=4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.b(f.pad(f.relu6(self.a(x)), (1, 1, 1, 1)))
+        return f.interpolate(x, scale_factor=2.0), x.mean((2, 3))
+
+
+def test_channels_last_images_cross_as_they_are() -> None:
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    compiled = run_case(_Images(), (image,))
+    assert not {"TRANSPOSE", "PAD"} & set(operators(compiled))
+    assert operators(run_case(_Images(), (image.contiguous(),))).count("TRANSPOSE") == 2
+    graph = graph_of(compiled)
+    assert [tuple(value.shape) for value in graph.inputs] == [(2, 8, 8, 3)]
+    assert {tuple(value.shape) for value in graph.outputs} == {(2, 8, 8, 4), (2, 4)}
+
+
+def test_a_channels_last_image_whose_elements_are_a_row() -> None:
+    image = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    run_case(lambda x: x.flatten(1) + 1, (image,), "TRANSPOSE RESHAPE ADD")
