@@ -85,7 +85,8 @@ def choose_backends(
     Args:
         methods: names of the model's methods.
         backends: a backend, as in `BackendRegistry.resolve`, or several in order of priority, or "portable".
-        options: option -> value; with several backends "BACKEND.OPTION", with the backend as requested.
+        options: option -> value; with several backends, of all methods, "BACKEND.OPTION", with the backend as
+            requested.
         method_backends: method -> backends, for methods with other backends.
         registry: the backends to choose from; the built-in ones by default.
 
@@ -94,10 +95,13 @@ def choose_backends(
             options that do not name their backend if there are several; DC415 for arguments of the wrong
             type.
     """
-    names = {name: _several(method_backends.get(name, backends)) for name in methods}
+    others = {name: _several(each) for name, each in method_backends.items()}
+    names = {name: others.get(name, _several(backends)) for name in methods}
     problems = unknown_methods(method_backends, names)
-    selectors = list(dict.fromkeys(s for several in names.values() for s in several if s != PORTABLE))
-    problems += [_misplaced(s) for s in names.values() if PORTABLE in s and len(s) > 1]
+    # Also those without a method: options name the backend that they are for, as the rules require.
+    lists = [_several(backends), *others.values()]
+    selectors = list(dict.fromkeys(s for several in lists for s in several if s != PORTABLE))
+    problems += [_misplaced(several) for several in lists if PORTABLE in several and len(several) > 1]
     given, unclear = _options_of(selectors, options)
     problems += unclear
     if registry is None:
@@ -115,10 +119,11 @@ def choose_backends(
             problems += error.diagnostics
     if problems:
         raise DelegatecError(dict.fromkeys(problems))
-    if len(chosen) == 1:
-        settings = next(iter(chosen.values())).options
+    used = {s: one for s, one in chosen.items() if any(s in several for several in names.values())}
+    if len(used) == 1:
+        settings = next(iter(used.values())).options
     else:
-        settings = {f"{s}.{key}": value for s, one in chosen.items() for key, value in one.options.items()}
+        settings = {f"{s}.{key}": value for s, one in used.items() for key, value in one.options.items()}
     return Choice(
         {name: tuple(chosen[s] for s in several if s != PORTABLE) for name, several in names.items()},
         registry,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -176,7 +176,9 @@ def lower(
         raise DelegatecError(problems)
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
     records = _records(programs, methods) if keep_record else {}
-    reports = _each(partitioners, lambda name, several: _delegate(programs[name], several, choice.registry))
+    reports = _each(
+        partitioners, lambda name, several: _delegate(programs[name], several, every[name], choice.registry)
+    )
     for name in reports:
         decompose_rejected(programs[name], every[name])
     if require_full_delegation:
@@ -232,12 +234,16 @@ def _keys(value: object) -> list[Any]:
 
 
 def _delegate(
-    program: EdgeProgram, partitioners: Sequence[Partitioner], registry: BackendRegistry
+    program: EdgeProgram,
+    partitioners: Sequence[Partitioner],
+    preserved: Collection[OpOverload],
+    registry: BackendRegistry,
 ) -> DelegationReport:
     """Delegates; a failure also reports operators that would have neither a backend nor a kernel."""
     try:
         return to_backend(program, partitioners, registry=registry).report
     except DelegatecError as error:
+        decompose_rejected(program, preserved)
         kernels = [problem for part in program.walk() for problem in _without_kernel(part, partitioners)]
         raise DelegatecError([*error.diagnostics, *kernels]) from error
 

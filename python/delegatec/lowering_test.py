@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -16,10 +17,11 @@ from torch.nn import functional
 
 import delegatec
 from delegatec.backends import builtin_backends
+from delegatec.backends.arm.ethos_u import backend as ethos_u
 from delegatec.backends.mps.backend import MPS
 from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, call_delegate
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
-from delegatec.diagnostics import DelegatecError
+from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.analysis.quantized import quantized
 from delegatec.edge.module import EdgeModule
@@ -173,6 +175,47 @@ def test_a_backend_for_each_method(tmp_path: Path) -> None:
     assert "method decode: no backend requested\n" in format_reasons(manifest)
     for method in methods:
         torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", builtin_backends(), method), eager())
+
+
+class Levels(torch.nn.Module):
+    """A sum between quantized values."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = through(x)
+        return through(y + y)
+
+
+def through(x: torch.Tensor) -> torch.Tensor:
+    levels = quantized.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
+    result: torch.Tensor = quantized.dequantize_per_tensor(levels, 0.1, 3, -128, 127, torch.int8)
+    return result
+
+
+def test_a_failure_of_a_backend_is_the_only_problem() -> None:
+    """Quantized calls outside of the delegate would have become arithmetic."""
+    failed = DelegatecError([Diagnostic("DC431", "Vela fails")])
+    program = torch.export.export(Levels(), (torch.randn(3, 4),))
+    with (
+        patch.object(ethos_u, "compile_graph", side_effect=failed),
+        pytest.raises(DelegatecError) as raised,
+    ):
+        lower({"forward": program}, "ethos_u")
+    assert [each.code for each in raised.value.diagnostics] == ["DC431"]
+
+
+def test_options_of_a_backend_apply_to_its_own_methods() -> None:
+    options = {"mps.precision": "fp16", "vulkan.storage": "buffer"}
+    both = {"encode": exported(), "decode": exported()}
+    lowered = lower(both, "mps", options, method_backends={"decode": "vulkan"})
+    assert lowered.options["mps.precision"] == "fp16" and lowered.options["vulkan.storage"] == "buffer"
+    alone = lower({"decode": exported()}, "mps", options, method_backends={"decode": "vulkan"})
+    assert alone.options == {
+        name.removeprefix("vulkan."): value
+        for name, value in lowered.options.items()
+        if name.startswith("vulkan.")
+    }
+    with pytest.raises(DelegatecError, match=r"DC414.*option 'precision' does not name its backend"):
+        lower({"f": exported()}, "mps", {"precision": "fp16"}, method_backends={"f": "vulkan"})
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,12 @@ def _backend_program_impl(ctx):
         option: getattr(ctx.file if spec.file else ctx.attr, option)
         for option, spec in backend.options.items()
     }
+
+    # The names of options include the backend's if there are several.
+    others = [each for several in ctx.attr.method_backends.values() for each in several if each not in (name, "portable")]
+    prefix = name + "." if others else ""
     return lower_program(ctx, backends = [name], options = {
-        option: value
+        prefix + option: value
         for option, value in options.items()
         if value != None
     })

@@ -49,7 +49,7 @@ def _lowering_test_impl(ctx):
 
     backends = ctx.attr.backends or [ctx.attr.backend]
     asserts.equals(env, ctx.attr.backend, info.backend)
-    asserts.equals(env, [backend for backend in backends if backend != "portable"], info.backends)
+    asserts.equals(env, [each for each in ctx.attr.backend.split(", ") if each != "portable"], info.backends)
     asserts.equals(env, dict(ctx.attr.options, **ctx.attr.list_options), info.options)
     asserts.equals(env, "mlp.pt2", info.exported.program.basename)
 
@@ -158,6 +158,26 @@ def lowering_tests(name):
         program = "//tests/rules/models:mlp",
         tags = ["manual"],
     )
+    mps_program(
+        name = "mlp_by_method",
+        method_backends = {"forward": ["vulkan"]},
+        precision = "fp16",
+        program = "//tests/rules/models:mlp",
+        tags = ["manual"],
+    )
+    _lowering_test(
+        name = name + "_by_method",
+        size = "small",
+        backend = "mps, vulkan",
+        backends = ["mps"],
+        delegation = {"method-backend": ["forward=vulkan"]},
+        options = {
+            "mps.fp16_overflow": "error",
+            "mps.int4": "int8",
+            "mps.precision": "fp16",
+        },
+        target_under_test = ":mlp_by_method",
+    )
     _lowering_test(
         name = name + "_several",
         size = "small",
@@ -256,6 +276,7 @@ def lowering_tests(name):
         tests = [
             name + suffix
             for suffix in [
+                "_by_method",
                 "_mps_fp16",
                 "_plugin",
                 "_portable",
