@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -50,6 +51,35 @@ def check_float(methods: Mapping[str, ExportedProgram]) -> None:
     ]
     if problems:
         raise DelegatecError(problems)
+
+
+def check_finite(methods: Mapping[str, ExportedProgram]) -> None:
+    """Raises DC134 for each weight that has no range: it contains NaN, or a parameter infinite values.
+
+    Infinite values of a buffer may be a mask.
+    """
+    problems: dict[str, str] = {}
+    for program in methods.values():
+        parameters = program.graph_signature.inputs_to_parameters.values()
+        for name, value in {**program.state_dict, **program.constants}.items():
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                continue
+            if bool(value.isnan().any()):
+                problems[name] = "NaN"
+            elif name in parameters and bool(value.isinf().any()):
+                problems[name] = "infinite values"
+    if problems:
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC134",
+                    f'the weight "{name}" contains {what}',
+                    expected="finite weights",
+                    help="check the checkpoint that the model loads",
+                )
+                for name, what in problems.items()
+            ]
+        )
 
 
 def _quantizes(node: Node) -> bool:

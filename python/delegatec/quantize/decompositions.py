@@ -237,6 +237,29 @@ def _batch_matmul_add(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, al
     return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
 
 
+def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Pads circularly by concatenations; torch's decomposition starts with uninitialized memory."""
+    if mode != "circular" or min(pad) < 0:
+        return NotImplemented  # type: ignore[no-any-return]
+    for position, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
+        dim = x.dim() - 1 - position
+        size = x.shape[dim]
+        front = [x.narrow(dim, size - before, before)] if before else []
+        back = [x.narrow(dim, 0, after)] if after else []
+        x = torch.cat([*front, x, *back], dim)
+    return x
+
+
+def _zeros(size: Sequence[int], **keywords: Any) -> Tensor:
+    """Initializes memory, which observers read even if it is overwritten."""
+    keywords.pop("memory_format", None)
+    return torch.zeros(size, **keywords)
+
+
+def _new_zeros(x: Tensor, size: Sequence[int], **keywords: Any) -> Tensor:
+    return x.new_zeros(size, **keywords)
+
+
 _COMPOSITES: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.softmax.int: _softmax,
     aten._softmax.default: _softmax_half,
@@ -256,4 +279,8 @@ _SIMPLER: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.conv2d.padding: _conv2d_padding,
     aten.conv3d.padding: _conv2d_padding,
     aten.baddbmm.default: _batch_matmul_add,
+    aten.pad.default: _pad,
+    aten.empty.memory_format: _zeros,
+    aten.new_empty.default: _new_zeros,
+    aten.empty_like.default: torch.zeros_like,
 }

@@ -19,7 +19,7 @@ from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
 from delegatec.quantize.boundary import Levels, quantize_boundary
-from delegatec.quantize.checks import check_float, check_modules, check_operators
+from delegatec.quantize.checks import check_finite, check_float, check_modules, check_operators
 from delegatec.quantize.constants import fold_constants, store_levels
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
@@ -56,10 +56,12 @@ def quantize_model(
 
     Raises:
         DelegatecError: DC130, a module or operator of the settings that no method has; DC132, a sample that
-            the model fails on; DC134, a program that is quantized, or has nothing to quantize.
+            the model fails on, or returns NaN for; DC134, a program that is quantized, has nothing to
+            quantize, or has weights that are not finite.
     """
     check_modules(methods, settings)
     check_float(methods)
+    check_finite(methods)
     result = QuantizedModel()
     # Equal constants of several methods are one tensor.
     interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
@@ -104,13 +106,15 @@ def quantize(
             raise _nothing(method)
         for number, (arguments, keywords) in enumerate(samples):
             try:
-                prepared(*arguments, **keywords)
+                results = prepared(*arguments, **keywords)
             except Exception as error:  # the model's own
-                raise _failed(method, number, error) from error
+                raise _failed(method, number, f"fails: {exception_text(error)}") from error
+            if any(_has_nan(result) for result in pytree.tree_leaves(results)):
+                raise _failed(method, number, "returns NaN")
         for name, value in state.items():
             prepared.get_buffer(name).copy_(value)
         widen_weights(prepared)
-        converted = convert_pt2e(prepared, fold_quantize=False)
+        converted = _converted(prepared, method)
         store_levels(converted)
         port_metadata(converted)
     result: GraphModule = converted
@@ -168,7 +172,33 @@ def _nothing(method: str) -> DelegatecError:
     )
 
 
-def _failed(method: str, number: int, error: Exception) -> DelegatecError:
-    text = f"method {method} fails on calibration sample {number}: {exception_text(error)}"
+def _converted(prepared: GraphModule, method: str) -> GraphModule:
+    """Returns the graph with quantized values.
+
+    Raises:
+        DelegatecError: DC134, observed values whose range is not finite in float32.
+    """
+    try:
+        converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
+        return converted
+    except Exception as error:  # assertions of torchao's observers
+        raise DelegatecError(
+            [
+                Diagnostic(
+                    "DC134",
+                    f"method {method} has values without a range: {exception_text(error)}",
+                    expected="values whose largest difference is finite in float32",
+                    help="check the scale of weights and samples, or keep these modules in float",
+                )
+            ]
+        ) from error
+
+
+def _has_nan(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(value.isnan().any())
+
+
+def _failed(method: str, number: int, what: str) -> DelegatecError:
+    text = f"calibration sample {number}: method {method} {what}"
     help = "check the values of the sample, such as indices"
     return DelegatecError([Diagnostic("DC132", text, expected="inputs that the model accepts", help=help)])

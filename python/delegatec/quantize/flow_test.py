@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,17 @@ from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized, signal_to_noise
 
 _SAMPLES = [torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(8)]
+
+
+class Call(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
 
 
 class Network(nn.Module):
@@ -237,8 +249,64 @@ def test_a_model_is_quantized_once() -> None:
 def test_a_sample_that_the_model_fails_on() -> None:
     methods = export(Model(nn.Embedding(4, 4), (torch.zeros(2, dtype=torch.int64),)))
     samples: Samples = {"forward": [((torch.tensor([1, 2]),), {}), ((torch.tensor([1, 9]),), {})]}
-    with pytest.raises(DelegatecError, match=r"DC132.*fails on calibration sample 1"):
+    with pytest.raises(DelegatecError, match=r"DC132.*calibration sample 1: method forward fails"):
         quantize_model(methods, samples, Settings())
+
+
+def test_a_sample_that_the_model_returns_nan_for() -> None:
+    methods = export(Model(Call(torch.log), (torch.ones(2),)))
+    samples: Samples = {"forward": [((torch.ones(2),), {}), ((torch.tensor([1.0, -1.0]),), {})]}
+    with pytest.raises(DelegatecError, match=r"DC132.*calibration sample 1: method forward returns NaN"):
+        quantize_model(methods, samples, Settings())
+
+
+def _with(value: float, *, buffer: bool = False) -> nn.Module:
+    module = nn.Linear(4, 4)
+    if buffer:
+        module.register_buffer("mask", torch.full((4,), value))
+        module.register_forward_hook(lambda module, _, result: torch.maximum(result, module.mask))
+    else:
+        module.bias.data[1] = value
+    return module
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (_with(torch.nan), 'DC134.*weight "bias" contains NaN'),
+        (_with(torch.inf), 'DC134.*weight "bias" contains infinite values'),
+        (_with(torch.nan, buffer=True), 'DC134.*weight "mask" contains NaN'),
+        (Call(lambda x: x * 3e38), "DC134.*values without a range"),
+    ],
+)
+def test_values_without_a_range(module: nn.Module, words: str) -> None:
+    with pytest.raises(DelegatecError, match=words):
+        quantized(module, (torch.tensor([[-1.0, 0.25, 0.5, 1.0]]),), Settings())
+
+
+def _assembled(x: Tensor) -> Tensor:
+    rows, result = torch.empty(2, 4), torch.empty_like(x)
+    rows[0] = x[0] * 2
+    rows[1] = x[0]
+    result.copy_(rows + x)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [(_assembled, (2, 4)), (lambda x: F.pad(x, (1, 0, 0, 2), mode="circular") * 2, (1, 2, 4, 4))],
+)
+def test_uninitialized_memory_is_not_observed(
+    function: Callable[[Tensor], Tensor], shape: tuple[int, ...]
+) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    (program,) = quantized(Call(function), (x,), Settings()).methods.values()
+    assert not [node for node in program.graph.nodes if "empty" in str(node.target)]
+    assert signal_to_noise(function(x), program.module(check_guards=False)(x)) > 30
+
+
+def test_infinite_buffers_are_masks() -> None:
+    assert quantized(_with(-torch.inf, buffer=True), (torch.ones(2, 4),), Settings()).methods
 
 
 def test_an_input_with_the_name_of_a_builtin() -> None:
