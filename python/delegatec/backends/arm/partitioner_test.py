@@ -89,3 +89,21 @@ def test_a_quantized_constant_of_a_rejected_call() -> None:
     compiled = compile_module(Call(function), (x,), specification="TOSA-1.0+INT+u55")
     assert "aten.ge.Tensor" in {operator for operator, _, _ in compiled.left}
     assert torch.equal(compiled(x)[0], function(x))
+
+
+def test_scalars() -> None:
+    """0-d values and constants are quantized like others."""
+
+    def function(x: torch.Tensor) -> Any:
+        bounded = torch.clamp(through(x), max=float("inf"))
+        return through(through(torch.where(x > 0, bounded, through(torch.tensor(-0.5)))).sum(), 0.1)
+
+    (result,) = (compiled := lowered(function, floats(2, 3)))(floats(2, 3))
+    assert result.shape == () and len(compiled.delegates) > 0
+
+
+def test_empty_values_are_not_delegated() -> None:
+    compiled = compile_module(Call(lambda x: through(through(x) * 2)), (torch.ones(0, 8),), specification=INT)
+    assert compiled.delegates == []
+    reasons = {(rule, message.partition(" ")[2]) for _, rule, message in compiled.left}
+    assert ("shape", "is empty, and TOSA has no tensors without elements") in reasons

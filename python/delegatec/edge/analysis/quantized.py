@@ -107,4 +107,4 @@ def _per_block(value: Any, constant: Constant, counts: Sequence[int]) -> Tensor 
     if found is None:
         return None
     found = found.detach()
-    return found.reshape(()).expand(*counts) if found.numel() == 1 else found.reshape(*counts)
+    return found.reshape(()).expand(list(counts)) if found.numel() == 1 else found.reshape(list(counts))

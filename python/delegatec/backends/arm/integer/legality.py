@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion
@@ -53,6 +54,9 @@ def unsupported(program: EdgeProgram, facts: Facts, wide_tables: bool, check: Ch
 
 def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
     """Returns why a unit stays in floating point."""
+    empty = next((node for node in unit.nodes if is_empty(node)), None)
+    if empty is not None:
+        return Rejection(empty, "shape", f"{empty.name} is empty, and TOSA has no tensors without elements")
     if unit.inputs:
         names = ", ".join(dict.fromkeys(each.name for each in unit.inputs))
         return Rejection(unit.nodes[0], "quantized", f"{names} is floating point", _HELP)
@@ -93,6 +97,12 @@ def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settin
 def has_wide_tables(target: TableTarget[Settings]) -> bool:
     """Returns whether the target has levels of int16."""
     return "int16" in target.settings.specification.extensions
+
+
+def is_empty(node: Node) -> bool:
+    """Returns whether a value has no elements."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and any(size == 0 for size in value.shape)
 
 
 def members(units: Collection[Unit]) -> set[Node]:

@@ -60,7 +60,7 @@ def _negate(x: torch.Tensor, zero: torch.Tensor, out_zero: torch.Tensor) -> torc
     if x.is_floating_point():
         return -x
     limits = torch.iinfo(x.dtype)
-    wide = zero.to(torch.int64) - x.to(torch.int64) + out_zero
+    wide = int(zero) - x.to(torch.int64) + int(out_zero)
     return wide.to(x.dtype) if x.dtype == torch.int32 else wide.clamp(limits.min, limits.max).to(x.dtype)
 
 
@@ -73,7 +73,7 @@ def _extremum(
 
 
 def _clamp(x: torch.Tensor, min_val: Sequence[int], max_val: Sequence[int], nan_mode: int) -> torch.Tensor:
-    low, high = (torch.frombuffer(bytearray(each), dtype=x.dtype) for each in (min_val, max_val))
+    low, high = (torch.frombuffer(bytearray(each), dtype=x.dtype)[0] for each in (min_val, max_val))
     if nan_mode == NanMode.PROPAGATE:
         return torch.minimum(torch.maximum(x, low), high)
     return torch.fmin(torch.fmax(x, low), high)
