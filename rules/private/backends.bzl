@@ -3,6 +3,7 @@
 
 load(":ethos_u_options.bzl", "check_ethos_u_options")
 load(":options.bzl", "check_option", "did_you_mean", "fail_with")
+load(":tosa_specification.bzl", "check_tosa_specification")
 
 BackendTableInfo = provider(
     doc = "The built-in backends.",
@@ -102,6 +103,9 @@ def check_backends(label, table, lists, options):
         owned.setdefault(backend, {})[name] = value
     if "ethos_u" in requested:
         check_ethos_u_options(label, owned["ethos_u"], table["ethos_u"].options)
+    for backend in requested:
+        if backend in ("tosa", "vgf") and "specification" in owned[backend]:
+            check_tosa_specification(label, owned[backend]["specification"])
     return requested
 
 def _owner(label, backends, option):

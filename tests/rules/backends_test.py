@@ -11,7 +11,9 @@ from typing import Any
 from runfiles import Runfiles
 
 from delegatec.backends import builtin_backends
-from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES
+from delegatec.backends.arm import specification
+from delegatec.backends.arm.ethos_u import flags
+from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
 
 
 def table_of_the_rules() -> dict[str, dict[str, Any]]:
@@ -47,14 +49,31 @@ def test_names_and_options_agree() -> None:
     assert all(row["title"] for row in rows.values())
 
 
-def test_names_of_ethos_u_agree() -> None:
-    tree = ast.parse(Path("rules/private/ethos_u_options.bzl").read_text())
-    tables = {
+def tables_of(path: str) -> dict[str, Any]:
+    """Public name -> the literal that a Starlark file assigns to it."""
+    return {
         node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
+        for node in ast.parse(Path(path).read_text()).body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if not node.targets[0].id.startswith("_")
     }
-    assert tables == {
+
+
+def test_names_of_ethos_u_agree() -> None:
+    assert tables_of("rules/private/ethos_u_options.bzl") == {
         "SYSTEMS": {family: list(choice.systems) for family, choice in CHOICES.items()},
         "MEMORY_MODES": list(MEMORY_MODES),
+        "SYSTEMS_WITHOUT_DRAM": list(SYSTEMS_WITHOUT_DRAM),
+        "DEFAULTS": {family: (choice.system, choice.memory_mode) for family, choice in CHOICES.items()},
+        "FLAGS": {flag: list(values) for flag, values in flags.KNOWN.items()},
+        "FLAGS_OF_THE_RULE": dict(flags.OURS),
+    }
+
+
+def test_words_of_specifications_agree() -> None:
+    assert tables_of("rules/private/tosa_specification.bzl") == {
+        "EXTENSIONS": dict(specification.EXTENSIONS),
+        "LATER": sorted(specification.LATER),
+        "MARKS": sorted(specification.MARKS),
+        "RENAMED": dict(specification.RENAMED),
     }

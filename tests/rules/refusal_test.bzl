@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "quantized_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -40,6 +40,13 @@ def refusal_tests(name):
     ethos_u_program(name = "unknown_memory_mode", accelerator = "ethos-u85-256", memory_mode = "Shared_Ram", program = program, tags = ["manual"])
     ethos_u_program(name = "board_without_system", config = "//tests/rules/models:board.ini", memory_mode = "Shared", program = program, tags = ["manual"])
     delegate_program(name = "board_as_text", backend = "ethos_u", options = {"config": "board.ini"}, program = program, tags = ["manual"])
+    ethos_u_program(name = "mode_without_dram", memory_mode = "Dedicated_Sram", program = program, tags = ["manual"])
+    ethos_u_program(name = "misspelt_flag", extra_flags = "--optimize=Size", program = program, tags = ["manual"])
+    ethos_u_program(name = "flag_without_value", extra_flags = "--optimise", program = program, tags = ["manual"])
+    ethos_u_program(name = "flag_of_the_rule", extra_flags = "--config=board.ini", program = program, tags = ["manual"])
+    tosa_program(name = "old_specification", program = program, specification = "TOSA-0.80.0+BI", tags = ["manual"])
+    tosa_program(name = "specification_without_profile", program = program, specification = "TOSA-1.0", tags = ["manual"])
+    vgf_program(name = "extension_without_profile", program = program, specification = "tosa-1.0+fp+INT16", tags = ["manual"])
     program_budget_test(name = "no_budget", program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     mps_program(name = "no_nodes", minimum_nodes = 0, program = program, tags = ["manual"])
     mps_program(name = "unknown_method_backend", method_backends = {"forward": ["mpz"]}, program = program, tags = ["manual"])
@@ -60,19 +67,26 @@ def refusal_tests(name):
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
+        "extension_without_profile": ["error DC402", "int16 extends the profile INT, which is absent"],
+        "flag_of_the_rule": ["error DC402", "--config is determined by the option config"],
+        "flag_without_value": ["error DC402", "--optimise cannot be \"\"", "expected: Size or Performance"],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
+        "misspelt_flag": ["error DC402", "unknown flag \"--optimize\"", "did you mean \"--optimise\"?"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
         "misspelt_storage": ["error DC402", "cannot be \"bufer\"", "expected: texture or buffer", "help: did you mean \"buffer\"? texture stores"],
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
+        "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
+        "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
+        "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],
         "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 _FORM: Final = "TOSA-1.0+PROFILE[+PROFILE][+EXTENSION]..."
 _VERSION: Final = re.compile(r"tosa-(\d+)\.(\d+)(?:\.\d+)?\Z")
 _VERSIONS: Final = frozenset({(1, 0), (1, 1)})
-_RENAMED: Final = {(0, 80): {"bi": ("int",), "mi": ("int", "fp")}}
-"""Versions whose profiles have other names since 1.0."""
-_NEEDS: Final[dict[str, str]] = {
+_OLD: Final = (0, 80)
+RENAMED: Final = {"bi": "INT", "mi": "INT+FP"}
+"""Profiles of version 0.80 -> those of 1.0."""
+EXTENSIONS: Final[dict[str, str]] = {
     "int16": "int",
     "int4": "int",
     "bf16": "fp",
@@ -30,9 +32,9 @@ _NEEDS: Final[dict[str, str]] = {
     "blockscale_ue5m3": "fp",
 }
 """Extension -> the profile that it extends, if it is one."""
-_LATER: Final = frozenset({"shape", "int64", "mxfp", "random", "blockscale_ue5m3"})
+LATER: Final = frozenset({"shape", "int64", "mxfp", "random", "blockscale_ue5m3"})
 """Extensions since version 1.1."""
-_MARKS: Final = frozenset({"u55", "u65", "u85"})
+MARKS: Final = frozenset({"u55", "u65", "u85"})
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,6 @@ class TosaSpecification:
     def parse(cls, text: str) -> TosaSpecification:
         """Parses a specification; letters of any case.
 
-        Profiles BI and MI of version 0.80 are INT, and INT with FP, of version 1.0.
-
         Raises:
             ValueError: with all problems of the text.
         """
@@ -69,29 +69,31 @@ class TosaSpecification:
         if matched is None:
             raise ValueError(f"{text!r} is not of the form {_FORM}")
         version = (int(matched[1]), int(matched[2]))
-        renamed = _RENAMED.get(version, {})
-        if renamed:
-            version = (1, 0)
-            words = [each for word in words for each in renamed.get(word, (word,))]
+        if version == _OLD:
+            raise ValueError(f"{text!r} is of version 0.80; write {_renewed(words)} for graphs of 1.0")
         problems = [] if version in _VERSIONS else [f"version {matched[1]}.{matched[2]} is not 1.0 or 1.1"]
+        renamed = sorted({*words} & {*RENAMED})
+        problems += [f"the profile {each.upper()} is {RENAMED[each]} since version 1.0" for each in renamed]
         profiles = {"int", "fp"} & {*words}
-        if not profiles:
-            problems.append(f"it has no profile, {' or '.join(map(str.upper, renamed)) or 'INT or FP'}")
-        extensions = {*words} - {"int", "fp", "8k"} - _MARKS
-        problems += [f"unknown extension {each!r}" for each in sorted(extensions - {*_NEEDS})]
+        if not profiles and not renamed:
+            problems.append("it has no profile, INT or FP")
+        extensions = {*words} - {"int", "fp", "8k", *RENAMED} - MARKS
+        problems += [f"unknown extension {each!r}" for each in sorted(extensions - {*EXTENSIONS})]
         problems += [
-            f"{each} extends the profile {_NEEDS[each].upper()}, which is absent"
-            for each in sorted(extensions & {*_NEEDS})
-            if profiles and _NEEDS[each] not in ("", *profiles)
+            f"{each} extends the profile {EXTENSIONS[each].upper()}, which is absent"
+            for each in sorted(extensions & {*EXTENSIONS})
+            if profiles and EXTENSIONS[each] not in ("", *profiles)
         ]
         problems += [
             f"the extension {each} needs version 1.1"
-            for each in sorted(extensions & _LATER)
+            for each in sorted(extensions & LATER)
             if version < (1, 1)
         ]
-        marks = sorted(_MARKS & {*words})
+        marks = sorted(MARKS & {*words})
         if len(marks) > 1:
             problems.append(f"it is for {' and '.join(marks)} at once")
+        if marks and "fp" in profiles:
+            problems.append(f"{marks[0]} has no floating point, and the profile FP is included")
         if problems:
             raise ValueError(f"{text!r}: {'; '.join(problems)}")
         return cls(version, "int" in profiles, "fp" in profiles, frozenset(extensions), "".join(marks))
@@ -101,3 +103,9 @@ class TosaSpecification:
         version = f"TOSA-{self.version[0]}.{self.version[1]}"
         profiles = [name for name, has in (("INT", self.integer), ("FP", self.floating)) if has]
         return "+".join([version, *profiles, *sorted(self.extensions), *filter(None, [self.mark])])
+
+
+def _renewed(words: Sequence[str]) -> str:
+    """Returns the text of version 1.0 for words of version 0.80."""
+    renamed = [RENAMED.get(word, word.upper() if word in ("int", "fp") else word) for word in words]
+    return "+".join(["TOSA-1.0", *(renamed or ["INT"])])

@@ -58,6 +58,16 @@ MEMORY_MODES: Final = (
     "Dedicated_Sram_512KB",
 )
 """In Vela's configuration file."""
+DRAM_MODES: Final = tuple(each for each in MEMORY_MODES if each.startswith("Dedicated_Sram"))
+"""Those that store activations in DRAM."""
+SYSTEMS_WITHOUT_DRAM: Final = (
+    "Ethos_U55_Deep_Embedded",
+    "Ethos_U55_High_End_Embedded",
+    "Ethos_U65_Embedded",
+    "Ethos_U85_SYS_Flash_Low",
+    "Ethos_U85_SYS_Flash_High",
+)
+"""Their second memory is flash."""
 CHOICES: Final[Mapping[str, Choice]] = {
     "u55": Choice(
         ("Ethos_U55_Deep_Embedded", "Ethos_U55_High_End_Embedded"),
@@ -85,17 +95,23 @@ CHOICES: Final[Mapping[str, Choice]] = {
 
 
 def default_problems(accelerator: Accelerator, system: str, memory_mode: str) -> Iterator[tuple[str, str]]:
-    """Yields a problem and the valid names for each name that Vela's own configuration file does not have.
+    """Yields a problem and the valid names for each name that does not exist or fit, by Vela's own file.
 
     Args:
         accelerator: of the program.
         system: the name of a system; empty for the default.
         memory_mode: the name of a memory mode; empty for the default.
     """
-    systems = CHOICES[accelerator.family].systems
+    choice = CHOICES[accelerator.family]
+    systems = choice.systems
     if system and system not in systems:
         known = [each for choice in CHOICES.values() for each in choice.systems]
         what = f"is not a system of {accelerator.value}" if system in known else "is not a system"
         yield f"{system!r} {what} in Vela's configuration file", " or ".join(systems)
     if memory_mode and memory_mode not in MEMORY_MODES:
         yield f"{memory_mode!r} is not a memory mode in Vela's configuration file", " or ".join(MEMORY_MODES)
+    chosen, mode = system or choice.system, memory_mode or choice.memory_mode
+    if chosen in systems and chosen in SYSTEMS_WITHOUT_DRAM and mode in DRAM_MODES:
+        default = "" if memory_mode else ", the default,"
+        others = [each for each in MEMORY_MODES if each not in DRAM_MODES]
+        yield f"memory mode {mode!r}{default} needs DRAM, which system {chosen!r} lacks", " or ".join(others)

@@ -3,27 +3,36 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_KNOWN: Final = (
-    "--arena-cache-size",
-    "--cpu-tensor-alignment",
-    "--disable-buffering",
-    "--disable-cascading",
-    "--disable-chaining",
-    "--disable-fwd",
-    "--disable-ifm-reuse",
-    "--experimental-softmax-int16-neg-exp-range",
-    "--force-symmetric-int-weights",
-    "--hillclimb-max-iterations",
-    "--max-block-dependency",
-    "--optimise",
-    "--recursion-limit",
-    "--tensor-allocator",
-)
-_OURS: Final = {
+from delegatec.diagnostics.exceptions import did_you_mean
+
+_NUMERAL: Final = re.compile(r"\d+(\.\d+)?")
+_SWITCH: Final[tuple[str, ...]] = ()
+_INTEGER: Final = ("INTEGER",)
+_NUMBER: Final = ("NUMBER",)
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "--arena-cache-size": _INTEGER,
+    "--cpu-tensor-alignment": ("16", "32", "64", "128", "256", "512", "1024", "2048", "4096"),
+    "--disable-buffering": _SWITCH,
+    "--disable-cascading": _SWITCH,
+    "--disable-chaining": _SWITCH,
+    "--disable-fwd": _SWITCH,
+    "--disable-ifm-reuse": _SWITCH,
+    "--experimental-softmax-int16-neg-exp-range": _NUMBER,
+    "--force-symmetric-int-weights": _SWITCH,
+    "--hillclimb-max-iterations": _INTEGER,
+    "--max-block-dependency": ("0", "1", "2", "3"),
+    "--optimise": ("Size", "Performance"),
+    "--recursion-limit": _INTEGER,
+    "--tensor-allocator": ("LinearAlloc", "Greedy", "HillClimb"),
+}
+"""Flag -> its values; none for a switch."""
+OURS: Final = {
     "--accelerator-config": "the option accelerator",
     "--config": "the option config",
     "--memory-mode": "the option memory_mode",
@@ -60,6 +69,8 @@ class Flags:
             else:
                 found.append(word)
         problems = list(filter(None, map(_problem, found)))
+        names = [word.partition("=")[0] for word in found]
+        problems += [f"{each} is set twice" for each in dict.fromkeys(names) if names.count(each) > 1]
         if problems:
             raise ValueError("; ".join(problems))
         return cls(tuple(found))
@@ -70,7 +81,17 @@ class Flags:
 
 
 def _problem(word: str) -> str:
-    flag = word.split("=")[0]
-    if flag in _OURS:
-        return f"{flag} is determined by {_OURS[flag]}"
-    return "" if flag in _KNOWN else f"unknown flag {word!r}, not one of {', '.join(_KNOWN)}"
+    flag, equals, value = word.partition("=")
+    if flag in OURS:
+        return f"{flag} is determined by {OURS[flag]}"
+    if flag not in KNOWN:
+        hint = did_you_mean(flag, KNOWN) or f"expected one of {', '.join(KNOWN)}"
+        return f"unknown flag {flag!r}: {hint}"
+    values = KNOWN[flag]
+    if not values:
+        return f"{flag} has no value" if equals else ""
+    if values == _INTEGER:
+        return "" if value.isdecimal() else f"{flag} needs an integer, not {value!r}"
+    if values == _NUMBER:
+        return "" if _NUMERAL.fullmatch(value) else f"{flag} needs a number, not {value!r}"
+    return "" if value in values else f"{flag} is one of {', '.join(values)}, not {value!r}"

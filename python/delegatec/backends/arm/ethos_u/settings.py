@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -71,16 +71,41 @@ class EthosUSettings(Settings):
 class EthosUCodec(SettingsCodec[Settings]):
     """Also checks that settings fit each other."""
 
+    def encode(self, options: Mapping[str, str]) -> list[CompileSpec]:
+        """See `SettingsCodec.encode`."""
+        try:
+            return super().encode(options)
+        except DelegatecError as error:
+            raise DelegatecError([*error.diagnostics, *_unfit_names(options)]) from error
+
     def decode(self, compile_specs: Sequence[CompileSpec]) -> EthosUSettings:
         """See `SettingsCodec.decode`."""
         settings = super().decode(compile_specs)
         assert isinstance(settings, EthosUSettings)
-        problems = [
-            Diagnostic("DC402", problem, expected=expected) for problem, expected in settings.problems()
-        ]
+        problems = _unfit(settings)
         if problems:
             raise DelegatecError(problems)
         return settings
+
+
+def _unfit(settings: EthosUSettings) -> list[Diagnostic]:
+    return [Diagnostic("DC402", problem, expected=expected) for problem, expected in settings.problems()]
+
+
+def _unfit_names(options: Mapping[str, str]) -> list[Diagnostic]:
+    """Returns the problems of names if other options are invalid."""
+    try:
+        configuration = Configuration.parse(options["config"])
+    except ValueError:
+        return []
+    return _unfit(
+        EthosUSettings(
+            Accelerator(options["accelerator"]),
+            options["system_config"],
+            options["memory_mode"],
+            configuration,
+        )
+    )
 
 
 CODEC: Final = EthosUCodec(

@@ -30,6 +30,9 @@ arena_cache_size=262144
 """
 
 
+_SOFTMAX = "--experimental-softmax-int16-neg-exp-range"
+
+
 @pytest.fixture
 def board(tmp_path: Path) -> str:
     path = tmp_path / "board.ini"
@@ -126,8 +129,55 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert "cannot be read: No such file or directory" in message
 
 
-def test_flags() -> None:
-    settings = _settings(extra_flags="--optimise Size --arena-cache-size=1000")
-    assert settings.flags.words == ("--optimise=Size", "--arena-cache-size=1000")
-    ((message, _),) = _problems(extra_flags="--config=x.ini --optimize=Size")
-    assert "--config is determined by the option config; unknown flag '--optimize=Size'" in message
+def test_memory_modes_of_systems_without_dram() -> None:
+    ((message, expected),) = _problems(memory_mode="Dedicated_Sram")
+    assert message == (
+        "memory mode 'Dedicated_Sram' needs DRAM, which system 'Ethos_U55_High_End_Embedded' lacks"
+    )
+    assert expected == "Sram_Only or Shared_Sram"
+    ((message, _),) = _problems(accelerator="ethos-u65-256", system_config="Ethos_U65_Embedded")
+    assert message.startswith("memory mode 'Dedicated_Sram_384KB', the default, needs DRAM")
+    assert _settings(accelerator="ethos-u85-256", memory_mode="Dedicated_Sram_512KB").memory_mode
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--optimise Size --arena-cache-size=1000", ("--optimise=Size", "--arena-cache-size=1000")),
+        ("--disable-chaining --max-block-dependency 3", ("--disable-chaining", "--max-block-dependency=3")),
+        ("--experimental-softmax-int16-neg-exp-range=8.5 ", (f"{_SOFTMAX}=8.5",)),
+    ],
+)
+def test_flags(flags: str, words: tuple[str, ...]) -> None:
+    assert _settings(extra_flags=flags).flags.words == words
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ("--config=x.ini", "--config is determined by the option config"),
+        ("--optimize=Size", "unknown flag '--optimize': did you mean '--optimise'?"),
+        ("--verbose", "unknown flag '--verbose': expected one of --arena-cache-size, "),
+        ("--optimise", "--optimise is one of Size, Performance, not ''"),
+        ("--optimise=size", "--optimise is one of Size, Performance, not 'size'"),
+        ("--arena-cache-size=-1", "--arena-cache-size needs an integer, not '-1'"),
+        ("--experimental-softmax-int16-neg-exp-range=8.5.1", "needs a number, not '8.5.1'"),
+        ("--experimental-softmax-int16-neg-exp-range=e", "needs a number, not 'e'"),
+        ("--disable-chaining=1", "--disable-chaining has no value"),
+        ("--optimise=Size --optimise Performance", "--optimise is set twice"),
+        ("'", "No closing quotation"),
+    ],
+)
+def test_flags_that_vela_would_reject(flags: str, problem: str) -> None:
+    ((message, _),) = _problems(extra_flags=flags)
+    assert problem in message
+
+
+def test_all_problems_at_once() -> None:
+    found = _problems(extra_flags="--foo --bar", system_config="Board", memory_mode="x")
+    assert ["--foo" in found[0][0] and "--bar" in found[0][0], *(name for _, name in found[1:])] == [
+        True,
+        "Ethos_U55_Deep_Embedded or Ethos_U55_High_End_Embedded",
+        "Sram_Only or Shared_Sram or Dedicated_Sram or Dedicated_Sram_256KB or Dedicated_Sram_384KB or "
+        "Dedicated_Sram_512KB",
+    ]
