@@ -233,6 +233,10 @@ class Arithmetic:
             self._shared[key] = self.call(target, *args, dtype=dtype, shape=shape)
         return self._shared[key]
 
+    def forget(self) -> None:
+        """Shares no earlier calls from now on, since the anchor is moved before them."""
+        self._shared.clear()
+
     # ---- boundary ----------------------------------------------------------------------------------------
 
     def signed(self, node: Node) -> Node:

@@ -91,6 +91,8 @@ class Conversion:
         quantities: floating-point value -> its representation.
         replaced: value of another dtype, such as the levels of a quantization -> the node that computes it
             with integers.
+        conditions: value of bool that is a function of levels -> the table. Such a value is computed only if
+            something else than a table needs it.
         reasons: call that could not be converted -> why.
     """
 
@@ -99,6 +101,7 @@ class Conversion:
         self.constant: Final = constants
         self.quantities: dict[Node, Quantity] = {}
         self.replaced: dict[Node, Node] = {}
+        self.conditions: dict[Node, Lookup] = {}
         self.reasons: dict[Node, str] = {}
 
     def of(self, operand: Any) -> Quantity:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -17,16 +17,16 @@ from delegatec.backends.arm.integer.arithmetic import Arithmetic
 from delegatec.backends.arm.integer.composites import COMPOSITES
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
+from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_quantized_integer, mask
 from delegatec.backends.arm.integer.functions import lookup, unary
 from delegatec.backends.arm.integer.moves import MOVEMENTS
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, parameters_of
 from delegatec.backends.arm.integer.products import PRODUCTS
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
-from delegatec.backends.arm.integer.units import is_float
-from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.analysis.quantized import LEVELS, quantized_constant
+from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
@@ -77,16 +77,25 @@ class Converter:
             if node.op == "placeholder":
                 _add_constant(conversion, node)
             elif node not in self._skipped:
-                before = node.prev
-                try:
-                    self._builder.at(node)
-                    _convert(conversion, node)
-                except UnsupportedError as error:
-                    conversion.reasons[node] = str(error)
-                while before.next is not node:
-                    before = before.next
-                    if before.op == "call_function":
-                        self.origins[before] = node
+                self._replace(node, _convert)
+        read: set[Node] = set()
+        for node in reversed(conversion.conditions):
+            if not all(_is_table(conversion, user) and user not in read for user in node.users):
+                read.add(node)
+                conversion.arithmetic.forget()
+                self._replace(node, _compare)
+
+    def _replace(self, node: Node, convert: Callable[[Conversion, Node], Any]) -> None:
+        before = node.prev
+        try:
+            self._builder.at(node)
+            convert(self.conversion, node)
+        except UnsupportedError as error:
+            self.conversion.reasons[node] = str(error)
+        while before.next is not node:
+            before = before.next
+            if before.op == "call_function":
+                self.origins[before] = node
 
     def used(self) -> list[Node]:
         """Returns the new calls that the results need, in no order."""
@@ -134,8 +143,8 @@ def _convert(conversion: Conversion, node: Node) -> None:
         _dequantize(conversion, node)
     elif node.target in QUANTIZE:
         _quantize(conversion, node)
-    elif _is_quantized_integer(conversion, node):
-        _use_integer(conversion, node)
+    elif is_quantized_integer(conversion, node):
+        conversion.quantities[node] = integer(conversion, node)
     elif _is_constant(conversion, node):
         conversion.quantities[node] = Fixed(partial(_evaluated, conversion, node), shape_of(node))
     elif any(each in conversion.quantities for each in node.all_input_nodes):
@@ -145,13 +154,43 @@ def _convert(conversion: Conversion, node: Node) -> None:
         found = convert(conversion, node)
         if found is not None:
             conversion.quantities[node] = found
+    elif any(each in conversion.conditions for each in node.all_input_nodes):
+        found = _tabulated(conversion, node)
+        if found is None and is_mask(node):
+            found = mask(conversion, node)
+        if found is not None:
+            conversion.quantities[node] = found
+    elif is_mask(node):
+        conversion.quantities[node] = mask(conversion, node)
     elif any(each in conversion.replaced for each in node.all_input_nodes):
         _follow(conversion, node)
 
 
-def _general(conversion: Conversion, node: Node) -> Quantity | None:
+def _tabulated(conversion: Conversion, node: Node) -> Lookup | None:
     found = lookup(conversion, node)
-    if found is not None:
+    if found is not None and found.values.dtype == torch.bool:
+        conversion.conditions[node] = found
+        return None
+    return found
+
+
+def _is_table(conversion: Conversion, node: Node) -> bool:
+    return isinstance(conversion.quantities.get(node), Lookup) or node in conversion.conditions
+
+
+def _compare(conversion: Conversion, node: Node) -> None:
+    """Computes a condition; operators on bool remain as they are."""
+    if not any(each in conversion.quantities for each in node.all_input_nodes):
+        return
+    convert = _CONVERSIONS.get(node.target)
+    if convert is None:
+        raise UnsupportedError("there is no integer arithmetic for this operator")
+    convert(conversion, node)
+
+
+def _general(conversion: Conversion, node: Node) -> Quantity | None:
+    found = _tabulated(conversion, node)
+    if found is not None or node in conversion.conditions:
         return found
     convert = _CONVERSIONS.get(node.target) or unary(node)
     if convert is None:
@@ -184,21 +223,6 @@ def _evaluated(conversion: Conversion, node: Node) -> Tensor:
     target: Any = node.target
     result: Tensor = target(*args, **kwargs)
     return result
-
-
-def _is_quantized_integer(conversion: Conversion, node: Node) -> bool:
-    """Whether a call converts integers to floating point, only to quantize them."""
-    if node.target is not aten._to_copy.default or not all(user.target in QUANTIZE for user in node.users):
-        return False
-    (source,) = node.all_input_nodes
-    return dtype_of(source) in LEVELS and is_float(node) and conversion.constant(source) is None
-
-
-def _use_integer(conversion: Conversion, node: Node) -> None:
-    source = conversion.arithmetic.signed(conversion.node(node.args[0]))
-    zero = -128 if dtype_of(node.all_input_nodes[0]) == torch.uint8 else 0
-    limits = torch.iinfo(dtype_of(source))
-    conversion.quantities[node] = Levels(source, (1.0,), zero, max(limits.max - zero, zero - limits.min))
 
 
 def _follow(conversion: Conversion, node: Node) -> None:

@@ -114,6 +114,8 @@ _UNARY: Final[dict[str, Function]] = {
     "views": lambda x: x.permute(2, 0, 1, 3).reshape(6, -1)[1:5].unsqueeze(1),
     "product with a number": lambda x: x * -1.7,
     "where": lambda x: torch.where(x > 0.1, x, -x),
+    "where of a condition that others need": lambda x: torch.where(x > 0.1, x, -x) + (x > 0.1).float() * 0.2,
+    "where of several conditions": lambda x: torch.where((x > 0.1) | ~(x > -0.2), x.exp() - 1, x * 0.5),
 }
 
 
@@ -344,6 +346,39 @@ def test_levels_that_are_not_a_number(out: torch.dtype) -> None:
     """They become 0, as in eager mode."""
     x = torch.tensor([-128, 0, 3, 40, 127], dtype=torch.int8)
     check(lambda x: quantize(torch.acosh(dequantize(x, 0.5)), 0.05, 9, out), x, steps=0)
+
+
+def test_a_choice_by_levels_is_a_table() -> None:
+    def function(x: torch.Tensor) -> Any:
+        x = dequantize(x, 0.01)
+        return quantize(torch.where((x > 0.1) & (x < 0.7), x.exp(), x.sin()).clamp(max=1.5), 0.02)
+
+    assert calls(check(function, levels(40))) == [TOSA.table.default]
+
+
+def test_a_condition_with_several_users() -> None:
+    """A table, and an operator on bool, which needs it."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        x = dequantize(x, 0.01)
+        return quantize(torch.where(x > 0.1, x.exp(), x), 0.02), torch.logical_and(x > 0.1, y)
+
+    args = (levels(40), torch.arange(40) % 2 == 0)
+    wanted = function(*args)
+    for result, each in zip(interpret(integers(function, args), args), wanted, strict=True):
+        assert torch.equal(result, each) if each.dtype == torch.bool else (result - each).abs().max() <= 1
+
+
+def test_constants_of_equal_numbers_in_tables() -> None:
+    def function(x: torch.Tensor) -> Any:
+        x = dequantize(x, 0.01)
+        return quantize(torch.where(x < 0.2, x * torch.full([8], 0.5), x.exp()) + torch.ones(8), 0.03)
+
+    assert calls(check(function, levels(5, 8))) == [TOSA.table.default]
+
+
+def test_a_mask_as_a_factor() -> None:
+    check(lambda x, mask: quantize(dequantize(x, 0.01) * mask.float(), 0.01), levels(40), levels(40) > 3)
 
 
 def test_masks_far_beyond_the_range() -> None:

@@ -37,9 +37,12 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
     target: Any = node.target
     if torch.Tag.pointwise not in target.tags and target not in _OTHERS:
         return None
-    if not node.meta["val"].dtype.is_floating_point:
+    dtype = node.meta["val"].dtype
+    if not dtype.is_floating_point and dtype != torch.bool:
         return None
-    operands = [conversion.quantities.get(each) for each in node.all_input_nodes]
+    operands = [
+        conversion.quantities.get(each) or conversion.conditions.get(each) for each in node.all_input_nodes
+    ]
     source: Levels | None = None
     for each in operands:
         found = each.source if isinstance(each, Lookup) else each if isinstance(each, Levels) else None
@@ -47,23 +50,26 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
             found = replace(found, low=-math.inf, high=math.inf)
             if not found.is_narrow or (source is not None and found != source):
                 return None
-            if found.dtype == torch.int16 and (target in _EXACT or not conversion.arithmetic.wide_tables):
+            is_exact = target in _EXACT or dtype == torch.bool
+            if found.dtype == torch.int16 and (is_exact or not conversion.arithmetic.wide_tables):
                 return None
             source = found
-        elif not isinstance(each, Fixed) or each.number is None:
+        elif not isinstance(each, Fixed) or each.uniform is None:
             return None
     if source is None or source.shape != shape_of(node):
         return None
 
     def values(operand: Node) -> Tensor:
-        found = conversion.quantities[operand]
-        return found.values.reshape(-1) if isinstance(found, Fixed) else found.values
+        found = conversion.quantities.get(operand) or conversion.conditions[operand]
+        values = found.uniform if isinstance(found, Fixed) else found.values
+        assert values is not None
+        # Comparisons are those of eager mode, also where numbers are almost equal.
+        return values.to(torch.float32) if dtype == torch.bool and values.is_floating_point() else values
 
     args: Any = map_arg(node.args, values)
     kwargs: Any = map_arg(_without_dtype(node.kwargs), values)
-    if target is aten._to_copy.default:
-        return Lookup(source, args[0])
-    return Lookup(source, target(*args, **kwargs).to(torch.float64))
+    result = args[0] if target is aten._to_copy.default else target(*args, **kwargs)
+    return Lookup(source, result.to(torch.bool if dtype == torch.bool else torch.float64))
 
 
 def function_of(

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
+from delegatec.backends.arm.integer.parameters import CALLS
 from delegatec.backends.arm.integer.units import Unit, is_float, units_of
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, TableTarget
@@ -67,7 +68,12 @@ def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
         if node in conversion.reasons:
             return Rejection(node, "quantized", conversion.reasons[node], _HELP)
     sinks = [node for node in unit.nodes if not is_float(node)]
-    if sinks and all(node in conversion.replaced for node in sinks):
+    is_quantized = any(node.target in CALLS for node in unit.nodes)
+    if (
+        is_quantized
+        and sinks
+        and all(node in conversion.replaced or node in conversion.conditions for node in sinks)
+    ):
         return None
     return Rejection(unit.nodes[0], "quantized", "it is not between quantized values", _HELP)
 

@@ -111,9 +111,9 @@ class Levels:
 
     @property
     def values(self) -> Tensor:
-        """The values of these integers."""
-        found: Tensor = (self.knots - self.zero) * self.scale[0]
-        return found.clamp(self.low, self.high)
+        """The values of these integers, rounded to float32 like those of a dequantization."""
+        found = (self.knots - self.zero).to(torch.float32) * self.scale[0]
+        return found.to(torch.float64).clamp(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,12 @@ class Fixed:
     def number(self) -> float | None:
         """The only value; None if there are several."""
         return float(self.values.flatten()[0]) if math.prod(self.shape) == 1 else None
+
+    @cached_property
+    def uniform(self) -> Tensor | None:
+        """The first value, in one dimension, if all are equal to it; else None."""
+        values = self.values.reshape(-1)
+        return values[:1] if values.numel() and bool((values == values[0]).all()) else None
 
 
 Quantity = Levels | Lookup | Fixed

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers and bool that are converted to floating point: levels with the scale 1."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.arm.integer.conversion import Conversion
+from delegatec.backends.arm.integer.parameters import QUANTIZE
+from delegatec.backends.arm.integer.units import is_float
+from delegatec.backends.arm.integer.values import Levels
+from delegatec.edge.analysis.quantized import LEVELS
+from delegatec.edge.arguments import dtype_of, shape_of
+
+aten = torch.ops.aten
+
+
+def is_quantized_integer(conversion: Conversion, node: Node) -> bool:
+    """Whether a call converts integers, only to quantize them."""
+    if node.target is not aten._to_copy.default or not all(user.target in QUANTIZE for user in node.users):
+        return False
+    (source,) = node.all_input_nodes
+    return dtype_of(source) in LEVELS and is_float(node) and conversion.constant(source) is None
+
+
+def integer(conversion: Conversion, node: Node) -> Levels:
+    """Returns the result of a call in `is_quantized_integer`."""
+    source = conversion.arithmetic.signed(conversion.node(node.args[0]))
+    zero = -128 if dtype_of(node.all_input_nodes[0]) == torch.uint8 else 0
+    limits = torch.iinfo(dtype_of(source))
+    return Levels(source, (1.0,), zero, max(limits.max - zero, zero - limits.min))
+
+
+def is_mask(node: Node) -> bool:
+    """Whether a call converts bool."""
+    is_copy = node.target is aten._to_copy.default
+    return is_copy and dtype_of(node.all_input_nodes[0]) == torch.bool and is_float(node)
+
+
+def mask(conversion: Conversion, node: Node) -> Levels:
+    """Returns the result of a call in `is_mask`."""
+    builder = conversion.arithmetic.builder
+    source, val = conversion.node(node.args[0]), builder.empty(shape_of(node), torch.int8)
+    return Levels(builder.call(aten._to_copy.default, source, dtype=torch.int8, val=val), (1.0,), 0, 1)
