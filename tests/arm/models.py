@@ -6,9 +6,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
+from torch._higher_order_ops import while_loop
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
@@ -53,6 +54,32 @@ class Images(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Returns probabilities of five classes."""
         return self.layers(x)
+
+
+class Branches(torch.nn.Module):
+    """A branch with a convolution, and a loop with a condition in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the number of steps, and the image after them."""
+
+        def halved(h: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = torch.cond(h.sum() > 0, lambda h: h * 0.5 + 0.1, lambda h: h.sin(), (h,))
+            return found
+
+        first: torch.Tensor = torch.cond(
+            x.sum() > 0, lambda h: self.layer(h).relu(), lambda h: h.sigmoid(), (x,)
+        )
+        loop: Any = while_loop
+        found: tuple[torch.Tensor, torch.Tensor] = loop(
+            lambda i, h: (i < 5) & (h.abs().mean() > 0.1),
+            lambda i, h: (i + 1, halved(h) - 0.05),
+            (torch.zeros((), dtype=torch.int32), first),
+        )
+        return found
 
 
 def convolutions() -> Sample:

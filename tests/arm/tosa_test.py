@@ -11,7 +11,7 @@ from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.testing import SPECIFICATION, blob
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.delegation.protocol.parts import join
-from tests.arm.models import MODELS, Lowered, eager, exported, integers, lower, segments
+from tests.arm.models import MODELS, Branches, Lowered, eager, exported, integers, lower, segments
 from tests.arm.tosa_tools import InvalidGraphError, check, run
 
 FLOATING = TosaSpecification.parse("TOSA-1.0+FP")
@@ -61,6 +61,17 @@ def test_images_are_channels_last_at_the_boundary(is_integer: bool) -> None:
     assert "TRANSPOSE" not in {operation.name for operation in read_blob(memoryview(graph)).operations}
     (found,) = run(graph, [args[0].permute(0, 2, 3, 1)])
     torch.testing.assert_close(found.permute(0, 3, 1, 2), wanted, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_control_flow(sign: int) -> None:
+    torch.manual_seed(0)
+    args = (torch.rand(1, 3, 6, 6) * sign,)
+    model = Branches().eval()
+    (graph,) = lower(exported((model, args)), "tosa", specification="TOSA-1.0+FP+cf").blobs
+    check(graph, TosaSpecification.parse("TOSA-1.0+FP+cf"))
+    for result, value in zip(run(graph, args), eager(model, args), strict=True):
+        torch.testing.assert_close(result.reshape(value.shape), value, rtol=1e-5, atol=2e-6)
 
 
 def test_the_validator_sees_the_profile(lowered: tuple[str, Lowered]) -> None:

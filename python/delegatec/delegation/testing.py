@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -26,8 +27,10 @@ from delegatec.delegation import (
     Rejection,
     call_delegate,
 )
+from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.grouping import convex_groups
 from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.interpret import interpret
 
 SPECS = (CompileSpec("level", b"\x01"),)
 
@@ -59,11 +62,12 @@ def edge(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram
 
 
 class SupportsAllBut:
-    """Supports every operator that is not in `left`."""
+    """Supports every operator that is not in `left`; control flow as a whole if `runs_control_flow`."""
 
-    def __init__(self, *left: Any, backend_id: str = "EagerBackend") -> None:
+    def __init__(self, *left: Any, backend_id: str = "EagerBackend", runs_control_flow: bool = False) -> None:
         self.left = left
         self.backend_id = backend_id
+        self.runs_control_flow = runs_control_flow
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -73,7 +77,12 @@ class SupportsAllBut:
         groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], chosen)
         rejections = [Rejection(n, "left", "it was left", "do not") for n in nodes if n.target in self.left]
         spec = DelegationSpec(self.backend_id, SPECS)
-        return Partitioning(spec, [[nodes[i] for i in group] for group in groups], rejections)
+        return Partitioning(
+            spec,
+            [[nodes[i] for i in group] for group in groups],
+            rejections,
+            runs_control_flow=self.runs_control_flow,
+        )
 
 
 def _of(node: Node, targets: Sequence[Any]) -> bool:
@@ -114,7 +123,8 @@ class EagerBackend:
             return [values[node] for node in view.outputs]
 
         self.views.append(view)
-        self._programs.append(run)
+        whole = extract_view(view, view.program.specs_by_name()) if view.bodies else None
+        self._programs.append(run if whole is None else partial(interpret, whole))
         handle = min(node.meta["debug_handle"] for node in view.nodes)
         return PreprocessResult([bytes([len(self._programs) - 1])], {0: (handle,)})
 

@@ -7,6 +7,7 @@ for a sliced operand, the body gets one row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -72,6 +73,19 @@ def bodies_of(program: EdgeProgram, call: Node) -> list[EdgeProgram]:
     """Returns the bodies of a call, in the order of its arguments."""
     names = [call.args[position] for position in FORMS[call.target].bodies]
     return [program.bodies[name.name] for name in names if isinstance(name, Node)]
+
+
+def body_nodes(program: EdgeProgram, call: Node) -> Iterator[Node]:
+    """Yields the calls in the bodies of a call of control flow, recursively."""
+    for body in bodies_of(program, call):
+        for part in body.walk():
+            yield from (node for node in part.graph.nodes if node.op == "call_function")
+
+
+def nesting(program: EdgeProgram, call: Node) -> int:
+    """Returns how many calls of control flow are inside each other at a call, itself included."""
+    inner = (nesting(body, each) for body in bodies_of(program, call) for each in calls(body))
+    return 1 + max(inner, default=0)
 
 
 def group(call: Node, position: int | None) -> list[Any]:
@@ -181,6 +195,7 @@ def _body(owner: EdgeProgram, attribute: Node) -> EdgeProgram:
         range_constraints=owner.range_constraints,
         in_spec=pytree.tree_structure(((), {})),
         out_spec=pytree.tree_structure(()),
+        is_body=True,
     )
     body.input_specs = [
         InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in body.placeholders()

@@ -49,6 +49,7 @@ class EdgeProgram:
             method's.
         owns_state: whether nothing else, such as another method, uses the buffers that it writes to: a
             delegate may keep them.
+        is_body: whether it is the body of a call of control flow, whose operands are its inputs.
     """
 
     method: str
@@ -64,6 +65,7 @@ class EdgeProgram:
     output_orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
     owns_state: bool = False
+    is_body: bool = False
 
     def walk(self) -> Iterator[EdgeProgram]:
         """Yields this program, then the bodies of its control flow, recursively, in the order of calls."""

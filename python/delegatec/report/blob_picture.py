@@ -68,6 +68,7 @@ class BlobPicture:
         whole: the drawing of the whole.
         omitted: number of operations without a drawing.
         boxes: number of boxes of all drawings.
+        bodies: name and drawings of each graph that operations of this one run.
     """
 
     headline: str
@@ -76,6 +77,7 @@ class BlobPicture:
     whole: Section
     omitted: int
     boxes: int
+    bodies: tuple[tuple[str, BlobPicture], ...] = ()
 
 
 def draw_blob(graph: BlobGraph, labels: BlobLabels, max_boxes: int = BOXES_SHOWN) -> BlobPicture:
@@ -86,16 +88,25 @@ def draw_blob(graph: BlobGraph, labels: BlobLabels, max_boxes: int = BOXES_SHOWN
         labels: the graph's labels; the paths of modules define the groups.
         max_boxes: limit of boxes: no drawing is started beyond it.
     """
-    counts = Counter(node.family for node in graph.nodes)
+    counts = Counter(node.family for part in graph.walk() for node in part.nodes)
     sections = _Sections(graph, labels, max_boxes)
     whole, omitted = sections.draw()
+    bodies: list[tuple[str, BlobPicture]] = []
+    total = sections.boxes
+    for name, body in graph.bodies.items():
+        if total < max_boxes:
+            bodies.append((name, draw_blob(body, labels, max_boxes - total)))
+            total += bodies[-1][1].boxes
+        else:
+            omitted += len(body.nodes)
     return BlobPicture(
         headline=blob_headline(graph, human_bytes),
         notes=blob_notes(graph),
         families=tuple((f.name.lower(), f.value, counts[f]) for f in Family if counts[f]),
         whole=whole,
         omitted=omitted,
-        boxes=sections.boxes,
+        boxes=total,
+        bodies=tuple(bodies),
     )
 
 

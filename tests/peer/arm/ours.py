@@ -9,18 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
 from delegatec.backends.common.testing import Compiled
-from delegatec.delegation import to_backend
+from delegatec.delegation import LoweredModule, to_backend
 from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
+from delegatec.edge.interpret import interpret
 from tests.arm.tosa_tools import InvalidGraphError
 from tests.peer.arm.cases import PreparedCase
 
@@ -112,7 +114,7 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
         return result(REFUSED, why)
     if run is not None and not case.options:
         try:
-            problem = case.compare(_Interpreter(compiled, run, case.specification).results(case.inputs))
+            problem = case.compare(_results(compiled, run, case.specification, case.inputs))
         except InvalidGraphError as error:
             return result(INVALID, str(error))
         if problem:
@@ -134,41 +136,18 @@ def _plain(name: str) -> str:
     return name.replace(".", "_").replace("_copy", "")
 
 
-class _Interpreter(torch.fx.Interpreter):
-    """Runs a program: delegates by an oracle from their blobs alone, the rest by ATen."""
+def _results(compiled: Compiled, run: Run, specification: str, inputs: tuple[Any, ...]) -> list[Any]:
+    """Returns the outputs of the model: an oracle runs the delegates from their blobs alone."""
 
-    def __init__(self, compiled: Compiled, run: Run, specification: str) -> None:
-        super().__init__(compiled.program.graph_module)
-        self._program, self._run, self._specification = compiled.program, run, specification
-        self._fakes: Sequence[torch.Tensor] = ()
+    def run_delegate(lowered: LoweredModule, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        results = run(lowered.blob_bytes(), values, specification)
+        wanted = [node.meta["val"].dtype for node in lowered.original.outputs]
+        return tuple(_typed(value, dtype) for value, dtype in zip(results, wanted, strict=True))
 
-    def results(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """Returns the outputs of the model, without the written state."""
-        program = self._program
-        given = iter(pytree.tree_leaves(copy.deepcopy(inputs)))
-        values = [
-            program.constants[node.name] if node.name in program.constants else next(given)
-            for node in program.placeholders()
-        ]
-        with torch.no_grad():
-            return list(self.run(*values))[len(program.mutated_inputs()) :]
-
-    def run_node(self, node: torch.fx.Node) -> Any:
-        """See `torch.fx.Interpreter`."""
-        if node.target is call_delegate:
-            self._fakes = node.meta["val"]
-        return super().run_node(node)
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """See `torch.fx.Interpreter`."""
-        if target is not call_delegate:
-            # Tensors of a program are row-major.
-            return pytree.tree_map_only(
-                torch.Tensor, torch.Tensor.contiguous, super().call_function(target, args, kwargs)
-            )
-        lowered, *inputs = args
-        results = self._run(lowered.blob_bytes(), inputs, self._specification)
-        return [_typed(value, fake.dtype) for value, fake in zip(results, self._fakes, strict=True)]
+    program = compiled.program
+    with patch.object(LoweredModule, "run", run_delegate):
+        found = interpret(program, pytree.tree_leaves(copy.deepcopy(inputs)))
+    return found[len(program.mutated_inputs()) :]
 
 
 def _typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

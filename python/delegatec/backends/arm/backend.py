@@ -61,7 +61,9 @@ class ArmBackend(TableBackend[Settings]):
         target = self._target(settings)
         found = super().passes(view, compile_specs)
         layout = layout_passes(view, target)
-        if not settings.specification.integer or not any(node.target in CALLS for node in view.nodes):
+        if not settings.specification.integer or not any(
+            node.target in CALLS for node in (*view.nodes, *view.body_nodes())
+        ):
             return [*found, *layout]
 
         def integer(program: EdgeProgram) -> bool:
@@ -78,7 +80,8 @@ class TosaBackend(ArmBackend):
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant that TOSA cannot represent."""
         builder = lowered(view, self.settings(compile_specs))
-        return PreprocessResult(write_blob(builder), debug_map_of(builder.origins))
+        origins = (nodes for part in builder.walk() for nodes in part.origins)
+        return PreprocessResult(write_blob(builder), debug_map_of(origins))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`. The settings are not used."""

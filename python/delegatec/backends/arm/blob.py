@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from delegatec_schemas import tosa_graph as schema
 
-from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.building.graph_builder import MAIN, GraphBuilder
+from delegatec.backends.arm.building.operation import Operation, Value, text
 from delegatec.backends.arm.checks import fill_lists, problems_of
 from delegatec.backends.common.graph_format import GraphFormat
 from delegatec.backends.common.streamed_vectors import StreamedVectors
 from delegatec.delegation import Part
 
 _FORMAT: Final = GraphFormat("TOSABackend", schema.GraphT, b"TOSA")
-_MAIN: Final = "main"
-"""The name of the region and of the block that tools run."""
 _CONSTANTS: Final = ("CONST", "CONST_SHAPE")
 
 
@@ -30,7 +28,22 @@ def write_blob(builder: GraphBuilder) -> list[Part]:
         builder: the finished graph.
     """
     vectors = StreamedVectors()
-    block = schema.BlockT(_MAIN, [], [], [], [], [])
+    regions = [schema.RegionT(name, [_block(name, each, vectors)]) for name, each in _regions(builder)]
+    version = builder.settings.specification.version
+    # Consumers read version 1.1 as a draft only.
+    graph = schema.GraphT(schema.VersionT(*version, 0, version > (1, 0)), regions)
+    return vectors.pack(graph, _FORMAT.identifier)
+
+
+def _regions(builder: GraphBuilder, name: str = MAIN) -> Iterator[tuple[str, GraphBuilder]]:
+    """Yields the name and the graph of each region."""
+    yield name, builder
+    for each, body in builder.bodies.items():
+        yield from _regions(body, each)
+
+
+def _block(name: str, builder: GraphBuilder, vectors: StreamedVectors) -> schema.BlockT:
+    block = schema.BlockT(name, [], [], [], [], [])
     for value in _values(builder):
         if value.is_shape:
             assert value.part is not None
@@ -46,10 +59,7 @@ def write_blob(builder: GraphBuilder) -> list[Part]:
     block.operators += [each.packed() for each in builder.operations]
     block.inputs = [value.name for value in builder.inputs]
     block.outputs = [value.name for value in builder.outputs]
-    version = builder.settings.specification.version
-    # Consumers read version 1.1 as a draft only.
-    graph = schema.GraphT(schema.VersionT(*version, 0, version > (1, 0)), [schema.RegionT(_MAIN, [block])])
-    return vectors.pack(graph, _FORMAT.identifier)
+    return block
 
 
 def _values(builder: GraphBuilder) -> Iterable[Value]:
@@ -71,12 +81,19 @@ class Graph:
         outputs: in order.
         operations: in order, without constants.
         constants: tensors and shapes, with their bytes.
+        bodies: name -> graph, for each region that an operation of this graph or of another body runs.
     """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     operations: tuple[Operation, ...]
     constants: tuple[Value, ...]
+    bodies: Mapping[str, Graph] = field(default_factory=dict)
+
+    def walk(self) -> Iterator[Graph]:
+        """Yields this graph and its bodies."""
+        yield self
+        yield from self.bodies.values()
 
 
 def read_blob(data: memoryview) -> Graph:
@@ -91,7 +108,12 @@ def read_blob(data: memoryview) -> Graph:
     graph = _FORMAT.unpack(data.cast("B"))
     fill_lists(graph)
     _FORMAT.check(problems_of(graph))
-    block = graph.regions[0].blocks[0]
+    main, *bodies = (_graph(region.blocks[0]) for region in graph.regions)
+    names = [text(region.name) for region in graph.regions[1:]]
+    return replace(main, bodies=dict(zip(names, bodies, strict=True)))
+
+
+def _graph(block: schema.BlockT) -> Graph:
     values = {each.name: _tensor(each) for each in block.tensors}
     values.update({each.name: _shape(each) for each in block.shapes})
     inputs, outputs = (tuple(values[name] for name in names) for names in (block.inputs, block.outputs))
@@ -106,15 +128,10 @@ def read_blob(data: memoryview) -> Graph:
 
 def _tensor(tensor: schema.TensorT) -> Value:
     part = None if tensor.data is None else memoryview(tensor.data)
-    return Value(_text(tensor.name), tensor.type, tuple(tensor.shape), part, is_constant=part is not None)
+    return Value(text(tensor.name), tensor.type, tuple(tensor.shape), part, is_constant=part is not None)
 
 
 def _shape(shape: schema.ShapeT) -> Value:
     data = b"" if shape.data is None else bytes(shape.data)
     numbers = tuple(np.frombuffer(data, "<i8").tolist())
-    return Value(_text(shape.name), schema.DType.SHAPE, (shape.rank,), data, numbers, True)
-
-
-def _text(name: bytes) -> str:
-    # Another encoding is not worth an error, and distinct names stay distinct.
-    return name.decode("utf-8", "surrogateescape")
+    return Value(text(shape.name), schema.DType.SHAPE, (shape.rank,), data, numbers, True)

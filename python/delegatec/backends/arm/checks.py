@@ -11,9 +11,10 @@ from delegatec_schemas import tosa_graph as schema
 
 from delegatec.backends.arm.building.operation import OPERATOR_NAMES
 from delegatec.backends.arm.dtypes import BITS
+from delegatec.backends.arm.region_checks import region_problems
 from delegatec.backends.common.graph_format import fill_absent
 
-_UNKNOWN: Final = "UNKNOWN"
+_SEVERAL_RESULTS: Final = frozenset({schema.Op.COND_IF, schema.Op.WHILE_LOOP})
 
 
 def fill_lists(graph: schema.GraphT) -> None:
@@ -35,9 +36,11 @@ def problems_of(graph: schema.GraphT) -> Iterator[str]:
     """Yields all problems of a graph, after `fill_lists`."""
     if not graph.regions or not graph.regions[0].blocks:
         yield "it has no block of operators"
-    for region in graph.regions:
-        for block in region.blocks:
-            yield from _of_block(block)
+        return
+    found = [problem for region in graph.regions for block in region.blocks for problem in _of_block(block)]
+    yield from found
+    if not found:
+        yield from region_problems(graph)
 
 
 def _of_block(block: schema.BlockT) -> Iterator[str]:
@@ -67,7 +70,7 @@ def _of_block(block: schema.BlockT) -> Iterator[str]:
             yield f"unknown operator {operator.op} at {index}"
         elif operator.attributeType != operator.op:
             yield f"operator {index}, {OPERATOR_NAMES[operator.op]}, has the attribute of another"
-        if len(operator.outputs) != 1:
+        if len(operator.outputs) != 1 and operator.op not in _SEVERAL_RESULTS:
             yield f"operator {index} has {len(operator.outputs)} results"
         for name in (*operator.inputs, *operator.outputs):
             if name not in known:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -35,6 +37,14 @@ _ENUMERATIONS: Final = {
 
 def blob_graph(graph: Graph) -> BlobGraph:
     """Returns the graph of a blob."""
+    ids: dict[Value, int] = {}
+    numbers = itertools.count()
+    main, *bodies = (_graph(part, ids, numbers) for part in graph.walk())
+    return replace(main, bodies=dict(zip(graph.bodies, bodies, strict=True)))
+
+
+def _graph(graph: Graph, ids: dict[Value, int], numbers: Iterator[int]) -> BlobGraph:
+    """Returns the graph of one region; `ids` and `numbers` are those of the whole."""
     values = dict.fromkeys(
         [
             *graph.inputs,
@@ -42,11 +52,12 @@ def blob_graph(graph: Graph) -> BlobGraph:
             *(value for each in graph.operations for value in (*each.inputs, *each.outputs)),
         ]
     )
-    ids = {value: id for id, value in enumerate(values)}
+    for value in values:
+        ids.setdefault(value, len(ids))
     return BlobGraph(
         "TOSA",
-        tuple(_node(index, each, ids) for index, each in enumerate(graph.operations)),
-        {id: _value(value) for value, id in ids.items()},
+        tuple(_node(next(numbers), each, ids) for each in graph.operations),
+        {ids[value]: _value(value) for value in values},
         tuple(ids[value] for value in graph.inputs),
         tuple(ids[value] for value in graph.outputs),
         tuple(ids[value] for value in graph.constants),

@@ -8,6 +8,7 @@ from typing import Final
 
 from torch.fx import Node
 
+from delegatec.backends.arm.conformance.limits import MOST_NESTED
 from delegatec.backends.arm.integer.legality import has_wide_tables, members, unsupported
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
 from delegatec.backends.arm.integer.units import Unit, crossing, units_of
@@ -18,6 +19,7 @@ from delegatec.delegation.delegates.extract import extract_view
 from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.control_flow import FORMS, nesting
 from delegatec.edge.program import EdgeProgram
 
 _BOUNDARY: Final = "its floating-point values would be exchanged with nodes outside of the delegate"
@@ -96,6 +98,14 @@ class ArmPartitioner(TablePartitioner[Settings]):
     def legality(self, program: EdgeProgram) -> IntegerLegality:
         """See `TablePartitioner.legality`."""
         return IntegerLegality(self._target, self._prepare, program)
+
+    def rejection(self, program: EdgeProgram, node: Node, legality: Legality[Settings]) -> Rejection | None:
+        """See `TablePartitioner.rejection`."""
+        depth = nesting(program, node) if node.target in FORMS else 0
+        if depth > MOST_NESTED:
+            message = f"{depth} calls of control flow inside each other; the most are {MOST_NESTED}"
+            return Rejection(node, "nesting", message)
+        return super().rejection(program, node, legality)
 
     def movable(self, program: EdgeProgram, nodes: Sequence[Node]) -> Collection[int]:
         """See `TablePartitioner.movable`. A dequantization is where its value is used."""

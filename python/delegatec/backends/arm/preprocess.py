@@ -20,10 +20,20 @@ def lowered(view: PartitionView, settings: Settings) -> GraphBuilder:
         DelegatecError: DC406 for each constant that TOSA cannot represent.
     """
     builder = GraphBuilder(settings, view)
+    _lower(builder, view)
+    builder.check()
+    return builder
+
+
+def _lower(builder: GraphBuilder, view: PartitionView) -> None:
+    """Lowers a graph, and then the bodies of its control flow."""
     for node in view.inputs:
         builder.input(node)
     TABLE.lower(builder, view.nodes)
     for node in view.outputs:
         builder.output(node)
-    builder.check()
-    return builder
+    for node in view.inputs[len(view.inputs) - builder.passed :]:
+        builder.output(node)
+    for body in builder.bodies.values():
+        assert body.view is not None
+        _lower(body, body.view)

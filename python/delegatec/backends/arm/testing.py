@@ -37,8 +37,8 @@ def graph_of(compiled: Compiled) -> Graph:
 
 
 def operators(compiled: Compiled) -> list[str]:
-    """Returns the names of the operators of the only delegate, in order, without constants."""
-    return [operation.name for operation in graph_of(compiled).operations]
+    """Returns the names of the operators of the only delegate, bodies last, without constants."""
+    return [operation.name for part in graph_of(compiled).walk() for operation in part.operations]
 
 
 def run_case(
@@ -76,9 +76,10 @@ def recorded_lowerings() -> Iterator[Record]:
     with recorded(WITHOUT_INTEGERS) as record:
 
         def written(builder: GraphBuilder) -> list[Part]:
-            for operation, origin in zip(builder.operations, builder.origins, strict=True):
-                for node in origin:
-                    record.rows[str(node.target)].add(operation.name)
+            for part in builder.walk():
+                for operation, origin in zip(part.operations, part.origins, strict=True):
+                    for node in origin:
+                        record.rows[str(node.target)].add(operation.name)
             return write(builder)
 
         with patch.object(backend, "write_blob", written):

@@ -77,4 +77,5 @@ class TableBackend(Generic[SettingsT]):
         def legalize(program: EdgeProgram) -> bool:
             return target.legalize(program, view.facts_in(program))
 
-        return [*prepare, legalize] if prepare or target.needs_rewrites(view.nodes, view.facts) else []
+        needs_edits = bool(prepare or view.bodies) or target.needs_rewrites(view.nodes, view.facts)
+        return [*prepare, legalize] if needs_edits else []

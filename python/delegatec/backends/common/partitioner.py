@@ -16,8 +16,10 @@ from delegatec.delegation.protocol.partitioner import (
     DelegationSpec,
     Partitioning,
     Rejection,
+    in_body,
     with_results,
 )
+from delegatec.edge.control_flow import FORMS, bodies_of
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_number
 
@@ -70,6 +72,7 @@ class TablePartitioner(Generic[SettingsT]):
             [[nodes[i] for i in group] for group in groups],
             rejections,
             computes_sizes=True,
+            runs_control_flow=True,
         )
 
     def _reasons(self, program: EdgeProgram, part: Sequence[Node]) -> list[Rejection]:
@@ -92,7 +95,23 @@ class TablePartitioner(Generic[SettingsT]):
 
     def rejection(self, program: EdgeProgram, node: Node, legality: Legality[SettingsT]) -> Rejection | None:
         """Returns why a call is not supported, if it is not."""
-        return legality.rejection(program, node)
+        return legality.rejection(program, node) or self._in_bodies(program, node)
+
+    def _in_bodies(self, program: EdgeProgram, call: Node) -> Rejection | None:
+        """Returns why a call of control flow is not supported: a call in one of its bodies."""
+        bodies = bodies_of(program, call) if call.target in FORMS else ()
+        for body in bodies:
+            legality = self.legality(body)
+            nodes = [node for node in body.graph.nodes if node.op == "call_function"]
+            for node in nodes:
+                if node.target is not operator.getitem and not is_number(node):
+                    found = self.rejection(body, node, legality)
+                    if found is not None:
+                        return in_body(call, found)
+            misplaced = self.misplaced(body, nodes)
+            if misplaced:
+                return in_body(call, misplaced[0])
+        return None
 
     def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
         """See `HasBoundary.misplaced`: by default, nodes do not depend on others."""

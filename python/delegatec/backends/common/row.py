@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
@@ -20,10 +20,10 @@ BuilderT = TypeVar("BuilderT", contravariant=True)
 
 @dataclass(frozen=True)
 class OperatorRow(Generic[BuilderT, SettingsT]):
-    """The lowering of one ATen overload.
+    """The lowering of one ATen overload, or of an operator of control flow.
 
     Attributes:
-        target: the overload.
+        target: the overload. A row of a control-flow operator declares that delegates run its bodies.
         lower: appends nodes of this overload to the graph of a builder.
         constraints: of this row, besides those of the table.
         computes: whether a delegate of such nodes alone is worth its call; false for data movement.
@@ -32,7 +32,7 @@ class OperatorRow(Generic[BuilderT, SettingsT]):
         known: constraints on values that analysis must prove; rewrites establish them.
     """
 
-    target: OpOverload
+    target: OpOverload | HigherOrderOperator
     lower: Callable[[BuilderT, Node], None]
     constraints: tuple[Constraint[SettingsT], ...] = ()
     computes: bool = True

@@ -67,10 +67,10 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
 
     def refusal(self, node: Node, settings: SettingsT, facts: Facts) -> Refusal | None:
         """Returns the first violated constraint of its row; None if the node can be lowered unchanged."""
-        if isinstance(node.target, HigherOrderOperator):
+        row = self.rows.get(node.target)
+        if row is None and isinstance(node.target, HigherOrderOperator):
             message = f"{operator_name(node)} runs on the CPU; its bodies are partitioned separately"
             return Refusal("operator", message)
-        row = self.rows.get(node.target)
         if row is None:
             return Refusal("operator", f"the delegate does not support {operator_name(node)}")
         return first_broken(row.constraints, node, settings) or first_broken(row.known, node, facts)
@@ -81,7 +81,9 @@ class OperatorTable(Generic[BuilderT, SettingsT]):
 
     def preserved(self) -> frozenset[OpOverload]:
         """Returns the operators that must not be decomposed."""
-        return frozenset(row.target for row in self.rows.values() if row.preserved)
+        return frozenset(
+            row.target for row in self.rows.values() if row.preserved and isinstance(row.target, OpOverload)
+        )
 
     def lower(self, builder: BuilderT, nodes: Iterable[Node]) -> None:
         """Lowers supported nodes, in topological order. Numbers are lowered where they are used."""

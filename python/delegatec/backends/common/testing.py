@@ -16,6 +16,7 @@ from delegatec.backends import builtin_backends
 from delegatec.delegation import DelegationReport, LoweredModule, to_backend
 from delegatec.edge import EdgeProgram, to_edge
 from delegatec.edge.builder import Builder
+from delegatec.edge.interpret import interpret
 
 aten = torch.ops.aten
 
@@ -93,12 +94,7 @@ class Compiled:
         If an executor has `mismatches()`, which lists values of another dtype or shape than the blob
         declares, it must be empty.
         """
-        inputs = iter(pytree.tree_leaves(args))
-        values = [
-            self.program.constants[node.name] if node.name in self.program.constants else next(inputs)
-            for node in self.program.placeholders()
-        ]
-        results = list(torch.fx.Interpreter(self.program.graph_module).run(*values))
+        results = interpret(self.program, pytree.tree_leaves(args))
         for delegate in self.delegates:
             mismatches = getattr(delegate._executor, "mismatches", list)
             assert mismatches() == []

@@ -81,6 +81,8 @@ class BlobGraph:
         constants: ids of constants, in order.
         notes: sentences on the graph as a whole.
         totals: numbers in them, for tools: name -> number.
+        bodies: name -> graph, for each graph that an operation of this one or of another body runs; such
+            operations name them in their attributes. Ids and identifiers are unique in all of them.
     """
 
     title: str
@@ -91,6 +93,11 @@ class BlobGraph:
     constants: tuple[int, ...]
     notes: tuple[str, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
+    bodies: Mapping[str, BlobGraph] = field(default_factory=dict)
+
+    def walk(self) -> tuple[BlobGraph, ...]:
+        """Returns this graph and its bodies."""
+        return (self, *self.bodies.values())
 
     @cached_property
     def dead(self) -> frozenset[int | str]:

@@ -16,6 +16,13 @@ def blob_graph_json(graph: BlobGraph, labels: BlobLabels | None = None) -> dict[
         labels: names of its constants, and origins of its operations, if known.
     """
     labels = labels or BlobLabels()
+    described = _described(graph, labels)
+    if graph.bodies:
+        described["bodies"] = {name: _described(body, labels) for name, body in graph.bodies.items()}
+    return described
+
+
+def _described(graph: BlobGraph, labels: BlobLabels) -> dict[str, Any]:
     constants = frozenset(graph.constants)
     return {
         "title": graph.title,

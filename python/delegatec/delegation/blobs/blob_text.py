@@ -21,6 +21,15 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
         labels: names of its constants, and origins of its operations, if known.
     """
     labels = labels or BlobLabels()
+    lines = [blob_headline(graph), *(f"  note: {note}" for note in blob_notes(graph)), *_totals(graph)]
+    lines += _block(graph, labels)
+    for name, body in graph.bodies.items():
+        lines += [f"  {name}:", *_block(body, labels)]
+    return "\n".join(lines) + "\n"
+
+
+def _block(graph: BlobGraph, labels: BlobLabels) -> list[str]:
+    """Returns the lines of one graph."""
     rows = [_declaration(graph, id, "input", "") for id in graph.inputs]
     rows += [_declaration(graph, id, "constant", labels.names.get(id, "")) for id in graph.constants]
     rows += [_operation(graph, labels, node) for node in graph.nodes]
@@ -28,10 +37,8 @@ def format_blob_graph(graph: BlobGraph, labels: BlobLabels | None = None) -> str
         max((len(row[column]) for row in rows if len(row[column]) <= widest), default=0)
         for column, widest in enumerate(_WIDEST)
     ]
-    lines = [blob_headline(graph), *(f"  note: {note}" for note in blob_notes(graph)), *_totals(graph)]
-    lines += [_line(row, widths) for row in rows]
-    lines.append(f"  return {', '.join(_reference(graph, id) for id in graph.outputs)}")
-    return "\n".join(lines) + "\n"
+    lines = [_line(row, widths) for row in rows]
+    return [*lines, f"  return {', '.join(_reference(graph, id) for id in graph.outputs)}"]
 
 
 def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) -> str:
@@ -41,19 +48,23 @@ def blob_operation_text(graph: BlobGraph, labels: BlobLabels, node: BlobNode) ->
 
 
 def blob_headline(graph: BlobGraph, size: Callable[[int], str] = "{} B".format) -> str:
-    """Returns title and totals of a graph, in a line; `size` formats numbers of bytes."""
-    data = sum(graph.values[id].bytes for id in graph.constants)
+    """Returns title and totals of a graph and its bodies, in a line; `size` formats numbers of bytes."""
+    data = sum(part.values[id].bytes for part in graph.walk() for id in part.constants)
+    nodes, values, constants = (
+        sum(len(getattr(part, name)) for part in graph.walk()) for name in ("nodes", "values", "constants")
+    )
     return (
-        f"{graph.title}: {_number(len(graph.nodes), 'operation')}, {_number(len(graph.values), 'value')}, "
-        f"{_number(len(graph.constants), 'constant')} of {size(data)}"
+        f"{graph.title}: {_number(nodes, 'operation')}, {_number(values, 'value')}, "
+        f"{_number(constants, 'constant')} of {size(data)}"
     )
 
 
 def blob_notes(graph: BlobGraph) -> tuple[str, ...]:
     """Returns the notes of a graph, with the number of its dead operations."""
-    if not graph.dead:
+    dead = sum(len(part.dead) for part in graph.walk())
+    if not dead:
         return graph.notes
-    return (*graph.notes, f"dead code: {_number(len(graph.dead), 'operation')}, which the runtime may omit")
+    return (*graph.notes, f"dead code: {_number(dead, 'operation')}, which the runtime may omit")
 
 
 def _number(count: int, noun: str) -> str:
@@ -61,12 +72,11 @@ def _number(count: int, noun: str) -> str:
 
 
 def _totals(graph: BlobGraph) -> Iterable[str]:
-    operations = Counter(node.operation for node in graph.nodes)
+    operations = Counter(node.operation for part in graph.walk() for node in part.nodes)
     by_count = sorted(operations.items(), key=lambda item: (-item[1], item[0]))
     yield "  operations: " + ", ".join(f"{count} {name}" for name, count in by_count)
     constants: dict[str, list[int]] = {}
-    for id in graph.constants:
-        value = graph.values[id]
+    for value in (part.values[id] for part in graph.walk() for id in part.constants):
         total = constants.setdefault(value.dtype, [0, 0])
         total[0] += 1
         total[1] += value.bytes

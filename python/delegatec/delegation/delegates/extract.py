@@ -36,6 +36,8 @@ def extract(
     specs: Mapping[str, InputSpec],
     ranges: Mapping[Any, Any],
     state: Mapping[Node, Node],
+    bodies: Mapping[Node, EdgeProgram],
+    method: str = "delegate",
 ) -> EdgeProgram:
     """Copies calls into a new program, which shares tensors and values in metadata.
 
@@ -47,6 +49,9 @@ def extract(
         specs: name of a constant's placeholder -> its spec, if it is from the model.
         ranges: of symbols, see `EdgeProgram.range_constraints`.
         state: placeholder of each buffer that the calls write to -> its new value.
+        bodies: `get_attr` node of each body of control flow that the calls run -> its program, which is
+            copied.
+        method: name of the new program.
     """
     graph = Graph()
     copies: dict[Node, Node] = {}
@@ -55,6 +60,13 @@ def extract(
         copies[node] = graph.placeholder(node.name)
         copies[node].meta.update(node.meta)
         input_specs.append(_spec(copies[node], node in constants, specs.get(node.name)))
+    owner = _owner(graph)
+    copied: dict[str, EdgeProgram] = {}
+    for node, body in bodies.items():
+        copied[node.name] = _body(body, f"{method}.{node.name}")
+        owner.add_submodule(node.name, copied[node.name].graph_module)
+        copies[node] = graph.create_node("get_attr", node.name, name=node.name)
+        copies[node].meta.update(node.meta)
     for node, target, args, kwargs in calls:
         args, kwargs = map_arg((args, kwargs), copies.__getitem__)
         copies[node] = graph.create_node("call_function", target, args, kwargs, name=node.name)
@@ -67,8 +79,8 @@ def extract(
         for buffer, value in zip(state, written, strict=True)
     ]
     return EdgeProgram(
-        method="delegate",
-        graph_module=_owner(graph),
+        method=method,
+        graph_module=owner,
         input_specs=input_specs,
         output_specs=[
             *mutations,
@@ -78,6 +90,7 @@ def extract(
         range_constraints=dict(ranges),
         in_spec=pytree.tree_structure(((0,) * len(inputs), {})),
         out_spec=pytree.tree_structure((0,) * len(results)),
+        bodies=copied,
     )
 
 
@@ -97,7 +110,26 @@ def extract_view(view: PartitionView, specs: Mapping[str, InputSpec]) -> EdgePro
         specs=specs,
         ranges=view.program.range_constraints,
         state=view.state,
+        bodies=view.bodies,
     )
+
+
+def _body(body: EdgeProgram, method: str) -> EdgeProgram:
+    """Returns a copy of a body of control flow, which shares tensors and values in metadata."""
+    nodes = [node for node in body.graph.nodes if node.op == "call_function"]
+    copied = extract(
+        ((node, node.target, node.args, node.kwargs) for node in nodes),
+        tuple(body.user_inputs()),
+        body.results(),
+        {node: body.constants[node.name] for node in body.placeholders() if node.name in body.constants},
+        specs=body.specs_by_name(),
+        ranges=body.range_constraints,
+        state={},
+        bodies=PartitionView(body, nodes).bodies,
+        method=method,
+    )
+    copied.is_body = True
+    return copied
 
 
 def _owner(graph: Graph) -> GraphModule:

@@ -41,14 +41,17 @@ class Original:
         self._specs = {node.name: specs[node.name] for node in view.constants if node.name in specs}
         self._ranges = view.program.range_constraints
         self._state = view.state
+        self._bodies = view.bodies
+        self._body_nodes = tuple(view.body_nodes())
 
     def __len__(self) -> int:
         """Returns the number of nodes."""
-        return len(self._calls)
+        return len(self._calls) + len(self._body_nodes)
 
     def by_handle(self) -> dict[int, Node]:
         """Returns debug handle -> a node that has it."""
-        return {node.meta["debug_handle"]: node for node, *_ in self._calls if "debug_handle" in node.meta}
+        nodes = (*self._body_nodes, *(node for node, *_ in self._calls))
+        return {node.meta["debug_handle"]: node for node in nodes if "debug_handle" in node.meta}
 
     @cached_property
     def program(self) -> EdgeProgram:
@@ -61,6 +64,7 @@ class Original:
             specs=self._specs,
             ranges=self._ranges,
             state=self._state,
+            bodies=self._bodies,
         )
 
     def infer(self, mode: FakeTensorMode, inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:

@@ -19,6 +19,8 @@ from delegatec.delegation import (
 )
 from delegatec.delegation.delegates.operators import operator_nodes
 from delegatec.delegation.lowering.splice import free_names
+from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
+from delegatec.delegation.partitioning.rules import PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import to_edge
@@ -76,6 +78,58 @@ def test_control_flow_itself_is_not_delegated() -> None:
     ) as error:
         to_backend(program, SupportsAllBut(), registry=BackendRegistry([EagerBackend()]))
     assert {d.code for d in error.value.diagnostics} == {"DC404"}
+
+
+def test_control_flow_in_a_delegate() -> None:
+    args = (torch.randn(4), torch.tensor(True))
+    program = edge(Branches(), args)
+    wanted = [EdgeModule(program)(args[0], torch.tensor(flag)) for flag in (True, False)]
+    before = sum(len(operator_nodes(part)) for part in program.walk())
+    handles = {n.meta["debug_handle"] for part in program.walk() for n in operator_nodes(part)}
+    backend = EagerBackend()
+    result = to_backend(program, SupportsAllBut(runs_control_flow=True), registry=BackendRegistry([backend]))
+    verify(program)
+    assert not program.bodies and not program.constants
+    assert not [n for n in program.graph.find_nodes(op="get_attr") if n.name != "lowered_0"]
+    (summary,) = result.report.delegates
+    assert (result.report.nodes_before, result.report.nodes_left) == (before, 0)
+    assert summary.operators["aten.sin.default"] == summary.operators["aten.cos.default"] == 1
+    assert summary.constants.keys() == {"scale"}
+    assert handles <= set(summary.module.debug_handles)
+    (view,) = backend.views
+    assert [part.is_body for body in view.bodies.values() for part in body.walk()] == [True, True]
+    original = summary.module.original_program
+    for part in original.walk():
+        verify(part)
+    for flag, value in zip((True, False), wanted, strict=True):
+        torch.testing.assert_close(EdgeModule(program)(args[0], torch.tensor(flag)), value)
+        torch.testing.assert_close(EdgeModule(original)(args[0], torch.tensor(flag)), [value])
+
+
+def test_rules_hold_in_bodies() -> None:
+    program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
+    rules = PartitionRules(block_operators=("aten.sin",))
+    partitioner = RuledPartitioner(SupportsAllBut(runs_control_flow=True), rules)
+    result = to_backend(program, partitioner, registry=BackendRegistry([EagerBackend()]))
+    reasons = {each.operator: each.message for each in result.report.rejections}
+    assert reasons["cond"].endswith('in its body is not supported: aten.sin.default matches "aten.sin"')
+    assert sum(not body.graph.find_nodes(op="get_attr") for body in program.bodies.values()) == 0
+
+
+def test_small_delegates_are_counted_with_their_bodies() -> None:
+    program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
+    rules = PartitionRules(minimum_nodes=7)
+    partitioner = RuledPartitioner(SupportsAllBut(runs_control_flow=True), rules)
+    result = to_backend(program, partitioner, registry=BackendRegistry([EagerBackend()]))
+    assert [sum(each.operators.values()) for each in result.report.delegates] == [7]
+
+
+def test_bodies_with_delegates_cannot_be_in_another() -> None:
+    program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
+    registry = BackendRegistry([EagerBackend()])
+    to_backend(program, SupportsAllBut(torch.ops.higher_order.cond), registry=registry)
+    with pytest.raises(DelegatecError, match="whose body calls a delegate"):
+        to_backend(program, SupportsAllBut(runs_control_flow=True), registry=registry)
 
 
 def test_problems_in_bodies_come_with_the_others() -> None:

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+import torch
 from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 
@@ -104,7 +105,7 @@ def lower_view(
     """
     private = _edited(view, backend, compile_specs, input_specs)
     result = plugins.preprocess(backend, private, compile_specs, view)
-    names = {node.name: _name(node, input_specs) for node in view.constants}
+    names = {node.name: name for node, name, _ in _constants(view, input_specs)}
     return LoweredModule(
         backend=backend,
         blob=result.blob,
@@ -112,7 +113,11 @@ def lower_view(
         original=Original(view, input_specs),
         debug_handle_map=result.debug_handle_map,
         debug_handles=sorted(
-            {node.meta["debug_handle"] for node in view.nodes if "debug_handle" in node.meta}
+            {
+                node.meta["debug_handle"]
+                for node in (*view.nodes, *view.body_nodes())
+                if "debug_handle" in node.meta
+            }
         ),
         named_data=result.named_data,
         constant_names={id: names.get(name, name) for id, name in result.constant_names.items()},
@@ -133,7 +138,9 @@ def _edited(
     program = extract_view(view, input_specs)
     with attribute_errors(backend, f"a pass of backend {backend.id}"), observed_passes(verify_after):
         for each in passes:
-            run_pass(program, each)
+            for part in list(program.walk()):
+                run_pass(part, each)
+                part.erase_unused_bodies()
     return PartitionView.of_program(program, view)
 
 
@@ -179,12 +186,30 @@ def _summarize(
     return DelegateSummary(
         module=module,
         operators=operator_counts(
-            [node for node in view.nodes if node.target is not operator.getitem and not is_number(node)]
+            [
+                node
+                for node in (*view.nodes, *view.body_nodes())
+                if node.target is not operator.getitem and not is_number(node)
+            ]
         ),
         input_names=tuple(node.name for node in view.inputs),
         output_names=tuple(node.name for node in view.outputs),
-        constants={_name(node, input_specs): t for node, t in view.constants.items()},
+        constants={name: tensor for _, name, tensor in _constants(view, input_specs)},
     )
+
+
+def _constants(
+    view: PartitionView, input_specs: Mapping[str, InputSpec]
+) -> Iterator[tuple[Node, str, torch.Tensor]]:
+    """Yields the constants of a partition and of its bodies, with their names in the model."""
+    for body in view.bodies.values():
+        for part in body.walk():
+            specs = part.specs_by_name()
+            for node in part.placeholders():
+                if node.name in part.constants:
+                    yield node, _name(node, specs), part.constants[node.name]
+    for node, tensor in view.constants.items():
+        yield node, _name(node, input_specs), tensor
 
 
 def _name(constant: Node, input_specs: Mapping[str, InputSpec]) -> str:

@@ -131,6 +131,9 @@ def splice(program: EdgeProgram, view: PartitionView, lowered: LoweredModule, na
     for node in reversed(view.nodes):
         if not is_number(node) or not node.users:
             graph.erase_node(node)
+    for body in view.bodies:
+        graph.erase_node(body)
+    program.erase_unused_bodies()
     return renamed
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import operator
 
+from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.partitioning.snapshot import Snapshot
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.control_flow import FORMS, body_nodes
 from delegatec.edge.program import EdgeProgram
 
 
@@ -69,11 +71,18 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
                 f"it separated {node.name} from a getitem of its results",
                 "put a node with several results into one group with all getitem nodes that read them",
             )
-        if any(source.op == "get_attr" for source in node.all_input_nodes):
+        is_control_flow = node.target in FORMS
+        if not (is_control_flow and partitioning.runs_control_flow) and any(
+            source.op == "get_attr" for source in node.all_input_nodes
+        ):
             raise bad_partitioner(
                 partitioner,
                 f"a group contains {node.name}, which calls a body of control flow or a delegate",
-                "reject it: bodies are partitioned separately",
+                "reject it: bodies are partitioned separately, unless runs_control_flow is set",
+            )
+        if is_control_flow and any(each.target is call_delegate for each in body_nodes(program, node)):
+            raise bad_partitioner(
+                partitioner, f"a group contains {node.name}, whose body calls a delegate", "reject it"
             )
     return partitioning
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch.fx import Node
 
@@ -18,7 +19,14 @@ from delegatec.delegation.grouping import (
 )
 from delegatec.delegation.partitioning.rules import PartitionRules
 from delegatec.delegation.protocol.capabilities import HasBoundary, HasWorth
-from delegatec.delegation.protocol.partitioner import Partitioner, Partitioning, Rejection, with_results
+from delegatec.delegation.protocol.partitioner import (
+    Partitioner,
+    Partitioning,
+    Rejection,
+    in_body,
+    with_results,
+)
+from delegatec.edge.control_flow import FORMS, body_nodes
 from delegatec.edge.program import EdgeProgram
 
 
@@ -86,11 +94,10 @@ class _Selection:
         if not self._reasons:
             return self._found
         reasons = [*self._found.rejections, *self._reasons.values()]
-        return Partitioning(
-            self._found.delegation,
-            [[self._nodes[member] for member in group] for group in self._groups],
-            sorted(reasons, key=lambda reason: self._index[reason.node]),
-            self._found.computes_sizes,
+        return replace(
+            self._found,
+            groups=[[self._nodes[member] for member in group] for group in self._groups],
+            rejections=sorted(reasons, key=lambda reason: self._index[reason.node]),
         )
 
     def reject_listed(self, rules: PartitionRules) -> None:
@@ -102,12 +109,19 @@ class _Selection:
                 if any(self._owner[source] < 0 for source in self._predecessors[position]):
                     self._owner[position] = -1
                 continue
-            reason = rules.rejection(node)
+            reason = rules.rejection(node) or self._in_bodies(rules, node)
             if reason is not None:
                 self._reject([position], reason.rule, reason.message, reason.help)
         if self._reasons:
             self._regroup()
             self._reject_trivial()
+
+    def _in_bodies(self, rules: PartitionRules, call: Node) -> Rejection | None:
+        """Returns why the lists reject a call of control flow: a call in one of its bodies."""
+        inside = body_nodes(self._program, call) if call.target in FORMS else ()
+        reasons = (rules.rejection(node) for node in inside if node.target is not operator.getitem)
+        found = next((reason for reason in reasons if reason is not None), None)
+        return None if found is None else in_body(call, found)
 
     def reject_small(self, minimum: int) -> None:
         """Rejects groups of fewer operators; without them, others may merge."""
@@ -198,7 +212,10 @@ class _Selection:
         self._groups = [groups[key] for key in sorted(groups)]
 
     def _size(self, group: Sequence[int]) -> int:
-        return sum(self._nodes[member].target is not operator.getitem for member in group)
+        """Returns the number of operators of a group, and of the bodies of its control flow."""
+        nodes = [self._nodes[member] for member in group]
+        nodes += [each for node in nodes if node.target in FORMS for each in body_nodes(self._program, node)]
+        return sum(node.target is not operator.getitem for node in nodes)
 
 
 def _nodes(count: int) -> str:

@@ -39,10 +39,12 @@ class Snapshot:
 
 
 def _state(program: EdgeProgram) -> list[Sequence[Any]]:
-    state: list[Sequence[Any]] = [
-        (node, node.target, node.args, node.kwargs, node.meta.get("val")) for node in program.graph.nodes
-    ]
-    state += [tuple(program.input_specs), tuple(program.output_specs), tuple(program.constants.values())]
+    state: list[Sequence[Any]] = []
+    for part in program.walk():
+        state += [
+            (node, node.target, node.args, node.kwargs, node.meta.get("val")) for node in part.graph.nodes
+        ]
+        state += [tuple(part.input_specs), tuple(part.output_specs), tuple(part.constants.values())]
     return state
 
 

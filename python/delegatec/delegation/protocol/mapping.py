@@ -123,7 +123,8 @@ def check_mapping(mapping: Mapping[int | str, tuple[int, ...]], view: PartitionV
         DelegatecError: DC421 for each wrong entry: handles not of nodes of the partition, its inputs or its
             constants; unsorted, duplicate or no handles; identifiers of two types.
     """
-    known = {node.meta.get("debug_handle") for node in (*view.nodes, *view.inputs, *view.constants)}
+    found = (*view.nodes, *view.body_nodes(), *view.inputs, *view.constants)
+    known = {node.meta.get("debug_handle") for node in found}
     problems = []
     if len({type(identifier) for identifier in mapping}) > 1:
         problems.append("identifiers are both int and str")

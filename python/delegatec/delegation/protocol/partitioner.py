@@ -55,6 +55,12 @@ def with_results(rejections: Sequence[Rejection]) -> list[Rejection]:
     return list(found.values())
 
 
+def in_body(call: Node, reason: Rejection) -> Rejection:
+    """Returns the reason for a call of control flow that follows from the reason for a node of its bodies."""
+    message = f"{reason.node.name} in its body is not supported: {reason.message}"
+    return Rejection(call, reason.rule, message, reason.help)
+
+
 @dataclass
 class Partitioning:
     """The result of a partitioner.
@@ -66,12 +72,16 @@ class Partitioning:
         rejections: one per `call_function` node that computes and is in no group.
         computes_sizes: whether delegates compute the numbers that their nodes use, such as sizes, from the
             shapes of tensors; see `PartitionView`. By default these are inputs.
+        runs_control_flow: whether delegates run calls of control flow. The groups then may contain such
+            calls, and the delegate runs their bodies as well. By default the bodies are partitioned
+            separately.
     """
 
     delegation: DelegationSpec
     groups: list[list[Node]] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     computes_sizes: bool = False
+    runs_control_flow: bool = False
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.control_flow import FORMS, body_nodes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import size_nodes
 
@@ -36,6 +37,7 @@ class PartitionView:
             the program writes to is an input.
         outputs: nodes of the partition whose value is used outside, in order. Of a node with several
             results, the `getitem` nodes.
+        bodies: `get_attr` node -> its program, for each body of the partition's control flow.
         facts: analysis results for the program.
         state: as given. The initial value of a kept buffer is a constant; its new value is an output only if
             it has other uses outside.
@@ -58,9 +60,13 @@ class PartitionView:
             mutated = program.mutated_inputs()
         inputs: dict[Node, None] = {}
         self.constants: dict[Node, torch.Tensor] = {}
+        self.bodies: dict[Node, EdgeProgram] = {}
         for node in self.nodes:
             for source in node.all_input_nodes:
                 if source in members:
+                    continue
+                if source.name in program.bodies:
+                    self.bodies[source] = program.bodies[source.name]
                     continue
                 is_fixed = source in self.state or source.name not in mutated
                 if source.name in program.constants and is_fixed:
@@ -77,9 +83,15 @@ class PartitionView:
         fixed = {node.name: tensor for node, tensor in self.constants.items() if node not in self.state}
         self.facts = facts or Facts(fixed)
 
+    def body_nodes(self) -> Iterator[Node]:
+        """Yields the calls in the bodies of the partition's control flow, recursively."""
+        for node in self.nodes:
+            if node.target in FORMS:
+                yield from body_nodes(self.program, node)
+
     @classmethod
     def of_program(cls, program: EdgeProgram, outer: PartitionView) -> PartitionView:
-        """Returns a view of a complete program that was extracted from a partition.
+        """Returns a view of a complete program that was extracted from a partition, or of one of its bodies.
 
         Its inputs and outputs are those of the program, in its order, even if unused; an output may be an
         input, a constant or a duplicate.
@@ -105,8 +117,10 @@ class PartitionView:
         return view
 
     def facts_in(self, program: EdgeProgram) -> Facts:
-        """Returns facts for a program that was extracted from this partition."""
-        inputs = dict(zip(program.user_inputs(), self.inputs, strict=True))
+        """Returns facts for a program that was extracted from this partition, or for one of its bodies."""
+        # the state of a loop has other values than its operands
+        own = () if program.is_body else self.inputs
+        inputs = dict(zip(program.user_inputs(), own, strict=not program.is_body))
         # Passes may add constants. The initial values of buffers are not constants.
         fixed: Any = ChainMap[str, Any](dict.fromkeys(program.mutated_inputs()), program.constants)
         return Facts(fixed, lambda node: self.facts.of(inputs[node]) if node in inputs else None)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Final
 
 import torch
 from delegatec_schemas.tosa_graph import DType
@@ -25,12 +25,17 @@ Arrange = Callable[[torch.Tensor], torch.Tensor]
 """Moves the elements of a constant, or repeats them."""
 
 
+MAIN: Final = "main"
+"""The name of the region and of the block that tools run."""
+
+
 class GraphBuilder:
     """The graph of one partition under construction.
 
     Args:
         settings: the user's settings.
         view: the partition; None to try single nodes, whose operands are values without a definition.
+        outer: the graph that runs this one, if it is the body of control flow. Names are unique in both.
 
     Attributes:
         current: the node being lowered, if any.
@@ -40,21 +45,34 @@ class GraphBuilder:
         inputs: of the graph, in order.
         outputs: of the graph, in order.
         names: name of each constant of the model -> name of its placeholder.
+        view: as given.
+        bodies: name of a region -> the graph of a body, which is built after this one.
+        passed: how many of the last inputs are also outputs: the operands of a loop that do not change.
     """
 
-    def __init__(self, settings: Settings, view: PartitionView | None = None) -> None:
+    def __init__(
+        self, settings: Settings, view: PartitionView | None = None, outer: GraphBuilder | None = None
+    ) -> None:
         self.current: Node | None = None
         self.settings = settings
         self.operations: list[Operation] = []
         self.origins: list[list[Node]] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self.names: dict[str, str] = {}
-        self._view = view
+        self.names: dict[str, str] = {} if outer is None else outer.names
+        self.bodies: dict[str, GraphBuilder] = {}
+        self.passed = 0
+        self.view = view
         self._values: dict[Node, Value] = {}
-        self._taken: dict[str, int] = {}
+        self._taken: dict[str, int] = {} if outer is None else outer._taken
         self._shared: dict[Hashable, Value] = {}
-        self._problems: list[Diagnostic] = []
+        self._problems: list[Diagnostic] = [] if outer is None else outer._problems
+
+    def walk(self) -> Iterator[GraphBuilder]:
+        """Yields this graph and the graphs of its bodies, recursively."""
+        yield self
+        for body in self.bodies.values():
+            yield from body.walk()
 
     # ---- values ------------------------------------------------------------------------------------------
 
@@ -65,7 +83,7 @@ class GraphBuilder:
         return self._values[node]
 
     def _operand(self, node: Node) -> Value:
-        if self._view is None and node.op != "placeholder":
+        if self.view is None and node.op != "placeholder":
             value = node.meta["val"]
             return Value(self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape))
         return self._constant(node, TO_TOSA[node.meta["val"].dtype])
@@ -75,9 +93,9 @@ class GraphBuilder:
         name, shape = self._name(node.name), shape_of(node)
         if arrange is not None:
             shape = tuple(arrange(torch.empty(shape, device="meta")).shape)
-        if self._view is None:
+        if self.view is None:
             return Value(name, dtype, shape, is_constant=True)
-        part, problem = constant_part(self._view, node, dtype, arrange)
+        part, problem = constant_part(self.view, node, dtype, arrange)
         if problem is not None:
             self._problems.append(problem)
         self.names[name] = node.name
@@ -85,7 +103,7 @@ class GraphBuilder:
 
     def is_constant(self, node: Node) -> bool:
         """Whether a node is a constant."""
-        return node.op == "placeholder" if self._view is None else node in self._view.constants
+        return node.op == "placeholder" if self.view is None else node in self.view.constants
 
     def arranged(self, node: Node, arrange: Arrange, *key: Hashable, dtype: int | None = None) -> Value:
         """Returns a constant of the model that is stored in another arrangement.
@@ -202,11 +220,49 @@ class GraphBuilder:
     def _emit(
         self, name: str, inputs: Sequence[Value], dtype: int, shape: Sequence[int], attributes: Any
     ) -> Value:
-        wanted = name.lower() if self.current is None else self.current.name
-        result = Value(self._name(wanted), dtype, tuple(shape))
-        self.operations.append(Operation(name, tuple(inputs), (result,), attributes))
-        self.origins.append([] if self.current is None else [self.current])
+        (result,) = self._append(name, inputs, [(dtype, shape)], attributes)
         return result
+
+    def _append(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        results: Sequence[tuple[int, Sequence[int]]],
+        attributes: Any,
+    ) -> tuple[Value, ...]:
+        wanted = name.lower() if self.current is None else self.current.name
+        values = tuple(Value(self._name(wanted), dtype, tuple(shape)) for dtype, shape in results)
+        self.operations.append(Operation(name, tuple(inputs), values, attributes))
+        self.origins.append([] if self.current is None else [self.current])
+        return values
+
+    def run(self, name: str, *inputs: Value, results: Sequence[Value], **bodies: str) -> tuple[Value, ...]:
+        """Appends an operator of control flow.
+
+        Args:
+            name: of the operator in TOSA.
+            *inputs: its operands.
+            results: values of the types and shapes of its results.
+            **bodies: its attributes, names of regions.
+
+        Returns:
+            Its results.
+        """
+        return self._append(name, inputs, [(each.dtype, each.shape) for each in results], bodies)
+
+    def body(self, attribute: Node, passed: int = 0) -> str:
+        """Returns the name of the region of a body of control flow, see `bodies`.
+
+        Args:
+            attribute: its `get_attr` node.
+            passed: see `passed`.
+        """
+        name = self._name(attribute.name if attribute.name != MAIN else f"{MAIN}_body")
+        if self.view is not None:
+            body = PartitionView.of_program(self.view.bodies[attribute], self.view)
+            self.bodies[name] = GraphBuilder(self.settings, body, self)
+            self.bodies[name].passed = passed
+        return name
 
     def _also_computes(self, value: Value) -> None:
         for operation, nodes in zip(reversed(self.operations), reversed(self.origins), strict=True):

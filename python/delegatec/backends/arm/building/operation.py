@@ -52,6 +52,19 @@ _CAPITAL: Final = re.compile(r"_([a-z])")
 _SNAKE: Final = re.compile(r"([A-Z])")
 
 
+REGIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "COND_IF": ("then_graph", "else_graph"),
+    "WHILE_LOOP": ("cond_graph", "body_graph"),
+}
+"""Operator of control flow -> its attributes that name regions."""
+
+
+def text(name: bytes) -> str:
+    """Returns a name of a file."""
+    # Another encoding is not worth an error, and distinct names stay distinct.
+    return name.decode("utf-8", "surrogateescape")
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor or a shape of a graph.
@@ -117,8 +130,16 @@ class Operation:
             values: of its block, by name.
         """
         fields = vars(operator.attribute).items()
-        attributes = {_SNAKE.sub(lambda found: f"_{found[1].lower()}", key): each for key, each in fields}
+        attributes = {
+            _SNAKE.sub(lambda found: f"_{found[1].lower()}", key): text(each) if type(each) is bytes else each
+            for key, each in fields
+        }
         inputs, outputs = (
             tuple(values[name] for name in names) for names in (operator.inputs, operator.outputs)
         )
         return cls(OPERATOR_NAMES[operator.op], inputs, outputs, attributes)
+
+
+def regions_of(operation: Operation) -> tuple[str, ...]:
+    """Returns the names of the regions that an operator runs."""
+    return tuple(operation.attributes[key] for key in REGIONS.get(operation.name, ()))

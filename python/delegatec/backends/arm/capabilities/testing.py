@@ -14,12 +14,12 @@ from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.blob import write_blob
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.building.operation import Value
+from delegatec.backends.arm.building.operation import REGIONS, Value
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.delegation import Part
 
-SPECIFICATION: Final = TosaSpecification.parse("TOSA-1.0+INT+int16+int4")
+SPECIFICATION: Final = TosaSpecification.parse("TOSA-1.0+INT+int16+int4+cf")
 _BITS: Final = {"BOOL": 8, "INT4": 4, "INT8": 8, "INT16": 16, "INT32": 32, "INT48": 48}
 _VALUE: Final = re.compile(r"(\*?)(\w+)\[([\d, ]*)\]\Z")
 
@@ -58,10 +58,22 @@ def build(case: Case) -> GraphBuilder:
     values = [_operand(builder, text) for text in case.operands]
     dtype, shape = _parsed(case.result)
     value = builder.emit(case.name, *values, dtype=dtype, shape=shape, **case.attributes)
+    for name in case.attributes.values() if case.name in REGIONS else ():
+        builder.bodies[name] = _copying(builder, builder.inputs[case.name == "COND_IF" :])
     if case.rescaled:
         value = _rescaled(builder, value, getattr(DType, case.rescaled))
     builder.outputs.append(value)
     return builder
+
+
+def _copying(outer: GraphBuilder, operands: Sequence[Value]) -> GraphBuilder:
+    """Returns a body that returns its operands."""
+    body = GraphBuilder(outer.settings, outer=outer)
+    for operand in operands:
+        number = len(body.inputs)
+        body.inputs.append(Value(f"b{len(outer.bodies)}.{number}", operand.dtype, operand.shape))
+        body.outputs.append(body.emit("IDENTITY", body.inputs[-1], shape=operand.shape))
+    return body
 
 
 def blob(case: Case) -> list[Part]:

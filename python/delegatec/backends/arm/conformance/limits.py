@@ -15,6 +15,8 @@ MOST_KERNEL: Final = 8192
 MOST_STRIDE: Final = 8192
 MOST_SCALE: Final = 256
 MOST_OPERANDS: Final = 64
+MOST_NESTED: Final = 5
+"""Calls of control flow inside each other: below the limit, as Arm's validator counts."""
 _MOST_BYTES: Final = 1 << 30
 
 

@@ -163,7 +163,21 @@ def _gather(operation: Operation) -> Iterator[str]:
         yield f"values of shape {list(values)} and indices of shape {list(indices)}"
 
 
+def _condition(operation: Operation) -> Iterator[str]:
+    condition = operation.inputs[0]
+    if condition.dtype != DType.BOOL or math.prod(condition.shape) != 1:
+        yield f"a condition {condition}, which must be one BOOL"
+
+
+def _state(operation: Operation) -> Iterator[str]:
+    given, results = ([str(value) for value in values] for values in (operation.inputs, operation.outputs))
+    if given != results:
+        yield f"results {', '.join(results)} of operands {', '.join(given)}"
+
+
 _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "COND_IF": (_condition,),
+    "WHILE_LOOP": (_state,),
     **dict.fromkeys(_BROADCAST, (_broadcast,)),
     **dict.fromkeys(("CONV2D", "DEPTHWISE_CONV2D"), (_ranked(4), _ranked(4, operand=1), _window)),
     "CONV3D": (_ranked(5), _ranked(5, operand=1), _window),

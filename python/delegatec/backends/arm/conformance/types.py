@@ -12,7 +12,7 @@ from typing import Final
 
 from delegatec_schemas.tosa_graph import DType
 
-from delegatec.backends.arm.building.operation import Operation
+from delegatec.backends.arm.building.operation import REGIONS, Operation
 from delegatec.backends.arm.dtypes import NAMES
 from delegatec.backends.arm.specification import TosaSpecification
 
@@ -142,6 +142,8 @@ TYPES: Final[Mapping[str, tuple[tuple[int, ...], tuple[Support, ...]]]] = {
 
 def type_problem(operation: Operation, specification: TosaSpecification) -> str | None:
     """Returns why a specification does not have an operator for the types of its operands and result."""
+    if operation.name in REGIONS:
+        return _control_flow(operation, specification)
     if operation.name not in TYPES:
         return f"TOSA {specification.version[0]}.{specification.version[1]} has no operator {operation.name}"
     operands, supports = TYPES[operation.name]
@@ -155,6 +157,17 @@ def type_problem(operation: Operation, specification: TosaSpecification) -> str 
     if not needed:
         return f"{shown}: TOSA has none"
     return f"{shown} needs {_shown(needed[0])}, which {specification} does not include"
+
+
+def _control_flow(operation: Operation, specification: TosaSpecification) -> str | None:
+    """Returns why a specification does not have control flow, or not for these operands and results."""
+    if "cf" not in specification.extensions:
+        return f"{operation.name} needs the extension cf, which {specification} does not include"
+    for value in (*operation.inputs, *operation.outputs):
+        copied = Operation("IDENTITY", (value,), (value,), {})
+        if (found := type_problem(copied, specification)) is not None:
+            return found.replace("IDENTITY", operation.name)
+    return None
 
 
 def _shown(needs: Iterable[str]) -> str:

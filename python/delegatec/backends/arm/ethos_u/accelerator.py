@@ -47,7 +47,8 @@ class Choice:
 
 
 _SPECIFICATIONS: Final = {
-    family: TosaSpecification.parse(f"TOSA-1.0+INT+int16+int4+{family}") for family in ("u55", "u65", "u85")
+    family: TosaSpecification.parse(f"TOSA-1.0+INT+int16+int4+cf+{family}")
+    for family in ("u55", "u65", "u85")
 }
 MEMORY_MODES: Final = (
     "Sram_Only",

@@ -46,9 +46,10 @@ class EthosUBackend(ArmBackend):
         settings = self.settings(compile_specs)
         assert isinstance(settings, EthosUSettings)
         builder = lowered(view, settings)
-        problem = unfused(settings.accelerator.family, builder.operations, builder.outputs)
-        if problem is not None:
-            raise DelegatecError([Diagnostic("DC408", problem, help="quantize its results alike")])
+        for part in builder.walk():
+            problem = unfused(settings.accelerator.family, part.operations, part.outputs)
+            if problem is not None:
+                raise DelegatecError([Diagnostic("DC408", problem, help="quantize its results alike")])
         if settings.stage is Stage.TOSA:
             return PreprocessResult(write_blob(builder), _handles(builder, _names(builder)))
         compiled, estimates = compile_graph(write_blob(builder), settings)
@@ -72,14 +73,15 @@ class EthosUBackend(ArmBackend):
 
 
 def _names(builder: GraphBuilder) -> list[str]:
-    return [operation.outputs[0].name for operation in builder.operations]
+    return [operation.outputs[0].name for part in builder.walk() for operation in part.operations]
 
 
 def _handles(builder: GraphBuilder, names: Sequence[str]) -> dict[int | str, tuple[int, ...]]:
     """Returns the debug map of operations that Vela names like their results."""
     nodes = {
         operation.outputs[0].name: origins
-        for operation, origins in zip(builder.operations, builder.origins, strict=True)
+        for part in builder.walk()
+        for operation, origins in zip(part.operations, part.origins, strict=True)
     }
     mapping = DelegateMappingBuilder()
     for name in dict.fromkeys(names):

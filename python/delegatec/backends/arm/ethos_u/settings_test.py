@@ -56,9 +56,9 @@ def _problems(**options: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("accelerator", "specification", "system", "memory_mode"),
     [
-        ("ethos-u55-32", "TOSA-1.0+INT+int16+int4+u55", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
-        ("ethos-u65-512", "TOSA-1.0+INT+int16+int4+u65", "Ethos_U65_High_End", "Dedicated_Sram_384KB"),
-        ("ethos-u85-2048", "TOSA-1.0+INT+int16+int4+u85", "Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
+        ("ethos-u55-32", "TOSA-1.0+INT+cf+int16+int4+u55", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+        ("ethos-u65-512", "TOSA-1.0+INT+cf+int16+int4+u65", "Ethos_U65_High_End", "Dedicated_Sram_384KB"),
+        ("ethos-u85-2048", "TOSA-1.0+INT+cf+int16+int4+u85", "Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
     ],
 )
 def test_defaults_of_each_family(accelerator: str, specification: str, system: str, memory_mode: str) -> None:

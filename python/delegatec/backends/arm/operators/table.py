@@ -8,6 +8,7 @@ from typing import Final
 
 from delegatec.backends.arm.operators import (
     casts,
+    control_flow,
     creation,
     elementwise,
     images,
@@ -34,6 +35,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Images": images.ROWS,
     "Look-ups": lookups.ROWS,
     "Moves": moves.ROWS,
+    "Control flow": control_flow.ROWS,
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

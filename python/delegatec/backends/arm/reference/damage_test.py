@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch._higher_order_ops import while_loop
 
 from delegatec.backends.arm.blob import read_blob
-from delegatec.backends.arm.reference import TosaReferenceExecutor
+from delegatec.backends.arm.reference import TosaReferenceExecutor, executor
 from delegatec.backends.arm.testing import compile_module
 from delegatec.backends.common.testing import X, floats
 from delegatec.diagnostics import DelegatecError
@@ -40,19 +42,34 @@ class Elements(torch.nn.Module):
         return (h.flip(1).repeat(1, 2, 1).sum(1) / 3.0).tanh()
 
 
+class Branches(torch.nn.Module):
+    """A condition and a loop."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() * 2, (x,))
+        loop: Any = while_loop
+        last: torch.Tensor = loop(lambda i, h: i < 3, lambda i, h: (i + 1, h.tanh()), (torch.tensor(0), h))[1]
+        return last
+
+
 def _blob(module: torch.nn.Module, x: torch.Tensor) -> bytes:
-    (blob,) = compile_module(module, (x,)).blobs()
+    (blob,) = compile_module(module, (x,), specification="TOSA-1.0+FP+INT+cf").blobs()
     return blob
 
 
-_CASES: Final[list[tuple[torch.nn.Module, torch.Tensor]]] = [(Images(), floats(1, 3, 8, 8)), (Elements(), X)]
+_CASES: Final[list[tuple[torch.nn.Module, torch.Tensor]]] = [
+    (Images(), floats(1, 3, 8, 8)),
+    (Elements(), X),
+    (Branches(), X),
+]
 _BLOBS: Final = [(_blob(module, x), [x]) for module, x in _CASES]
 
 
 def _outcome(data: Any, inputs: list[torch.Tensor]) -> str:
     """Returns the code of the error, or nothing."""
     try:
-        TosaReferenceExecutor(read_blob(memoryview(data)))(inputs)
+        with patch.object(executor, "_MOST_ITERATIONS", 10):
+            TosaReferenceExecutor(read_blob(memoryview(data)))(inputs)
     except DelegatecError as error:
         (code,) = {diagnostic.code for diagnostic in error.diagnostics}
         return code
@@ -60,7 +77,7 @@ def _outcome(data: Any, inputs: list[torch.Tensor]) -> str:
 
 
 def test_whole_ones_run() -> None:
-    assert [_outcome(data, inputs) for data, inputs in _BLOBS] == ["", ""]
+    assert [_outcome(data, inputs) for data, inputs in _BLOBS] == [""] * 3
 
 
 @given(st.data())
@@ -83,6 +100,6 @@ def test_truncated(data: st.DataObject) -> None:
 
 
 def test_inputs_of_another_graph() -> None:
-    (one, _), (_, other) = _BLOBS
+    (one, _), (_, other), _ = _BLOBS
     assert _outcome(one, other) == "DC408"
     assert _outcome(one, []) == "DC408"

@@ -10,7 +10,7 @@ import torch
 from delegatec_schemas.tosa_graph import DType
 
 from delegatec.backends.arm.blob import Graph
-from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.building.operation import REGIONS, Operation, Value, regions_of
 from delegatec.backends.arm.conformance.problem import problem
 from delegatec.backends.arm.dtypes import STORED
 from delegatec.backends.arm.reference import conversions, elementwise, images, moves, reductions
@@ -42,8 +42,10 @@ _UNFIT: Final = (
     ValueError,
 )
 _EVERYTHING: Final = TosaSpecification.parse(
-    "TOSA-1.0+INT+FP+int16+int4+bf16+fft+doubleround+inexactround+fp8e4m3+fp8e5m2"
+    "TOSA-1.0+INT+FP+int16+int4+bf16+fft+doubleround+inexactround+fp8e4m3+fp8e5m2+cf"
 )
+_MOST_ITERATIONS: Final = 1 << 20
+"""A loop of a damaged graph may be endless."""
 
 
 class TosaReferenceExecutor:
@@ -58,15 +60,21 @@ class TosaReferenceExecutor:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        for operation in graph.operations:
-            try:
-                found = problem(operation, _EVERYTHING)
-            except _UNFIT as error:
-                raise _unsupported(operation, str(error)) from error
-            if found is not None:
-                raise _unsupported(operation, found)
-        used = {value for each in graph.operations for value in each.inputs}
-        self._constants = {value: constant(value) for value in graph.constants if value in used}
+        for part in graph.walk():
+            for operation in part.operations:
+                try:
+                    found = problem(operation, _EVERYTHING)
+                except _UNFIT as error:
+                    raise _unsupported(operation, str(error)) from error
+                if found is not None:
+                    raise _unsupported(operation, found)
+        used = {value for part in graph.walk() for each in part.operations for value in each.inputs}
+        try:
+            self._constants = {
+                value: constant(value) for part in graph.walk() for value in part.constants if value in used
+            }
+        except _UNFIT as error:
+            raise DelegatecError([Diagnostic("DC408", f"a constant of the graph: {error}")]) from error
 
     @property
     def converts_outputs(self) -> bool:
@@ -94,15 +102,39 @@ class TosaReferenceExecutor:
             shapes = ", ".join(str(list(given.shape)) for given in inputs)
             wanted = ", ".join(map(str, self._graph.inputs))
             raise DelegatecError([Diagnostic("DC408", f"inputs of shapes {shapes}", expected=wanted)])
-        values: dict[Value, Any] = dict(self._constants)
-        for value, given in zip(self._graph.inputs, inputs, strict=True):
-            values[value] = given.to(_DTYPES[value.dtype])
-        for operation in self._graph.operations:
+        return self._run(
+            self._graph,
+            [given.to(_DTYPES[value.dtype]) for value, given in zip(self._graph.inputs, inputs, strict=True)],
+        )
+
+    def _run(self, graph: Graph, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Runs the graph, or the graph of a body."""
+        constants = ((value, self._constants[value]) for value in graph.constants if value in self._constants)
+        values: dict[Value, Any] = dict(constants)
+        values.update(zip(graph.inputs, inputs, strict=True))
+        for operation in graph.operations:
             try:
-                values[operation.outputs[0]] = _run(operation, values)
+                if operation.name in REGIONS:
+                    found = self._run_bodies(operation, [values[each] for each in operation.inputs])
+                else:
+                    found = [_run(operation, values)]
             except _UNFIT as error:
                 raise _unsupported(operation, str(error)) from error
-        return [values[value] for value in self._graph.outputs]
+            values.update(zip(operation.outputs, found, strict=True))
+        absent = [value.name for value in graph.outputs if value not in values]
+        if absent:
+            raise DelegatecError([Diagnostic("DC408", f"no operator computes the output {absent[0]!r}")])
+        return [values[value] for value in graph.outputs]
+
+    def _run_bodies(self, operation: Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
+        first, second = (self._graph.bodies[name] for name in regions_of(operation))
+        if operation.name == "COND_IF":
+            return self._run(first if operands[0].item() else second, operands[1:])
+        for _ in range(_MOST_ITERATIONS):
+            if not self._run(first, operands)[0].item():
+                return operands
+            operands = self._run(second, operands)
+        raise ValueError(f"more than {_MOST_ITERATIONS} iterations")
 
 
 def _run(operation: Operation, values: Mapping[Value, Any]) -> torch.Tensor:

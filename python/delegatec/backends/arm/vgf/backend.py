@@ -10,6 +10,7 @@ import torch
 
 from delegatec.backends.arm.backend import ArmBackend
 from delegatec.backends.arm.blob import write_blob
+from delegatec.backends.arm.building.operation import REGIONS, Operation
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
@@ -17,6 +18,7 @@ from delegatec.backends.arm.preprocess import lowered
 from delegatec.backends.arm.reference import TosaReferenceExecutor
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.arm.specification import TosaSpecification
+from delegatec.backends.arm.target import TosaTarget
 from delegatec.backends.arm.vgf.converter import to_vgf
 from delegatec.backends.arm.vgf.reader import read_graph
 from delegatec.backends.common.settings import Setting, SettingsCodec
@@ -49,8 +51,19 @@ class VgfReferenceExecutor(TosaReferenceExecutor):
         return super().__call__([value if value.dim() else value.reshape(1) for value in inputs])
 
 
+class VgfTarget(TosaTarget):
+    """The operators that Arm's model converter converts."""
+
+    def _problem(self, operation: Operation) -> str | None:
+        if operation.name in REGIONS:
+            return f"{operation.name}: the model converter has no control flow"
+        return super()._problem(operation)
+
+
 class VgfBackend(ArmBackend):
     """Compiles partitions to VGF."""
+
+    target_type = VgfTarget
 
     blob_suffix: Final = ".vgf"
 

@@ -29,8 +29,19 @@ from delegatec.delegation import Part
 from delegatec.diagnostics import DelegatecError
 
 _TOLERANCE: Final = (2e-5, 2e-6)
-_SIMPLIFIED: Final = ("IDENTITY", "INT4[", "REVERSE", "perms=[0,1,2,3]", "ADD INT32", "#1,1,1,1", "[] #")
-"""Cases that the converter changes, as it removes copies and sums with zero, and stores int4 as int8."""
+_SIMPLIFIED: Final = (
+    "IDENTITY",
+    "INT4[",
+    "REVERSE",
+    "COND_IF",
+    "WHILE_LOOP",
+    "perms=[0,1,2,3]",
+    "ADD INT32",
+    "#1,1,1,1",
+    "[] #",
+)
+"""Cases that the converter changes, as it removes copies and sums with zero, and stores int4 as int8; and
+control flow, which it does not support."""
 
 
 def first_of_each_kind() -> list[Case]:
@@ -155,3 +166,11 @@ def test_damaged_files_are_rejected_or_read() -> None:
     for size in range(0, len(data), 7):
         with pytest.raises(DelegatecError, match="VgfBackend"):
             read_graph(memoryview(data[:size]))
+
+
+def test_control_flow_is_not_converted() -> None:
+    module = Call(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)))
+    compiled = compile_module("vgf", module, (X,), specification="TOSA-1.0+FP+cf")
+    reasons = {operator: message for operator, _, message in compiled.left}
+    assert reasons["cond"] == "COND_IF: the model converter has no control flow"
+    assert len(compiled.blobs()) == 3

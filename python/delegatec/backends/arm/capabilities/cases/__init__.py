@@ -4,6 +4,7 @@
 from typing import Final
 
 from delegatec.backends.arm.capabilities.cases.axes import axes
+from delegatec.backends.arm.capabilities.cases.control_flow import control_flow
 from delegatec.backends.arm.capabilities.cases.convolutions import convolutions
 from delegatec.backends.arm.capabilities.cases.elementwise import elementwise
 from delegatec.backends.arm.capabilities.cases.moves import moves, transposes
@@ -18,4 +19,5 @@ CASES: Final = [
     *axes(),
     *moves(),
     *transposes(),
+    *control_flow(),
 ]
