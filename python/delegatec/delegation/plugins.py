@@ -191,6 +191,7 @@ class CheckedExecutor:
     """A reference executor, under the name of its backend.
 
     Attributes:
+        found: the executor itself.
         num_inputs: number of inputs of the blob; None if unknown.
         converts_outputs: whether its runtime converts outputs to the dtypes of the caller's tensors.
         lacks_scalars: whether its runtime stores 0-d tensors with the shape [1].
@@ -205,7 +206,7 @@ class CheckedExecutor:
         lacks_scalars: bool,
     ) -> None:
         self._backend = backend
-        self._executor = found
+        self.found = found
         self.num_inputs = num_inputs
         self.converts_outputs = converts_outputs
         self.lacks_scalars = lacks_scalars
@@ -227,7 +228,7 @@ class CheckedExecutor:
         return _call_member(
             self._backend,
             "the reference executor",
-            lambda: self._executor(inputs),
+            lambda: self.found(inputs),
             lambda found: isinstance(found, (list, tuple)) and _all(found, torch.Tensor),
             "a list of tensors",
         )

@@ -96,7 +96,8 @@ class Compiled:
         """
         results = interpret(self.program, pytree.tree_leaves(args))
         for delegate in self.delegates:
-            mismatches = getattr(delegate._executor, "mismatches", list)
+            assert delegate._executor is not None
+            mismatches = getattr(delegate._executor.found, "mismatches", list)
             assert mismatches() == []
         return results
 
