@@ -26,6 +26,10 @@ class InvalidGraphError(Exception):
     """The reference model or the validator rejects a graph."""
 
 
+class UnpredictableError(InvalidGraphError):
+    """The results of a graph are unpredictable for these inputs."""
+
+
 @cache
 def _model() -> Child:
     script = Path(__file__).with_name("reference_model_server.py")
@@ -47,9 +51,12 @@ def run(graph: bytes, inputs: Sequence[torch.Tensor], seconds: int = 120) -> lis
         seconds: of CPU time.
 
     Raises:
-        InvalidGraphError: the graph is invalid, has unpredictable results, or the model crashes.
+        UnpredictableError: the results are unpredictable for these inputs.
+        InvalidGraphError: the graph is invalid, or the model crashes.
     """
     status, outputs = _model().ask((graph, [packed(each) for each in inputs], seconds))
+    if status == "TOSA_UNPREDICTABLE":
+        raise UnpredictableError(f"{status}\n{_model().log()}")
     if status != "TOSA_VALID":
         raise InvalidGraphError(f"{status}\n{_model().log()}")
     return [unpacked(each) for each in outputs]

@@ -6,15 +6,16 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-from delegatec_schemas.tosa_graph import DType
+from delegatec_schemas.tosa_graph import DType, NanMode
 
-from delegatec.backends.arm.building.graph_builder import GraphBuilder
+from delegatec.backends.arm.building.graph_builder import GraphBuilder, bound
 from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dtypes import BITS, FORMAT_FLOATS, FORMAT_FLOATS_8, STORED
 
 _HALVES: Final = (DType.FP16, DType.BF16)
 # The types that CAST converts from and to float8.
 _BESIDE_8: Final = (*_HALVES, DType.FP32)
+_MOST_E4M3: Final = torch.finfo(torch.float8_e4m3fn).max
 
 
 def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
@@ -47,6 +48,12 @@ def converted(b: GraphBuilder, value: Value, dtype: int) -> Value:
         return _by_floats(b, value, dtype)
     if is_float and not to_float:
         value = truncated(b, value)
+    if dtype == DType.FP8E4M3:
+        # torch saturates; CAST returns NaN
+        low, high = (bound(number, value.dtype) for number in (-_MOST_E4M3, _MOST_E4M3))
+        value = b.emit(
+            "CLAMP", value, shape=value.shape, min_val=low, max_val=high, nan_mode=NanMode.PROPAGATE
+        )
     if {value.dtype, dtype} == {*_HALVES}:
         value = b.cast(value, DType.FP32)
     return b.cast(value, dtype)

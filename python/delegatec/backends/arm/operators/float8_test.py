@@ -32,7 +32,8 @@ def test_values_are_converted_and_moved(dtype: torch.dtype, extension: str, type
     compiled, graph = _blob(function, f"TOSA-1.0+FP+{extension}", _X)
     (concat,) = (each for each in graph.operations if each.name == "CONCAT")
     assert concat.outputs[0].dtype == type_
-    assert torch.equal(compiled(_X)[0], function(_X))
+    for x in (_X, torch.tensor([[1000.0, -torch.inf, 465.0], [torch.inf, -449.0, torch.nan]])):
+        torch.testing.assert_close(compiled(x)[0], function(x), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize(("dtype", "extension", "type_"), _TYPES, ids=["e4m3", "e5m2"])

@@ -21,12 +21,16 @@ from delegatec.backends.arm.operators.conversion import converted
 from delegatec.backends.arm.operators.moves import sliced, tiled
 from delegatec.backends.arm.operators.rewrites.scattering import puts_one_value
 from delegatec.backends.arm.operators.row import Constraint, operator_row
+from delegatec.delegation.protocol.parts import join
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.legalize import constraint
 from delegatec.edge.legalize.constraints import argument
 from delegatec.edge.legalize.rules.indices import unexpand
 
+aten = torch.ops.aten
+
+_MOVES: Final = (aten.expand.default, aten.view.default, aten._to_copy.default)
 _INDEX: Final = (torch.int32, torch.int64)
 
 
@@ -182,8 +186,36 @@ def _gathered(b: GraphBuilder, values: Value, places: Value) -> Value:
 
 def _scattered(b: GraphBuilder, values: Value, places: Value, updates: Value) -> Value:
     moved = _numbers(b, values)
-    result = b.emit("SCATTER", moved, places, converted(b, updates, moved.dtype), shape=values.shape)
+    updates = converted(b, updates, moved.dtype)
+    result = None
+    if places.is_constant:
+        result = _scattered_once(b, moved, places, updates)
+    if result is None:
+        result = b.emit("SCATTER", moved, places, updates, shape=values.shape)
     return converted(b, result, values.dtype)
+
+
+def _scattered_once(b: GraphBuilder, values: Value, places: Value, updates: Value) -> Value | None:
+    """Scatters to constant positions that are repeated; None if they are not.
+
+    SCATTER would be invalid. The last update of each position is gathered.
+    """
+    rows, count = values.shape[:2]
+    last = torch.zeros(rows, count, dtype=torch.int32)
+    hits = torch.zeros(rows, count, 1, dtype=torch.bool)
+    if places.part is not None:
+        index = torch.frombuffer(bytearray(join([places.part])), dtype=torch.int32).reshape(places.shape)
+        if bool((index.sort(1).values.diff(dim=1) != 0).all()):
+            return None
+        index = index.to(torch.int64)
+        last.scatter_reduce_(
+            1, index, torch.arange(places.shape[1], dtype=torch.int32).expand(index.shape), "amax"
+        )
+        hits[:, :, 0].scatter_(1, index, True)
+    found = b.emit("GATHER", updates, b.tensor(last), shape=values.shape)
+    result = b.emit("SELECT", b.tensor(hits), found, values, dtype=values.dtype, shape=values.shape)
+    # a call that is tried has positions without values
+    return None if places.part is None else result
 
 
 # ---- constraints ---------------------------------------------------------------------------------------
@@ -208,10 +240,26 @@ def _may_be_negative(node: Node, facts: Facts) -> str | None:
 
 def _repeats(node: Node, facts: Facts) -> str | None:
     index = _single(node)[1]
-    known = facts.constant(index)
-    if known is None:
-        return f"{index.name} may repeat positions for one value" if puts_one_value(node) else None
-    return f"{index.name} repeats positions" if len({*known.flatten().tolist()}) < known.numel() else None
+    if facts.constant(index) is not None or not puts_one_value(node):
+        return None
+    return f"{index.name} may repeat positions for one value"
+
+
+def _repeats_in_lines(node: Node, facts: Facts) -> str | None:
+    bound = bind(node)
+    index, sizes = bound["index"], shape_of(bound["index"])
+    if facts.constant(index) is not None or not _is_one(bound["src"]) or not sizes:
+        return None
+    if sizes[positive(bound["dim"], len(sizes))] == 1:
+        return None
+    return f"{index.name} may repeat positions for one value"
+
+
+def _is_one(node: Node) -> bool:
+    """Whether the elements of a value are equal."""
+    while node.target in _MOVES and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return math.prod(shape_of(node)) == 1 or node.target is aten.full.default
 
 
 def _partial(node: Node, _: object) -> str | None:
@@ -227,10 +275,13 @@ _SINGLE: Final = argument("indices", _is_single, "One index, of integers: others
 _IN_RANGE: Final = constraint.Constraint(
     "index", "Indices are not negative: GATHER and SCATTER have no others.", _may_be_negative
 )
-_UNIQUE: Final = constraint.Constraint("index", "Positions are not repeated, as in SCATTER.", _repeats)
+_UNIQUE: Final = constraint.Constraint(
+    "index", "One value has constant positions: others may be repeated, unlike those of SCATTER.", _repeats
+)
 _WHOLE: Final[Constraint] = constraint.Constraint(
     "argument", "The index covers all other dimensions: others are positions in a view.", _partial
 )
+_UNIQUE_IN_LINES: Final = constraint.Constraint("index", _UNIQUE.doc, _repeats_in_lines)
 _REPLACES: Final = argument("accumulate", lambda value: not value, "It replaces: SCATTER does not add.")
 
 ROWS: Final = (
@@ -239,5 +290,5 @@ ROWS: Final = (
     operator_row("embedding", _embedding, ALL),
     operator_row("gather", _gather, ALL),
     operator_row("index_put", _index_put, ALL, _SINGLE, _REPLACES, known=(_IN_RANGE, _UNIQUE)),
-    operator_row("scatter.src", _scatter, ALL, _WHOLE),
+    operator_row("scatter.src", _scatter, ALL, _WHOLE, known=(_UNIQUE_IN_LINES,)),
 )

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from delegatec.backends.arm.testing import operators, run_case
-from delegatec.backends.common.testing import floats, ints
+from delegatec.backends.arm.testing import compile_module, operators, run_case
+from delegatec.backends.common.testing import Call, floats, ints
 
 DATA = floats(3, 6, 4)
 SPECIFICATIONS = ("TOSA-1.0+FP", "TOSA-1.0+FP+INT")
@@ -147,5 +147,39 @@ def test_one_value_at_repeated_positions(specification: str) -> None:
     rows = ints(3, 5, 4, high=6)
     compiled = run_case(lambda x, i: x.scatter(1, i, 7.0), (DATA, rows), specification=specification)
     assert "SCATTER" not in operators(compiled)
+    part = ints(2, 5, 3, high=6)
+    compiled = run_case(lambda x, i: x.scatter(1, i, 7.0), (DATA, part), specification=specification)
+    assert "SCATTER" not in operators(compiled)
     args = (DATA, index, floats(3, 1, 4))
     run_case(lambda x, i, v: torch.ops.aten.index_put(x, (None, i), v), args, specification=specification)
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_constant_positions_that_are_repeated(specification: str) -> None:
+    """A graph with a SCATTER of them is invalid; the last update counts."""
+    lines = torch.tensor([[1, 0, 1], [2, 2, 0], [0, 1, 2]])
+    source = floats(3, 3, seed=1)
+    for constant, names in ((lines, {"GATHER", "SELECT"}), (lines.argsort(1), {"SCATTER"})):
+        compiled = run_case(
+            lambda x, y: x.scatter(1, constant, y),  # noqa: B023 - called at once
+            (floats(3, 4), source),
+            specification=specification,
+        )
+        assert names <= {*operators(compiled)}
+    for index in (torch.tensor([2, 0, 2]), torch.tensor([2, 0, 1])):
+        run_case(
+            lambda x, y: torch.ops.aten.index_put(x, (None, index), y),  # noqa: B023 - called at once
+            (DATA, floats(3, 3, 4, seed=1)),
+            specification=specification,
+        )
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_one_value_of_any_dtype(specification: str) -> None:
+    """A scatter of uint8 has no comparison as its rewrite; its positions may be repeated."""
+    index, module = ints(1, 4, 2, high=4), Call(lambda x, i: x.scatter(1, i, 1.5))
+    for dtype in (torch.uint8, torch.int8, torch.int32, torch.float16, torch.bool):
+        x = torch.ones(1, 4, 2, dtype=dtype)
+        compiled = compile_module(module, (x, index), specification=specification)
+        assert not compiled.delegates or "SCATTER" not in operators(compiled), dtype
+        assert torch.equal(compiled(x, index)[0], module(x, index))

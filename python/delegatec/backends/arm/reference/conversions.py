@@ -9,9 +9,17 @@ from typing import Final
 import torch
 from delegatec_schemas.tosa_graph import RoundingMode
 
+_BEYOND_E4M3: Final = 464.0
+
 
 def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Rounds floating point to the nearest integer, ties to even, and saturates; narrowed integers wrap."""
+    """Rounds floating point to the nearest integer, ties to even, and saturates; narrowed integers wrap.
+
+    Integers from NaN are unspecified.
+    """
+    if dtype == torch.float8_e4m3fn:
+        # without infinities: NaN from half a step above the largest number
+        return torch.where(x.abs() > _BEYOND_E4M3, torch.nan, x).to(dtype)
     if not x.is_floating_point() or dtype.is_floating_point or dtype == torch.bool:
         return x.to(dtype)
     limits = torch.iinfo(dtype)

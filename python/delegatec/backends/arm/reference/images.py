@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from delegatec_schemas.tosa_graph import DType, ResizeMode
+from delegatec_schemas.tosa_graph import DType, NanMode, ResizeMode
 from torch.nn import functional as f
 
 _SUMS: Final = {DType.INT32: torch.int32, DType.INT48: torch.int64}
@@ -16,8 +16,10 @@ _SUMS: Final = {DType.INT32: torch.int32, DType.INT48: torch.int64}
 
 
 def _centered(x: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
-    """float64 has exact sums of all products of integers with 8 and 16 bits."""
-    return x.to(torch.float64) - zero.to(torch.float64) if not x.dtype.is_floating_point else x
+    """float64 has exact sums of all products of integers with 8 and 16 bits; torch has none of float8."""
+    if x.dtype.is_floating_point:
+        return x.to(torch.float32) if x.itemsize == 1 else x
+    return x.to(torch.float64) - zero.to(torch.float64)
 
 
 def _first(x: torch.Tensor) -> torch.Tensor:
@@ -29,10 +31,10 @@ def _amounts(padding: Sequence[int]) -> list[int]:
     return [amount for pair in pairs[::-1] for amount in pair]
 
 
-def _summed(sums: torch.Tensor, bias: torch.Tensor, acc_type: int, dtype: torch.dtype) -> torch.Tensor:
+def _summed(sums: torch.Tensor, bias: torch.Tensor, acc_type: int) -> torch.Tensor:
     """Adds the bias to [N, C, ...], and returns [N, ..., C]."""
     sums = sums.movedim(1, -1)
-    return (sums.to(_SUMS.get(acc_type, dtype)) + bias).contiguous()
+    return (sums.to(_SUMS.get(acc_type, bias.dtype)) + bias).contiguous()
 
 
 def _convolution(
@@ -52,7 +54,7 @@ def _convolution(
     convolve = f.conv2d if x.dim() == 4 else f.conv3d
     kernel = _first(_centered(weight, weight_zero))
     sums = convolve(images, kernel, None, tuple(stride), 0, tuple(dilation))
-    return _summed(sums, bias, acc_type, x.dtype)
+    return _summed(sums, bias, acc_type)
 
 
 def _depthwise(
@@ -73,7 +75,7 @@ def _depthwise(
     kernel = kernel.reshape(channels * multiplier, 1, rows, columns)
     images = f.pad(_first(_centered(x, x_zero)), _amounts(pad))
     sums = f.conv2d(images, kernel, None, tuple(stride), 0, tuple(dilation), channels)
-    return _summed(sums, bias, acc_type, x.dtype)
+    return _summed(sums, bias, acc_type)
 
 
 def _transposed(
@@ -90,7 +92,7 @@ def _transposed(
 ) -> torch.Tensor:
     kernel = _centered(weight, weight_zero).permute(3, 0, 1, 2)
     sums = f.conv_transpose2d(_first(_centered(x, x_zero)), kernel, None, tuple(stride))
-    return _summed(f.pad(sums, _amounts(out_pad)), bias, acc_type, x.dtype)
+    return _summed(f.pad(sums, _amounts(out_pad)), bias, acc_type)
 
 
 def _windows(
@@ -101,10 +103,19 @@ def _windows(
 
 
 def _max_pool(
-    x: torch.Tensor, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], **_: Any
+    x: torch.Tensor, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], nan_mode: int
 ) -> torch.Tensor:
-    least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-    return _windows(x, kernel, stride, pad, least).amax((-2, -1))
+    if not x.dtype.is_floating_point:
+        return _windows(x, kernel, stride, pad, torch.iinfo(x.dtype).min).amax((-2, -1))
+    windows = _windows(x.to(torch.float32), kernel, stride, pad, -math.inf)
+    found = windows.amax((-2, -1))
+    if nan_mode == NanMode.IGNORE:
+        # only padding and NaN in a window: the padding does not count
+        others = torch.where(windows.isnan(), -math.inf, windows).amax((-2, -1))
+        inside = _windows(torch.ones_like(x[:1, :, :, :1], dtype=torch.float32), kernel, stride, pad, 0)
+        is_empty = windows.isnan().sum((-2, -1)) == inside.sum((-2, -1))
+        found = torch.where(is_empty, math.nan, others)
+    return found.to(x.dtype)
 
 
 def _avg_pool(

@@ -43,7 +43,8 @@ def _pad(x: torch.Tensor, padding: Sequence[int], value: torch.Tensor) -> torch.
 
 
 def _reverse(x: torch.Tensor, *, axis: int) -> torch.Tensor:
-    return x.flip(axis)
+    # torch does not flip float8
+    return x.view(torch.uint8).flip(axis).view(x.dtype) if x.itemsize == 1 else x.flip(axis)
 
 
 def _gather(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:

@@ -31,6 +31,8 @@ def _extremum(reduce: Callable[..., torch.Tensor], neutral: float) -> Kernel:
 
 
 def _argmax(x: torch.Tensor, axis: int, nan_mode: int) -> torch.Tensor:
+    if x.is_floating_point():
+        x = x.to(torch.float32)
     if nan_mode == NanMode.IGNORE and x.is_floating_point():
         x = torch.where(x.isnan(), -torch.inf, x)
     return x.argmax(axis).to(torch.int32)

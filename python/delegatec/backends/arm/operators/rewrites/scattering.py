@@ -61,8 +61,7 @@ def _scatter_value(builder: Builder, node: Node) -> Node | None:
     bound = bind(node)
     data, wanted = value_of(builder, bound["self"]), shape_of(bound["index"])
     dim = positive(bound["dim"], data.rank) if data.rank else 0
-    is_whole = all(size == wanted[each] or each == dim for each, size in enumerate(data.shape))
-    if not data.rank or not is_whole or wanted[dim] == 1:
+    if not data.rank or 0 in wanted or wanted[dim] == 1:
         return None
     size, count = data.shape[dim], wanted[dim]
     if math.prod(wanted) * size > _MOST_PAIRS:
@@ -72,6 +71,10 @@ def _scatter_value(builder: Builder, node: Node) -> Node | None:
     outer = math.prod(index.shape[:-1])
     hits = _any(positions(builder, size, 1, 3).eq(index.view(outer, 1, count)), 2)
     mask = hits.view(*index.shape[:-1], size).permute(*(order.index(each) for each in range(data.rank)))
+    # the index may cover a part of the other dimensions
+    ends = [end - own for own, end in zip(mask.shape, data.shape, strict=True)]
+    if any(ends):
+        mask = mask.pad([each for end in reversed(ends) for each in (0, end)], False)
     return mask.where(full(builder, (), bound["value"], data.dtype), data).node
 
 
