@@ -18,6 +18,8 @@ from tests.generated.outcomes import (
     PORTABLE,
     REFUSED,
     RIGHT,
+    TOSA,
+    TOSA_FLOATING,
     VULKAN,
     VULKAN_BUFFER,
     VULKAN_FLOAT16,
@@ -25,10 +27,11 @@ from tests.generated.outcomes import (
 from tests.generated.processes import results
 
 _PROGRAMS: Final = 20
-# Fewer programs for Vulkan, as this test takes most of the CPU time; a campaign runs more.
+# Fewer programs for Vulkan and TOSA, as this test takes most of the CPU time; a campaign runs more.
 _SAMPLES: Final = [
     *((first, (PORTABLE, MPS, MPS_FLOAT16)) for first in range(1_000_040, 1_000_160, _PROGRAMS)),
     *((first, (VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)) for first in range(2_000_000, 2_000_060, _PROGRAMS)),
+    *((first, (TOSA, TOSA_FLOATING)) for first in range(3_000_000, 3_000_040, _PROGRAMS)),
 ]
 
 

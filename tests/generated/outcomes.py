@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from delegatec.backends import builtin_backends
+from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError
 from delegatec.frontend import archive
 from delegatec.frontend.export import export
@@ -29,6 +30,7 @@ from delegatec.lowering import Lowered, lower
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
 from delegatec.verify.interpreter import Interpreter
+from tests.arm import reference_model
 from tests.generated.expected import EAGER_ERRORS, Expected, difference, expected
 from tests.generated.program import Input, Program, module
 from tests.generated.values import make
@@ -51,7 +53,12 @@ MPS_FLOAT16: Final = "mps fp16"
 VULKAN: Final = "vulkan"
 VULKAN_BUFFER: Final = "vulkan buffer"
 VULKAN_FLOAT16: Final = "vulkan fp16"
-TARGETS: Final = (PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)
+TOSA: Final = "tosa"
+TOSA_FLOATING: Final = "tosa fp"
+TARGETS: Final = (
+    *(PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16),
+    *(TOSA, TOSA_FLOATING),
+)
 
 _EPSILON16: Final = torch.finfo(torch.float16).eps
 
@@ -79,6 +86,8 @@ _LOWERINGS: Final = {
     VULKAN: _Target("vulkan"),
     VULKAN_BUFFER: _Target("vulkan", {"storage": "buffer"}, 0.0, VULKAN),
     VULKAN_FLOAT16: _Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
+    TOSA: _Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}),
+    TOSA_FLOATING: _Target("tosa", {"specification": "TOSA-1.0+FP"}),
 }
 
 
@@ -197,6 +206,9 @@ def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expecte
         if text and target == PORTABLE:
             seen = _wrong(_interpreter(lowered, path), calls, wanted, compare)
             text += "; the interpreter differs, too" if seen else "; the interpreter is right"
+        if not text and target in (TOSA, TOSA_FLOATING) and _delegates(lowered):
+            run = _interpreter(lowered, path, reference_model.backends())
+            text = _wrong(run, calls, wanted, compare, "in the reference model, ")
         return Outcome(target, WRONG if text else RIGHT, text, _delegates(lowered))
     except DelegatecError as error:
         # An error of the interpreter, or of a reference executor, comes from a program that was accepted.
@@ -208,7 +220,11 @@ def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expecte
 
 
 def _wrong(
-    run: Callable[[Sequence[Any]], list[Any]], calls: list[list[Tensor]], wanted: Expected, compare: bool
+    run: Callable[[Sequence[Any]], list[Any]],
+    calls: list[list[Tensor]],
+    wanted: Expected,
+    compare: bool,
+    where: str = "",
 ) -> str:
     for number, (call, values) in enumerate(zip(calls, wanted.calls, strict=True)):
         results = run([tensor.clone() for tensor in call])
@@ -217,7 +233,7 @@ def _wrong(
         for i, (result, value) in enumerate(zip(results, values, strict=True)):
             text = difference(result, value) if compare else ""
             if text:
-                return f"call {number}, output {i}: {text}"
+                return f"{where}call {number}, output {i}: {text}"
     return ""
 
 
@@ -229,13 +245,18 @@ def _runner(lowered: Lowered, target: str, path: Path) -> Callable[[Sequence[Any
     return OracleProgram(file.getvalue()).run
 
 
-def _interpreter(lowered: Lowered, path: Path) -> Callable[[Sequence[Any]], list[Any]]:
+def _interpreter(
+    lowered: Lowered, path: Path, backends: BackendRegistry | None = None
+) -> Callable[[Sequence[Any]], list[Any]]:
     pte = path.with_suffix(".pte")
     with pte.open("wb") as file:
         write_program(lowered.emitted, file)
     program = read_program(pte)
     return Interpreter(
-        program.method("forward"), builtin_backends(), named_data=program.named_bytes(), shared={}
+        program.method("forward"),
+        backends or builtin_backends(),
+        named_data=program.named_bytes(),
+        shared={},
     ).run
 
 
