@@ -21,6 +21,11 @@ _SCHEMAS: Final = (
     "table(Tensor x, Tensor table) -> Tensor",
     # [N, H, C] x [N, C, W]: int8 to int32, int16 to int48
     "matmul(Tensor x, Tensor y, int x_zero, int y_zero) -> Tensor",
+    # zeros before the highest bit of int32
+    "clz(Tensor x) -> Tensor",
+    # by 0 to 31 bits of int32; to the right, halves are rounded up
+    "shift_left(Tensor x, Tensor by) -> Tensor",
+    "shift_right(Tensor x, Tensor by) -> Tensor",
 )
 
 INT48: Final = torch.int64
@@ -71,6 +76,23 @@ def matmul(x: Tensor, y: Tensor, x_zero: int, y_zero: int) -> Tensor:
     return product.to(_accumulator(x))
 
 
+def clz(x: Tensor) -> Tensor:
+    """Counts leading zeros."""
+    exponents = torch.frexp((x.to(torch.int64) & 0xFFFFFFFF).to(torch.float64)).exponent
+    return 32 - exponents.to(torch.int32)
+
+
+def shift_left(x: Tensor, by: Tensor) -> Tensor:
+    """Multiplies by powers of two; higher bits are lost."""
+    return (x.to(torch.int64) << by).to(torch.int32)
+
+
+def shift_right(x: Tensor, by: Tensor) -> Tensor:
+    """Divides by powers of two, rounded."""
+    half = torch.where(by > 0, torch.ones_like(by, dtype=torch.int64) << (by - 1).clamp(min=0), 0)
+    return (x.to(torch.int64) + half >> by).to(torch.int32)
+
+
 def _rescaled(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     dtype = args[7] if len(args) > 7 else kwargs["dtype"]
     return x.new_empty(x.shape, dtype=dtype)
@@ -84,6 +106,10 @@ def _product(x: Tensor, y: Tensor, x_zero: int, y_zero: int) -> Tensor:
     return x.new_empty((*x.shape[:2], y.shape[2]), dtype=_accumulator(x))
 
 
+def _shifted(x: Tensor, by: Tensor) -> Tensor:
+    return x.new_empty(torch.broadcast_shapes(x.shape, by.shape))  # type: ignore[no-untyped-call]
+
+
 def _accumulator(x: Tensor) -> torch.dtype:
     return torch.int32 if x.dtype == torch.int8 else INT48
 
@@ -92,6 +118,9 @@ _FUNCTIONS: Final[tuple[tuple[Callable[..., Tensor], Callable[..., Tensor]], ...
     (rescale, _rescaled),
     (table, _entries),
     (matmul, _product),
+    (clz, torch.empty_like),
+    (shift_left, _shifted),
+    (shift_right, _shifted),
 )
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_tosa", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, (_function, _meta) in zip(_SCHEMAS, _FUNCTIONS, strict=True):

@@ -33,6 +33,9 @@ _RULES: Final[OperationRules] = {
     **RULES,
     TOSA.rescale.default: _rescale,
     TOSA.table.default: on_first,
+    TOSA.clz.default: pointwise,
+    TOSA.shift_left.default: pointwise,
+    TOSA.shift_right.default: pointwise,
     TOSA.matmul.default: grouped("bmk,bkn->bmn", "bmkn", ("x", "y")),
 }
 

@@ -110,7 +110,7 @@ class Arithmetic:
         to = Parameters(torch.int16, (scale,), 0, -32768, 32767)
         if value.source.dtype == torch.int16:
             entries = self.builder.constant(to.levels(value.values))
-            node = self._once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
+            node = self.once(TOSA.table.default, (value.source.node, entries), torch.int32, value.shape)
             return Levels(node, (scale / 128,), 0, 32768 * 128)
         exact = _exact(value)
         if exact is not None:
@@ -121,7 +121,7 @@ class Arithmetic:
         for part, factor, zero in ((levels >> 8, 256, 0), ((levels & 255) - 128, 1, -128)):
             table = self.builder.constant(part.to(torch.int8))
             args = (value.source.node, table)
-            node = self._once(TOSA.table.default, args, torch.int8, value.shape)
+            node = self.once(TOSA.table.default, args, torch.int8, value.shape)
             parts.append(self.accumulate(Levels(node, (1.0,), zero, 255), 1 / factor))
         return Levels(self.binary(aten.add.Tensor, parts[0], parts[1]), (scale,), 0, 32768)
 
@@ -139,10 +139,10 @@ class Arithmetic:
         if source.dtype == torch.int8:
             if to.dtype != torch.int8:
                 return self.quantize(self.evaluated(value), to)
-            return self._once(TOSA.table.default, (source.node, entries), torch.int8, shape)
+            return self.once(TOSA.table.default, (source.node, entries), torch.int8, shape)
         if to.dtype == torch.int8:
             return self.quantize(self.evaluated(value), to)
-        node = self._once(TOSA.table.default, (source.node, entries), torch.int32, shape)
+        node = self.once(TOSA.table.default, (source.node, entries), torch.int32, shape)
         return self.quantize(Levels(node, (to.scale[0] / 128,), 0, 32768 * 128), to)
 
     def _rescale(self, value: Levels, to: Parameters) -> Node:
@@ -151,7 +151,7 @@ class Arithmetic:
         count = max(len(value.scale), len(to.scale))
         scales, targets = (list(each) * (count // len(each)) for each in (value.scale, to.scale))
         if value.zero and value.dtype != torch.int8:
-            centered = self._once(
+            centered = self.once(
                 aten.sub.Tensor,
                 (self._plain(value, torch.int32), self._number(value.zero, value)),
                 torch.int32,
@@ -162,7 +162,7 @@ class Arithmetic:
             return value.node
         if to.zero and to.dtype != torch.int8:
             wide = Parameters(torch.int32, to.scale, 0, INT32.low, INT32.high, to.axis)
-            shifted = self._once(
+            shifted = self.once(
                 aten.add.Tensor,
                 (self._rescale(value, wide), self._number(to.zero, value)),
                 torch.int32,
@@ -199,7 +199,7 @@ class Arithmetic:
             "single",
             to.dtype,
         )
-        return self._once(TOSA.rescale.default, args, to.dtype, value.shape)
+        return self.once(TOSA.rescale.default, args, to.dtype, value.shape)
 
     def _plain(self, value: Levels, dtype: torch.dtype) -> Node:
         """Returns the integers in another dtype, saturated."""
@@ -220,13 +220,13 @@ class Arithmetic:
         ):
             if is_needed:
                 number = self.constant(torch.tensor(bound, dtype=torch.int32), rank)
-                node = self._once(target, (node, number), torch.int32, shape_of(node))
+                node = self.once(target, (node, number), torch.int32, shape_of(node))
         return node
 
     def _number(self, number: int, like: Levels) -> Node:
         return self.constant(torch.tensor(number, dtype=torch.int32), len(like.shape))
 
-    def _once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
+    def once(self, target: Any, args: Any, dtype: torch.dtype, shape: Sequence[int]) -> Node:
         """Creates a call unless there is an equal one."""
         key = (target, tuple(tuple(each) if isinstance(each, list) else each for each in args))
         if key not in self._shared:
@@ -245,13 +245,13 @@ class Arithmetic:
             return node
         one = [1 << 30], [30]
         args = (node, *one, 128, 0, -1, False, "single", torch.int8, True)
-        return self._once(TOSA.rescale.default, args, torch.int8, shape_of(node))
+        return self.once(TOSA.rescale.default, args, torch.int8, shape_of(node))
 
     def unsigned(self, node: Node) -> Node:
         """Returns levels of int8 as uint8, which are greater by 128."""
         one = [1 << 30], [30]
         args = (node, *one, 0, 128, -1, False, "single", torch.uint8, False, True)
-        return self._once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
+        return self.once(TOSA.rescale.default, args, torch.uint8, shape_of(node))
 
 
 def _limits(value: Levels, to: Parameters) -> tuple[int, int]:

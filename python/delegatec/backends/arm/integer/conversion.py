@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
 from delegatec.backends.arm.integer.parameters import QUANTIZE, parameters_of
 from delegatec.backends.arm.integer.values import (
     Fixed,
+    Floating,
     Levels,
     Lookup,
     Parameters,
@@ -99,13 +101,22 @@ class Conversion:
     def __init__(self, arithmetic: Arithmetic, constants: Callable[[Node], Tensor | None]) -> None:
         self.arithmetic: Final = arithmetic
         self.constant: Final = constants
-        self.quantities: dict[Node, Quantity] = {}
+        self.quantities: dict[Node, Quantity | Floating] = {}
         self.replaced: dict[Node, Node] = {}
         self.conditions: dict[Node, Lookup] = {}
         self.reasons: dict[Node, str] = {}
 
     def of(self, operand: Any) -> Quantity:
-        """Returns the representation of an operand.
+        """Returns the representation of an operand, with one exponent for all elements.
+
+        Raises:
+            UnsupportedError: it has none.
+        """
+        found = self.factor(operand)
+        return self._settled(found) if isinstance(found, Floating) else found
+
+    def factor(self, operand: Any) -> Quantity | Floating:
+        """Returns the representation of an operand of a product.
 
         Raises:
             UnsupportedError: it has none.
@@ -121,6 +132,13 @@ class Conversion:
         """Returns a constant of integers, which operators promote."""
         constant = self.constant(operand)
         return None if constant is None else Fixed(constant.detach().to(torch.float64))
+
+    def _settled(self, value: Floating) -> Levels:
+        arithmetic, bits = self.arithmetic, BITS - 16
+        by = arithmetic.constant(torch.tensor(bits, dtype=torch.int32), len(value.shape))
+        wide = arithmetic.once(TOSA.shift_left.default, (value.mantissa, by), torch.int32, value.shape)
+        node = arithmetic.once(TOSA.shift_right.default, (wide, value.exponent), torch.int32, value.shape)
+        return Levels(node, (value.scale / (1 << bits),), 0, (1 << BITS) - 1)
 
     def node(self, operand: Any) -> Any:
         """Returns an operand that is not floating point, as in the converted program."""
@@ -241,5 +259,5 @@ def _is_item(node: Node) -> bool:
     return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
 
 
-Convert = Callable[[Conversion, Node], Quantity | None]
+Convert = Callable[[Conversion, Node], Quantity | Floating | None]
 """Returns the representation of a call's result; None if it is recorded, or not floating point."""

@@ -24,7 +24,8 @@ from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, para
 from delegatec.backends.arm.integer.products import PRODUCTS
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.steep import STEEP
+from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import dtype_of, shape_of
@@ -35,6 +36,7 @@ aten = torch.ops.aten
 
 _CONVERSIONS: Final[Mapping[Any, Convert]] = {
     **ELEMENTWISE,
+    **STEEP,
     **SELECTION,
     **MOVEMENTS,
     **PRODUCTS,
@@ -188,7 +190,7 @@ def _compare(conversion: Conversion, node: Node) -> None:
     convert(conversion, node)
 
 
-def _general(conversion: Conversion, node: Node) -> Quantity | None:
+def _general(conversion: Conversion, node: Node) -> Quantity | Floating | None:
     found = _tabulated(conversion, node)
     if found is not None or node in conversion.conditions:
         return found

@@ -12,7 +12,6 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.functions import function_of, unary
 from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, broadcast
 
@@ -113,11 +112,6 @@ def _times(value: Quantity, factor: float) -> Quantity:
     )
 
 
-def _product(conversion: Conversion, node: Node) -> Quantity:
-    bound = bind(node)
-    return multiply(conversion, conversion.of(bound["self"]), conversion.of(bound["other"]))
-
-
 def multiply(conversion: Conversion, x: Quantity, y: Quantity) -> Quantity:
     """Returns a product of values that broadcast."""
     for value, other in ((x, y), (y, x)):
@@ -172,16 +166,6 @@ def negated(conversion: Conversion, value: Quantity) -> Quantity:
     return Levels(node, wide.scale, 0, wide.limit)
 
 
-def _power(conversion: Conversion, node: Node) -> Quantity | None:
-    """Squares are products; other powers are functions."""
-    value = conversion.of(node.args[0])
-    if node.args[1] == 2 and not isinstance(value, Fixed):
-        return multiply(conversion, value, value)
-    convert = unary(node)
-    assert convert is not None
-    return convert(conversion, node)
-
-
 def _negated(conversion: Conversion, node: Node) -> Quantity:
     return negated(conversion, conversion.of(node.args[0]))
 
@@ -190,17 +174,6 @@ def _absolute(conversion: Conversion, node: Node) -> Quantity:
     wide = conversion.arithmetic.wide(conversion.of(node.args[0]))
     result = conversion.arithmetic.call(aten.abs.default, wide.node, dtype=torch.int32, shape=wide.shape)
     return Levels(result, wide.scale, 0, wide.limit)
-
-
-def _quotient(conversion: Conversion, node: Node) -> Quantity:
-    bound = bind(node)
-    if bound.get("rounding_mode") is not None:
-        raise UnsupportedError("the rounded quotient of two values")
-    dividend, divisor = conversion.of(bound["self"]), conversion.of(bound["other"])
-    if isinstance(divisor, Fixed):
-        return multiply(conversion, dividend, Fixed(divisor.values.to(torch.float64).reciprocal()))
-    inverse = function_of(conversion, divisor, bound["other"], torch.reciprocal)
-    return multiply(conversion, dividend, inverse)
 
 
 def _copy(conversion: Conversion, node: Node) -> Quantity:
@@ -224,11 +197,6 @@ CHEAP: Final[Mapping[Any, Convert]] = {
 
 ELEMENTWISE: Final[Mapping[Any, Convert]] = {
     **_SUMS,
-    aten.mul.Tensor: _product,
-    aten.mul.Scalar: _product,
-    aten.div.Tensor: _quotient,
-    aten.div.Scalar: _quotient,
-    aten.pow.Tensor_Scalar: _power,
     aten.neg.default: _negated,
     aten.abs.default: _absolute,
 }

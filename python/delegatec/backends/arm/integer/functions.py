@@ -25,10 +25,11 @@ _EXACT: Final = frozenset(
     overload(name)
     for name in (
         *(f"{name}.{variant}" for name in ("add", "sub", "mul", "div") for variant in ("Tensor", "Scalar")),
+        *("reciprocal", "rsqrt", "sqrt", "log", "log2", "log10", "log1p"),
         *("rsub.Scalar", "neg", "abs", "where.self", "maximum", "minimum", "pow.Tensor_Scalar"),
     )
 )
-"""Arithmetic is more precise than interpolation of these."""
+"""Arithmetic, or a table of the mantissa, is more precise than interpolation of these."""
 _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten._to_copy.default})
 
 
@@ -60,7 +61,7 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
         return None
 
     def values(operand: Node) -> Tensor:
-        found = conversion.quantities.get(operand) or conversion.conditions[operand]
+        found = conversion.conditions.get(operand) or conversion.of(operand)
         values = found.uniform if isinstance(found, Fixed) else found.values
         assert values is not None
         # Comparisons are those of eager mode, also where numbers are almost equal.

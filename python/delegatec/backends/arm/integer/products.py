@@ -248,7 +248,7 @@ def _matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: bo
         found.append(conversion.narrow(value, operand))
     first, second = found
     if first.dtype != second.dtype:
-        raise UnsupportedError(f"a product of {first.dtype} and {second.dtype}")
+        first, second = found = [_as_int16(conversion, each) for each in found]
     builder = conversion.arithmetic.builder
     one, two = (Value(builder, each.node) for each in found)
     if one.rank == 2:
@@ -262,6 +262,12 @@ def _matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: bo
     result = Levels(product, (first.scale[0] * second.scale[0],), 0, limit)
     result = finished(conversion, result, node if is_final else None)
     return replace(result, node=Value(builder, result.node).view(*shape_of(node)).node)
+
+
+def _as_int16(conversion: Conversion, levels: Levels) -> Levels:
+    if levels.dtype == torch.int16:
+        return levels
+    return conversion.quantized(levels, Parameters(torch.int16, levels.scale, 0, -32768, 32767))
 
 
 PRODUCTS: Final[Mapping[Any, Convert]] = {

@@ -177,5 +177,25 @@ class Fixed:
         return values[:1] if values.numel() and bool((values == values[0]).all()) else None
 
 
+@dataclass(frozen=True)
+class Floating:
+    """A value mantissa * scale / 2^exponent.
+
+    Attributes:
+        mantissa: int32, below 2^16.
+        exponent: int32, from 0 to 31.
+        scale: one.
+    """
+
+    mantissa: Node
+    exponent: Node
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the tensor."""
+        return shape_of(self.mantissa)
+
+
 Quantity = Levels | Lookup | Fixed
 """A floating-point value of the program."""

@@ -15,7 +15,7 @@ from delegatec.backends.arm.building.operation import Value
 from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.dtypes import INTEGERS, TO_TOSA
 from delegatec.backends.arm.operators.elementwise import compute
-from delegatec.backends.arm.operators.row import Constraint, operator_row
+from delegatec.backends.arm.operators.row import Constraint, Lower, operator_row
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import argument, result_dtypes
 
@@ -66,6 +66,13 @@ def _table(b: GraphBuilder, node: Node) -> None:
     b.result(node, "TABLE", *(b.of(each) for each in bind(node).values()))
 
 
+def _bits(name: str, **attributes: Any) -> Lower:
+    def lower(b: GraphBuilder, node: Node) -> None:
+        b.result(node, name, *(b.of(each) for each in bind(node).values()), **attributes)
+
+    return lower
+
+
 def _truncated_quotient(b: GraphBuilder, node: Node) -> None:
     first, second, *_ = bind(node).values()
     compute(b, node, "INTDIV", (first, second))
@@ -77,6 +84,9 @@ _TRUNC: Final = argument("rounding_mode", lambda mode: mode == "trunc", "INTDIV 
 ROWS: Final = (
     operator_row(TOSA.rescale.default, _rescale, _INTEGERS, _AXIS),
     operator_row(TOSA.table.default, _table, _INTEGERS),
+    operator_row(TOSA.clz.default, _bits("CLZ"), INTEGERS),
+    operator_row(TOSA.shift_left.default, _bits("LOGICAL_LEFT_SHIFT"), INTEGERS),
+    operator_row(TOSA.shift_right.default, _bits("ARITHMETIC_RIGHT_SHIFT", round=True), INTEGERS),
     *(
         operator_row(
             name, _truncated_quotient, INTEGERS, _TRUNC, result_dtypes(INTEGERS, "INTDIV divides integers.")
