@@ -47,6 +47,7 @@ class Builder:
         self._values: dict[Any, Any] = {}
         self._empty: dict[Any, torch.Tensor] = {}
         self._constants: dict[Any, Node] = {}
+        self._specs: dict[str, InputSpec] = {}
 
     def at(self, anchor: Node) -> Builder:
         """Sets the anchor, before which nodes are created."""
@@ -135,8 +136,9 @@ class Builder:
 
     def derived(self, constant: Node, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Node:
         """Adds a constant with the name and kind of another one, in another arrangement or dtype."""
-        spec = self.program.specs_by_name()[constant.name]
-        return self._add(tensor, dtype or constant.meta["val"].dtype, spec)
+        if constant.name not in self._specs:
+            self._specs = self.program.specs_by_name()
+        return self._add(tensor, dtype or constant.meta["val"].dtype, self._specs[constant.name])
 
     def _add(self, tensor: torch.Tensor, dtype: torch.dtype, origin: InputSpec | None = None) -> Node:
         graph = self.program.graph

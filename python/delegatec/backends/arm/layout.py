@@ -16,8 +16,10 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind
 from delegatec.edge.channels_last import fold_padding as padding
 from delegatec.edge.channels_last import optimize
+from delegatec.edge.channels_last.dimension_rules import along, on_first, pointwise
 from delegatec.edge.channels_last.operation import Operation
-from delegatec.edge.channels_last.rules import RULES, OperationRules, along, grouped, on_first, pointwise
+from delegatec.edge.channels_last.role_rules import grouped
+from delegatec.edge.channels_last.rules import RULES, OperationRules
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature

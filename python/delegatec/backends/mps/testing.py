@@ -15,10 +15,14 @@ from delegatec.backends.common import testing
 from delegatec.backends.common.record import Record
 from delegatec.backends.common.recording import recorded
 from delegatec.backends.common.testing import Compiled
+from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import Blob, read_blob
 from delegatec.backends.mps.building.draft import Draft
 from delegatec.backends.mps.operands import OPERATION_NAMES
+from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
+from delegatec.backends.mps.reference.unspecified import Unspecified
 from delegatec.delegation import Part
+from delegatec.delegation.plugins import CheckedExecutor
 from delegatec.edge import EdgeProgram
 from delegatec.edge.legalize.rules import REWRITES
 
@@ -60,3 +64,9 @@ def operations(blob: Blob | bytes) -> list[str]:
     """Returns the names of a blob's operations, in order."""
     graph = (blob if isinstance(blob, Blob) else read_blob(memoryview(blob))).graph
     return [OPERATION_NAMES[node.mpsnodeUnionType] for node in graph.mpsNodes]
+
+
+def checked_executor(blob: Blob, unspecified: Unspecified) -> CheckedExecutor:
+    """Returns the reference executor with one choice of unspecified behavior, as a delegate runs it."""
+    executor = MpsReferenceExecutor(blob, unspecified)
+    return CheckedExecutor(MPS, executor, None, converts_outputs=False, lacks_scalars=False)

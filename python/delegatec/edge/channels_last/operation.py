@@ -7,7 +7,7 @@ A configuration determines the layout of each operand and of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,6 +58,10 @@ class Operation(ABC):
     @abstractmethod
     def emit(self, storage: Storage, values: Mapping[Node, Stored], config: Any) -> Stored:
         """Emits the call in a configuration, before the builder's anchor, which is the call."""
+
+
+OperationRule = Callable[[Node], Operation | None]
+"""Returns how a call can be computed; None if all its values have to be row-major."""
 
 
 class Fixed(Operation):

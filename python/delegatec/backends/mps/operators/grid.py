@@ -23,13 +23,11 @@ from delegatec.backends.common.testing import (
     eager,
     program_of,
 )
-from delegatec.backends.mps.backend import MPS
 from delegatec.backends.mps.blob import read_blob
 from delegatec.backends.mps.reference.executor import MpsReferenceExecutor
 from delegatec.backends.mps.reference.unspecified import DEFAULT
-from delegatec.backends.mps.testing import compile_module, compile_program, operations
+from delegatec.backends.mps.testing import checked_executor, compile_module, compile_program, operations
 from delegatec.delegation.delegates.call_delegate import call_delegate
-from delegatec.delegation.plugins import CheckedExecutor
 
 aten = torch.ops.aten
 
@@ -96,8 +94,7 @@ def run_case(
         )
         wanted = list(eager(Call(reference or function), _halved(given) if precision == "fp16" else given))
         for nan in ("other", "nan"):
-            runs = MpsReferenceExecutor(blob, _BASE.with_choice("nan", nan))
-            executor = CheckedExecutor(MPS, runs, None, converts_outputs=False, lacks_scalars=False)
+            executor = checked_executor(blob, _BASE.with_choice("nan", nan))
             with patch.object(compiled.delegates[0], "_executor", executor):
                 check_results(compiled(*given), wanted, dtypes, *tolerance)
     return compiled

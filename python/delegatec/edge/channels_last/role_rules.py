@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of layers and products, whose dimensions have roles, as in `einsum`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.channels_last.groups import Grouped, Role
+from delegatec.edge.channels_last.operation import Operation, OperationRule
+
+
+def grouped(roles: str, free: str, names: Sequence[str]) -> OperationRule:
+    """Returns the rule for operands with a letter per dimension, as in `einsum`; a result comes last.
+
+    Args:
+        roles: such as "mk,kn->mn".
+        free: letters of the dimensions with elements in any order.
+        names: arguments that are the operands; those that are None are left out.
+    """
+    operands, _, result = roles.partition("->")
+    texts = operands.split(",")
+
+    def rule(node: Node) -> Operation | None:
+        bound = bind(node)
+        given = [
+            (bound[name], text) for name, text in zip(names, texts, strict=True) if bound[name] is not None
+        ]
+        nodes = [each for each, _ in given]
+        if len(set(nodes)) < len(nodes):
+            return None
+        letters = [*(text for _, text in given), result]
+        values = [*nodes, node]
+        sizes: dict[str, int] = {}
+        for each, text in zip(values, letters, strict=True):
+            shape = shape_of(each)
+            if len(shape) != len(text):
+                return None
+            if any(sizes.setdefault(letter, size) != size for letter, size in zip(text, shape, strict=True)):
+                return None
+        return Grouped(node, nodes, [_roles(text) for text in letters], free)
+
+    return rule
+
+
+def _roles(text: str) -> list[Role]:
+    return [Role(letter, (dim,)) for dim, letter in enumerate(text)]
+
+
+def linear(node: Node) -> Operation | None:
+    """A linear layer of vectors in any order."""
+    bound = bind(node)
+    x, weight, bias = bound["input"], bound["weight"], bound["bias"]
+    rank = len(shape_of(x))
+    rows = () if rank == 1 else (Role("m", tuple(range(rank - 1))),)
+    roles = [[*rows, Role("k", (rank - 1,))], _roles("nk")]
+    if bias is not None:
+        roles.append(_roles("n"))
+    operands = [x, weight, *([] if bias is None else [bias])]
+    if len(set(operands)) < len(operands):
+        return None
+    return Grouped(node, operands, [*roles, [*rows, Role("n", (rank - 1,))]], "mkn")
+
+
+def convolution(node: Node) -> Operation | None:
+    """A channels-last convolution: dense, depthwise, or of each pixel alone."""
+    bound = bind(node)
+    if bound.get("groups", 1) == 1:
+        return _pixels(node) or BY_RANK[len(shape_of(node))](node)
+    if shape_of(node)[3] == shape_of(bound["x"])[3] == bound["groups"]:
+        return _DEPTHWISE(node)
+    return None
+
+
+def _pixels(node: Node) -> Operation | None:
+    """A convolution of each pixel alone: pixels may have any order."""
+    bound = bind(node)
+    if shape_of(bound["weight"])[1:3] != (1, 1) or set(bound["stride"]) != {1} or any(bound["padding"]):
+        return None
+    if len(shape_of(node)) != 4:
+        return None
+    ones, pixels = Role("1", ()), Role("m", (0, 1, 2))
+    operands = [bound["x"], bound["weight"]]
+    roles = [[ones, pixels, ones, Role("c", (3,))], _roles("oyxc")]
+    if bound["bias"] is not None:
+        operands.append(bound["bias"])
+        roles.append(_roles("o"))
+    if len(set(operands)) < len(operands):
+        return None
+    return Grouped(node, operands, [*roles, [ones, pixels, ones, Role("o", (3,))]], "mco")
+
+
+_NAMES: Final = ("x", "weight", "bias")
+# "p", "q" and "r" are sizes of the result, "y", "x" and "z" of the kernel
+BY_RANK: Final = {
+    4: grouped("nhwc,oyxc,o->npqo", "co", _NAMES),
+    5: grouped("ndhwc,ozyxc,o->nrpqo", "co", _NAMES),
+}
+_DEPTHWISE: Final = grouped("nhwc,cyxi,c->npqc", "c", _NAMES)
+POOL: Final = grouped("nhwc->npqc", "c", ("x",))
