@@ -31,6 +31,7 @@ from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edge
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
+from delegatec.edge.strides import force_channels_last
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -145,6 +146,7 @@ def lower(
         constant_methods=constant_methods,
     )
     rules = rules or PartitionRules()
+    program_options = program_options or ProgramOptions()
     preserved = {
         name: [preserved_operators(chosen.backend) for chosen in several]
         for name, several in choice.of_method.items()
@@ -165,6 +167,11 @@ def lower(
         preserve = every[name] | KERNEL_COMPOSITES
         program = to_edge(exported, method=name, preserve=preserve, state=state, kept=kept)
         program.owns_state = len(methods) == 1
+        force_channels_last(
+            program,
+            inputs=program_options.channels_last_inputs,
+            outputs=program_options.channels_last_outputs,
+        )
         if name in partitioners:
             # `to_backend` does it for the other ones.
             decompose_for(program, partitioners[name][0], preserved[name][0], later=every[name])

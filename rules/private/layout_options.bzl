@@ -9,6 +9,19 @@ load(":options.bzl", "fail_with")
 _LARGEST = 1 << 30
 
 LAYOUT_ATTRS = {
+    "channels_last_inputs": attr.bool(
+        default = False,
+        doc = """\
+Whether all inputs with four dimensions are passed channels-last, not only those with a channels-last example.
+""",
+    ),
+    "channels_last_outputs": attr.bool(
+        default = False,
+        doc = """\
+Whether all outputs with four dimensions are returned channels-last. By default outputs are if the model returns them so,
+and has a channels-last input.
+""",
+    ),
     "constant_alignment": attr.int(
         default = 16,
         doc = "Alignment of each constant within its segment, in bytes: a power of two, at least 16.",
@@ -35,6 +48,19 @@ the program and shared by programs of all backends. Weights consumed by a delega
 }
 
 DELEGATE_LAYOUT_ATTRS = {
+    "channels_last_inputs": attr.bool(
+        default = False,
+        doc = """\
+Whether all inputs with four dimensions are passed channels-last, not only those with a channels-last example.
+""",
+    ),
+    "channels_last_outputs": attr.bool(
+        default = False,
+        doc = """\
+Whether all outputs with four dimensions are returned channels-last. By default outputs are if the model returns them so,
+and has a channels-last input.
+""",
+    ),
     "delegate_alignment": attr.int(
         default = 16,
         doc = "Alignment of each delegate's blob, in bytes: a power of two.",
@@ -79,6 +105,6 @@ def add_layout_arguments(ctx, args):
     for name in ["plan_inputs", "plan_outputs"]:
         if not getattr(ctx.attr, name):
             args.add("--no-" + name.replace("_", "-"))
-    for name in ["external_weights", "inline_delegates"]:
+    for name in ["channels_last_inputs", "channels_last_outputs", "external_weights", "inline_delegates"]:
         if getattr(ctx.attr, name, False):
             args.add("--" + name.replace("_", "-"))

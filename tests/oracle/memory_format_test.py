@@ -82,14 +82,14 @@ class Written(nn.Module):
 
 
 class Function(nn.Module):
-    """A function of one tensor."""
+    """A function of tensors."""
 
-    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x)
+    def forward(self, *args: Tensor) -> Any:
+        return self.function(*args)
 
 
 def _image(*sizes: int, memory_format: torch.memory_format = LAST) -> Tensor:
@@ -326,3 +326,25 @@ def test_channels_last_weights_may_be_external() -> None:
     external = {value.external_key for value in _tensors(pte.getvalue())} - {None}
     assert "head.weight" in external and "stem.0.weight" not in external
     _check(OracleProgram(pte.getvalue(), ptd.getvalue()).run([image]), model(image), image)
+
+
+@pytest.mark.parametrize("inputs", [True, False])
+@pytest.mark.parametrize("outputs", [True, False])
+def test_the_layout_may_be_an_option(inputs: bool, outputs: bool) -> None:
+    """Of tensors with four dimensions that have two layouts."""
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return x * 2, x.sum(1), y + x, y.sum((2, 3), keepdim=True)
+
+    image, one = _image(2, 3, 4, 5, memory_format=torch.contiguous_format), torch.rand(2, 1, 4, 5)
+    options = ProgramOptions(channels_last_inputs=inputs, channels_last_outputs=outputs)
+    file = io.BytesIO()
+    methods = {"forward": export(Function(function), (image, one))}
+    write_program(lower(methods, program_options=options).emitted, file)
+    assert _input_order(file.getvalue()) == ORDERS["channels_last" if inputs else "contiguous"]
+    given = [image.to(memory_format=LAST if inputs else torch.contiguous_format), one]
+    wanted = function(image, one)
+    for results in (OracleProgram(file.getvalue()).run(given), _interpreter(file.getvalue()).run(given)):
+        assert [each.is_contiguous() for each in results] == [not outputs, True, not outputs, True]
+        for result, value in zip(results, wanted, strict=True):
+            torch.testing.assert_close(result, value)

@@ -35,6 +35,11 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
             action="store_false",
             help=f"leave the memory of {what} to the caller instead of copying them",
         )
+        parser.add_argument(
+            f"--channels-last-{what}",
+            action="store_true",
+            help=f"make all {what} with four dimensions channels-last",
+        )
 
 
 def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
@@ -51,4 +56,6 @@ def layout_options(arguments: argparse.Namespace) -> ProgramOptions:
         inline_delegates=arguments.inline_delegates,
         plan_inputs=arguments.plan_inputs,
         plan_outputs=arguments.plan_outputs,
+        channels_last_inputs=arguments.channels_last_inputs,
+        channels_last_outputs=arguments.channels_last_outputs,
     )

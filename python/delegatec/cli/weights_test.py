@@ -32,6 +32,7 @@ def test_from_a_model_to_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     assert _run_verb(folder, "weights", "--program=DIR/model.pt2", "--ptd=DIR/a.ptd") == 0
     lower = ["lower", "--program=DIR/model.pt2", "--pte=DIR/a.pte", "--manifest=DIR/a.json"]
     lower += ["--external-weights", "--segment-alignment=4096", "--no-plan-inputs", "--report=DIR/a.html"]
+    lower += ["--channels-last-inputs", "--channels-last-outputs"]
     assert _run_verb(folder, *lower) == 0
     verify = ["verify", "--program=DIR/model.pt2", "--pte=DIR/a.pte"]
     assert _run_verb(folder, *verify, "--ptd=DIR/a.ptd") == 0

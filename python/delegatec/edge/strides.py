@@ -91,8 +91,36 @@ def record_dim_orders(program: EdgeProgram) -> None:
         for position, result in enumerate(program.user_outputs() if program.dim_orders else ())
         if isinstance(result, Node)
         and _is_channels_last(result.meta.get("val"))
-        and result.meta["val"].dtype not in _NOT_CONVERTED
+        and _has_orders(result.meta["val"])
     }
+
+
+def force_channels_last(program: EdgeProgram, *, inputs: bool, outputs: bool) -> None:
+    """Makes inputs and outputs with four dimensions channels-last, unless that is ambiguous.
+
+    Args:
+        program: the method; sets `dim_orders` and `output_orders`. Its graph does not change.
+        inputs: whether to change all inputs of a dtype that the runtime can reorder.
+        outputs: whether to change all such outputs.
+    """
+    if inputs:
+        program.dim_orders |= {
+            node.name: CHANNELS_LAST for node in program.user_inputs() if _has_orders(node.meta.get("val"))
+        }
+    if outputs:
+        program.output_orders |= {
+            position: CHANNELS_LAST
+            for position, result in enumerate(program.user_outputs())
+            if isinstance(result, Node) and _has_orders(result.meta.get("val"))
+        }
+
+
+def _has_orders(val: Any) -> bool:
+    """Whether a value is stored in another way if it is channels-last."""
+    if not isinstance(val, torch.Tensor) or val.dim() != 4 or val.dtype in _NOT_CONVERTED:
+        return False
+    _, channels, height, width = (statically_known_true(size == 1) for size in val.shape)
+    return not channels and not (height and width)
 
 
 def _is_channels_last(val: Any) -> bool:

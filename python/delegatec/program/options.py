@@ -32,6 +32,10 @@ class ProgramOptions:
             caller's memory, which must stay valid while it runs. Inputs that the program writes to are never
             copied.
         plan_outputs: whether outputs are in planned memory. If not, the caller provides memory for each.
+        channels_last_inputs: whether all inputs with four dimensions are channels-last, not only those with a
+            channels-last example.
+        channels_last_outputs: whether all outputs with four dimensions are channels-last; by default those of
+            a method with a channels-last input that are in eager mode.
 
     Raises:
         DelegatecError: DC310, one diagnostic for each invalid option.
@@ -43,6 +47,8 @@ class ProgramOptions:
     inline_delegates: bool = False
     plan_inputs: bool = True
     plan_outputs: bool = True
+    channels_last_inputs: bool = False
+    channels_last_outputs: bool = False
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

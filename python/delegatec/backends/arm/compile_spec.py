@@ -2,13 +2,14 @@
 """Settings of an Arm delegate, as a builder with the names of the Arm design's.
 
 `spec = ArmCompileSpecBuilder().ethosu_compile_spec("ethos-u55-128").build()`, and then
-`delegatec.lower(methods, spec.backend, spec.options)`.
+`delegatec.lower(methods, spec.backend, spec.options)`; after `set_permute_memory_format` with
+`program_options=delegatec.program.ProgramOptions(**spec.layout)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NoReturn
 
@@ -18,6 +19,7 @@ from delegatec.delegation import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 _VELAS_OWN: Final = "Arm/vela.ini"
+_CHANNELS_LAST: Final = ("channels_last_inputs", "channels_last_outputs")
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,13 @@ class ArmCompileSpec:
     Attributes:
         backend: name of the backend.
         options: the options that are set.
+        layout: fields of `ProgramOptions` that are set.
         compile_specs: what a delegate stores of them.
     """
 
     backend: str
     options: Mapping[str, str]
+    layout: Mapping[str, bool]
     compile_specs: tuple[CompileSpec, ...] = field(repr=False)
 
 
@@ -40,6 +44,7 @@ class ArmCompileSpecBuilder:
 
     def __init__(self) -> None:
         self._built: ArmCompileSpec | None = None
+        self._is_channels_last = False
 
     def ethosu_compile_spec(
         self,
@@ -96,13 +101,12 @@ class ArmCompileSpecBuilder:
         return self
 
     def set_permute_memory_format(self, set_nhwc_format: bool = True) -> ArmCompileSpecBuilder:
-        """Accepts False alone: the inputs' own layout is kept.
+        """Chooses the layout of inputs and outputs with four dimensions.
 
-        Raises:
-            DelegatecError: DC402 for True.
+        Args:
+            set_nhwc_format: whether all are channels-last; if not, they have the layout of the model's.
         """
-        if set_nhwc_format:
-            _refuse("a layout of inputs", "export the model with example inputs that are channels-last")
+        self._is_channels_last = set_nhwc_format
         return self
 
     def set_quantize_io(self, quantize_io: bool = False) -> ArmCompileSpecBuilder:
@@ -123,7 +127,8 @@ class ArmCompileSpecBuilder:
         """
         if self._built is None:
             _refuse("no device", "call ethosu_compile_spec or tosa_compile_spec before build")
-        return self._built
+        layout = dict.fromkeys(_CHANNELS_LAST, True) if self._is_channels_last else {}
+        return replace(self._built, layout=MappingProxyType(layout))
 
     def _choose(
         self, backend: str, options: Mapping[str, str], specs: Iterable[CompileSpec]
@@ -131,7 +136,7 @@ class ArmCompileSpecBuilder:
         if self._built is not None:
             _refuse("two devices", "use one builder for each")
         chosen = {key: value for key, value in options.items() if value}
-        self._built = ArmCompileSpec(backend, MappingProxyType(chosen), tuple(specs))
+        self._built = ArmCompileSpec(backend, MappingProxyType(chosen), MappingProxyType({}), tuple(specs))
         return self
 
 

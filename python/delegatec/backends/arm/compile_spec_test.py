@@ -38,7 +38,15 @@ def test_every_setting() -> None:
         "memory_mode": "Shared_Sram",
         "system_config": "Ethos_U85_SYS_DRAM_High",
     }
+    assert dict(spec.layout) == {}
     assert dict(tosa_compile_spec("tosa-1.0+int+INT16").options) == {"specification": "tosa-1.0+int+INT16"}
+
+
+def test_the_layout_of_a_program() -> None:
+    builder = ArmCompileSpecBuilder().tosa_compile_spec("TOSA-1.0+FP")
+    spec = builder.set_permute_memory_format().build()
+    assert dict(spec.layout) == {"channels_last_inputs": True, "channels_last_outputs": True}
+    assert dict(builder.set_permute_memory_format(False).build().layout) == {}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +57,6 @@ def test_every_setting() -> None:
         (lambda: tosa_compile_spec("TOSA-1.0"), "it has no profile"),
         (lambda: ArmCompileSpecBuilder().build(), "with no device"),
         (lambda: ArmCompileSpecBuilder().set_quantize_io(True), "with quantized inputs"),
-        (lambda: ArmCompileSpecBuilder().set_permute_memory_format(), "with a layout of inputs"),
         (lambda: ArmCompileSpecBuilder().dump_intermediate_artifacts_to("x"), "with a directory"),
         (
             lambda: (
