@@ -18,15 +18,15 @@ import time
 import traceback
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.peer.arm.cases import CaseError, PreparedCase, prepare
 from tests.peer.arm.collection import KINDS, ArmCase, arm_cases, arm_modules
-from tests.peer.arm.ours import ERROR, NONE, Run, outcome
+from tests.peer.arm.ours import ERROR, NONE, Run, outcome, wanted
 
 _DATA: Final = 12 << 30
 
@@ -165,12 +165,14 @@ class Selection:
         kinds: of `KINDS`.
         pattern: a regular expression that the name contains.
         every: takes one case of this number in each module and kind.
+        names: of the only cases; None for any.
     """
 
     modules: Sequence[str]
     kinds: Sequence[str] = KINDS
     pattern: str = ""
     every: int = 1
+    names: Collection[str] | None = None
 
     def cases(self, module: str) -> Iterator[ArmCase]:
         """Yields the cases of a module."""
@@ -180,6 +182,7 @@ class Selection:
         for case in arm_cases([module]):
             seen[case.kind] += 1
             chosen = (seen[case.kind] + offset) % self.every == 0
+            chosen = chosen and (self.names is None or case.name in self.names)
             if chosen and case.kind in self.kinds and re.search(self.pattern, case.name):
                 yield case
 
@@ -206,7 +209,13 @@ def run_case(case: ArmCase, run: Run | None, prepare: Prepare = prepare) -> dict
 
 
 def campaign(
-    selection: Selection, output: Path, run: Run | None, *, prepare: Prepare = prepare, seconds: float = 120
+    selection: Selection,
+    output: Path,
+    run: Run | None,
+    *,
+    prepare: Prepare = prepare,
+    seconds: float = 120,
+    again: bool = False,
 ) -> None:
     """Runs cases, and appends a line for each to a file.
 
@@ -216,10 +225,18 @@ def campaign(
         run: runs TOSA graphs.
         prepare: prepares a case.
         seconds: limit of a case.
+        again: runs only cases in the file that are not as they should be.
     """
     # Imported before the first fork.
     arm_modules()
-    skip = set(read_lines(output))
+    found = read_lines(output)
+    skip = set(found)
+    if again:
+        lines = [line for line in found.values() if line["status"] not in (wanted(line["kind"]), NONE)]
+        names, modules = ({line[key] for line in lines} for key in ("name", "module"))
+        skip -= names
+        chosen = [each for each in selection.modules if each in modules]
+        selection = replace(selection, modules=chosen, names=names)
     with output.open("a", encoding="utf-8") as file:
         if skip:
             file.write("\n")  # The last line may be truncated.

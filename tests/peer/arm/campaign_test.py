@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -64,3 +65,16 @@ def test_a_campaign_continues(tmp_path: Path) -> None:
     lines = read_lines(path)
     assert list(lines) == names
     assert lines[names[0]]["mark"] == 1
+
+
+def test_a_campaign_runs_wrong_cases_again(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    selection = Selection(["ops/abs", "ops/eye"], ["INT"], every=4)
+    first, second = (case.name for case in itertools.islice(selection.cases("ops/eye"), 2))
+    lines = [
+        {"name": name, "kind": "INT", "module": "ops/eye", "status": status}
+        for name, status in ((first, "right"), (second, "wrong"))
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    campaign(selection, path, None, again=True)
+    assert [line["status"] for line in read_lines(path).values()] == ["right", "right"]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the peer's Arm suite: a line of JSON for each case, and from the lines recorded.json.
 
-`bazel run //tests/peer/arm:campaign -- --lines=FILE`, and then with `--record`. The reference model and the
-validator are those of `tests/arm`.
+`bazel run //tests/peer/arm:campaign -- --lines=FILE`, and then with `--record`, which replaces the outcomes
+of these kinds. A run that was stopped continues where it was. Several processes share the work with
+`--shard=0/4` and so on, each with its own file. The reference model and the validator are those of
+`tests/arm`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from delegatec.backends.arm.specification import TosaSpecification
 from tests.arm import tosa_tools
 from tests.peer.arm.campaign import Selection, campaign, read_lines
 from tests.peer.arm.collection import KINDS, arm_modules
-from tests.peer.arm.record import RECORDED, record, write
+from tests.peer.arm.record import RECORDED, beside, merged, read, record, write
 
 
 def executor(blob: bytes, inputs: Sequence[torch.Tensor], _: str) -> list[torch.Tensor]:
@@ -40,22 +42,34 @@ def _checked(blob: bytes, inputs: Sequence[torch.Tensor], specification: str) ->
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=Path, required=True, help="the file of lines; its cases are skipped")
+    parser.add_argument(
+        "--lines",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="the file of lines, whose cases are skipped; to record, those of all shards",
+    )
+    parser.add_argument("--again", action="store_true", help="runs again what is not as it should be")
     parser.add_argument("--every", type=int, default=1, help="one case of this number")
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--pattern", default="", help="of the names of cases")
     parser.add_argument("--shard", default="0/1", help="its number / how many there are, by modules")
     parser.add_argument("--record", action="store_true", help="only records the lines, for these kinds")
+    parser.add_argument("--peer", type=Path, help="lines of the peer's compiler, to record beside ours")
     options = parser.parse_args(arguments)
     if options.record:
         root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         path = Path(root) / "tests/peer/arm" / RECORDED.name if root else RECORDED
-        lines = [line for line in read_lines(options.lines).values() if line["kind"] in options.kinds]
-        write(record(lines, dict.fromkeys(options.kinds, options.every)), path)
+        lines = {name: line for file in options.lines for name, line in read_lines(file).items()}
+        beside_peer = beside(lines, read_lines(options.peer)) if options.peer else None
+        chosen = [line for line in lines.values() if line["kind"] in options.kinds]
+        new = record(chosen, dict.fromkeys(options.kinds, options.every), beside_peer)
+        write(merged(read(path), new, options.kinds), path)
         return
     number, count = map(int, options.shard.split("/"))
     modules = arm_modules()[number::count]
-    campaign(Selection(modules, options.kinds, options.pattern, options.every), options.lines, _checked)
+    selection = Selection(modules, options.kinds, options.pattern, options.every)
+    campaign(selection, options.lines[0], _checked, again=options.again)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ STATUSES: Final = {
 }
 
 
+def wanted(kind: str) -> str:
+    """Returns the status that a case of a kind should have."""
+    return REFUSED if kind == "refused" else RIGHT
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a case.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.peer.arm.collection import KINDS
-from tests.peer.arm.ours import NONE, STATUSES
-from tests.peer.arm.record import Recorded, read, wanted
+from tests.peer.arm.ours import NONE, STATUSES, wanted
+from tests.peer.arm.record import Recorded, read
 
 _LEGEND: Final = """\
 The operator tests in ExecuTorch's wheel of its Arm delegate, lowered by our compiler. The tests are used
@@ -49,6 +49,7 @@ def render(recorded: Recorded) -> str:
                 for kind in kinds
             ],
         ),
+        *_peer(recorded),
         "## Modules",
         "Cases that are as they should be, of all that torch accepts.",
         _table(("module", *kinds), list(_modules(recorded, kinds))),
@@ -76,6 +77,18 @@ def _modules(recorded: Recorded, kinds: Sequence[str]) -> Iterable[tuple[str, ..
             valid = counts.total() - counts[NONE]
             cells.append(f"{counts[wanted(kind)]}/{valid}" if valid else "")
         yield (f"`{module.partition('/')[2]}`", *cells)
+
+
+def _peer(recorded: Recorded) -> Iterable[str]:
+    rows = [
+        (which, _KINDS[kind], *map(str, counts))
+        for which, kinds in recorded.peer.items()
+        for kind, counts in kinds.items()
+    ]
+    if rows:
+        yield "## The peer's compiler"
+        yield "Cases that a compiler delegates as a whole, and Vela compiles."
+        yield _table(("cases", "kind", "run", "ours", "the peer's"), rows)
 
 
 def _others(recorded: Recorded) -> Iterable[tuple[str, ...]]:

@@ -6,14 +6,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT
+from tests.peer.arm.ours import NONE, PARTLY, REFUSED, RIGHT, wanted
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
+
+SAMPLE: Final = "one in 20"
+OTHERS: Final = "not as they should be with ours"
 
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
@@ -26,11 +29,14 @@ class Recorded:
         every: kind -> one case of this number was run in each module.
         counts: module -> kind -> status -> how many cases.
         others: case -> its kind, status and reason, if it is not as it should be.
+        peer: which cases -> kind -> how many there are, how many we and how many the peer delegate as a
+            whole, and Vela compiles.
     """
 
     every: dict[str, int]
     counts: dict[str, dict[str, dict[str, int]]]
     others: dict[str, tuple[str, str, str]]
+    peer: dict[str, dict[str, tuple[int, int, int]]] = field(default_factory=dict)
 
     def status(self, name: str, kind: str) -> str:
         """Returns the status of a case that the campaign ran."""
@@ -45,12 +51,9 @@ class Recorded:
         return found
 
 
-def wanted(kind: str) -> str:
-    """Returns the status that a case of a kind should have."""
-    return REFUSED if kind == "refused" else RIGHT
-
-
-def record(lines: Iterable[Mapping[str, Any]], every: Mapping[str, int]) -> Recorded:
+def record(
+    lines: Iterable[Mapping[str, Any]], every: Mapping[str, int], peer: dict[str, Any] | None = None
+) -> Recorded:
     """Returns the outcomes of a campaign from its lines."""
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     others = {}
@@ -64,7 +67,40 @@ def record(lines: Iterable[Mapping[str, Any]], every: Mapping[str, int]) -> Reco
         module: {kind: dict(sorted(c.items())) for kind, c in sorted(kinds.items())}
         for module, kinds in sorted(counts.items())
     }
-    return Recorded(dict(every), plain, others)
+    return Recorded(dict(every), plain, others, peer or {})
+
+
+def beside(lines: Mapping[str, Mapping[str, Any]], peer: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns `Recorded.peer` for the cases that both compilers ran, without those that torch rejects.
+
+    Args:
+        lines: our lines by name.
+        peer: the peer's; "sample" is true in those that were not chosen by our outcome.
+    """
+    found: dict[str, dict[str, list[int]]] = {SAMPLE: {}, OTHERS: {}}
+    for name, theirs in sorted(peer.items()):
+        ours = lines.get(name)
+        if ours is None or ours["status"] == NONE:
+            continue
+        is_ours, is_theirs = ours["status"] == RIGHT, theirs["status"] == "accepted"
+        for key, chosen in ((SAMPLE, theirs["sample"]), (OTHERS, not is_ours)):
+            if chosen:
+                counts = found[key].setdefault(ours["kind"], [0, 0, 0])
+                for place, number in enumerate((1, is_ours, is_theirs)):
+                    counts[place] += number
+    return found
+
+
+def merged(old: Recorded, new: Recorded, kinds: Collection[str]) -> Recorded:
+    """Returns outcomes with those of some kinds replaced."""
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for module in sorted({*old.counts, *new.counts}):
+        kept = {kind: c for kind, c in old.counts.get(module, {}).items() if kind not in kinds}
+        both = {**kept, **new.counts.get(module, {})}
+        if both:
+            counts[module] = dict(sorted(both.items()))
+    others = {name: each for name, each in old.others.items() if each[0] not in kinds} | new.others
+    return Recorded({**old.every, **new.every}, counts, dict(sorted(others.items())), new.peer or old.peer)
 
 
 def short(line: Mapping[str, Any]) -> str:

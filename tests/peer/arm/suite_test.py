@@ -12,9 +12,9 @@ import pytest
 from tests.peer.arm.campaign import Selection, run_case
 from tests.peer.arm.collection import arm_modules
 from tests.peer.arm.main import executor
-from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT
+from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT, wanted
 from tests.peer.arm.page import render
-from tests.peer.arm.record import read, record, wanted
+from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, beside, merged, read, record
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "arm_suite.md"
 HELP: Final = "run `bazel run //tests/peer/arm:campaign` and `:page`, and check the changes"
@@ -57,3 +57,25 @@ def test_a_wrong_result_is_found() -> None:
     assert found.totals()["FP"] == {"wrong": 1}
     assert found.others[case.name] == ("FP", "wrong", "beyond the tolerance")
     assert (wanted("FP"), wanted("refused")) == (RIGHT, REFUSED)
+
+
+def test_the_outcomes_of_kinds_are_replaced() -> None:
+    old = Recorded(
+        {"FP": 1, "INT": 5},
+        {"a": {"FP": {"right": 2}}, "b": {"INT": {"wrong": 1}}},
+        {"b::x": ("INT", "wrong", "-")},
+    )
+    new = Recorded({"INT": 1}, {"a": {"INT": {"right": 3}}}, {})
+    found = merged(old, new, ["INT"])
+    assert found.counts == {"a": {"FP": {"right": 2}, "INT": {"right": 3}}}
+    assert (found.every, found.others) == ({"FP": 1, "INT": 1}, {})
+
+
+def test_the_peer_is_beside_ours() -> None:
+    lines = {
+        "a": {"kind": "U55", "status": "right"},
+        "b": {"kind": "U55", "status": "partly"},
+        "c": {"kind": "U55", "status": "none"},
+    }
+    peer = {name: {"status": "accepted", "sample": name != "b"} for name in "abcd"}
+    assert beside(lines, peer) == {SAMPLE: {"U55": [1, 1, 1]}, OTHERS: {"U55": [1, 0, 1]}}
