@@ -14,6 +14,7 @@ from delegatec.version import VERSION
 if TYPE_CHECKING:
     from delegatec.delegating import to_backend as to_backend
     from delegatec.edge.convert import to_edge as to_edge
+    from delegatec.extracting import extract as extract
     from delegatec.frontend.checkpoint import load_checkpoint as load_checkpoint
     from delegatec.frontend.data import data_path as data_path
     from delegatec.frontend.export import export as export
@@ -28,6 +29,7 @@ _MODULES = {
     "Model": "delegatec.frontend.model",
     "data_path": "delegatec.frontend.data",
     "export": "delegatec.frontend.export",
+    "extract": "delegatec.extracting",
     "load_checkpoint": "delegatec.frontend.checkpoint",
     "lower": "delegatec.lowering",
     "to_backend": "delegatec.delegating",

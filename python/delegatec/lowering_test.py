@@ -434,3 +434,18 @@ def test_batch_norm_is_folded_while_weights_are_written(
     (result,) = Interpreter(method, builtin_backends()).run([x])
     tolerance = 5e-3 if "fp16" in options.values() else 1e-5
     torch.testing.assert_close(result, net(x).detach(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("backend", ["tosa", "mps", "portable"])
+def test_blobs_as_files(tmp_path: Path, backend: str) -> None:
+    lowered = lower({"forward": exported(Odd(lambda x: x.cos()))}, backend)
+    files = {path.name: path.read_bytes() for path in delegatec.extract(lowered, tmp_path / "blobs")}
+    assert {path.name for path in (tmp_path / "blobs").rglob("*.*")} == {*files}
+    if backend == "portable":
+        assert files == {}
+        return
+    blob = files["0.tosa" if backend == "tosa" else "0.blob"]
+    (delegate,) = lowered.reports["forward"].delegates
+    assert blob == delegate.module.blob_bytes()
+    assert b"lowering_test.py:" in files["0.txt"]
+    assert json.loads(files["0.json"])["title"]

@@ -105,6 +105,8 @@ CALLS: Final[dict[str, Callable[[Any], Any]]] = {
     "lower(method_backends={'forward': v})": lambda v: lower(method_backends={"forward": v}),
     "lower(method_backends={v:})": lambda v: lower(method_backends={v: "mps"}),
     "lower(constant_methods={v:})": lambda v: lower(constant_methods={v: 1}),
+    "extract(v)": lambda v: delegatec.extract(v, "."),
+    "extract(lowered, v)": lambda v: delegatec.extract(delegatec.lower(exported()), v),
     "to_backend(v, v)": lambda v: delegatec.to_backend(v, v),
     "to_backend(id, v)": lambda v: delegatec.to_backend("MPSBackend", v),
     "to_backend(id, program, v)": lambda v: delegatec.to_backend("MPSBackend", edge(), v),

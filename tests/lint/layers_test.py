@@ -30,9 +30,10 @@ BELOW: dict[str, set[str]] = {
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},
     "lowering": _GRAPHS | {"choice", "program", "report"},
+    "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {"backends", "files", "frontend", "lowering", "program", "quantize", "report", "verify", "version"},
-    "__init__": {"delegating", "edge", "frontend", "lowering", "version"},
+    "__init__": {"delegating", "edge", "extracting", "frontend", "lowering", "version"},
     "__main__": {"cli"},
 }
 

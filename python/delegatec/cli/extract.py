@@ -8,14 +8,14 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 if TYPE_CHECKING:
-    from delegatec.delegation import Backend, BackendRegistry
+    from delegatec.delegation import BackendRegistry
 
 INPUTS = ("debug", "pte")
 OUTPUTS = ("blobs",)
@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterator[tuple[str, Any]]:
-    from delegatec.delegation import blob_graph_json, plugins
+def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterator[tuple[str, bytes]]:
     from delegatec.program.reader import read_program
+    from delegatec.report.blob_files import blob_files
     from delegatec.report.blob_labels import blob_labels
 
     labels = {}
@@ -62,20 +62,5 @@ def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterat
     backends = {backend.id: backend for backend in registry}
     for method in read_program(arguments.pte).methods:
         for index, delegate in enumerate(method.delegates):
-            backend, stem = backends.get(delegate.id), f"{method.name}/{index}"
-            yield stem + _suffix(backend), bytes(delegate.blob)
-            if backend is None:
-                continue
             known = labels.get((method.name, index))
-            text = plugins.description(backend, delegate.blob, known)
-            if text:
-                yield f"{stem}.txt", text
-            graph = plugins.graph(backend, delegate.blob)
-            if graph:
-                yield f"{stem}.json", json.dumps(blob_graph_json(graph, known), indent=1) + "\n"
-
-
-def _suffix(backend: Backend | None) -> str:
-    from delegatec.delegation import HasSuffix
-
-    return backend.blob_suffix if isinstance(backend, HasSuffix) else ".blob"
+            yield from blob_files(f"{method.name}/{index}", delegate.blob, backends.get(delegate.id), known)

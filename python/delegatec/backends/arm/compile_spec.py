@@ -8,15 +8,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from delegatec.backends.arm.backend import TOSA
+from delegatec.backends.arm.backend import TOSA, ArmBackend
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
+from delegatec.backends.arm.vgf.backend import VGF
 from delegatec.delegation import CompileSpec
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.diagnostics.arguments import check_items, check_types
 
 _VELAS_OWN: Final = "Arm/vela.ini"
 _CHANNELS_LAST: Final = ("channels_last_inputs", "channels_last_outputs")
@@ -51,7 +53,7 @@ class ArmCompileSpecBuilder:
         config: str,
         system_config: str | None = None,
         memory_mode: str | None = None,
-        extra_flags: str | Iterable[str] | None = None,
+        extra_flags: str | Sequence[str] | None = None,
         config_ini: str = _VELAS_OWN,
     ) -> ArmCompileSpecBuilder:
         """Chooses an Ethos-U.
@@ -66,15 +68,26 @@ class ArmCompileSpecBuilder:
         Raises:
             DelegatecError: DC402 for each invalid value, and values that do not fit each other.
         """
-        flags = extra_flags if isinstance(extra_flags, str) else " ".join(extra_flags or ())
+        flags = extra_flags or ()
+        texts = {
+            "config": config,
+            "system_config": system_config or "",
+            "memory_mode": memory_mode or "",
+            "config_ini": config_ini,
+        }
+        name = "ethosu_compile_spec"
+        check_types(name, {key: (value, str, "a string") for key, value in texts.items()})
+        if not isinstance(flags, str):
+            check_items(name, "extra_flags", flags, (list, tuple), str, "a string, or a list of strings")
+            flags = " ".join(flags)
         options = {
             "accelerator": config.lower(),
             "config": "" if config_ini == _VELAS_OWN else config_ini,
             "extra_flags": flags,
-            "memory_mode": memory_mode or "",
-            "system_config": system_config or "",
+            "memory_mode": texts["memory_mode"],
+            "system_config": texts["system_config"],
         }
-        return self._choose(ETHOS_U.name, options, ETHOS_U.compile_specs(options))
+        return self._choose(ETHOS_U, options)
 
     def tosa_compile_spec(self, tosa_spec: str) -> ArmCompileSpecBuilder:
         """Chooses graphs of TOSA.
@@ -85,19 +98,27 @@ class ArmCompileSpecBuilder:
         Raises:
             DelegatecError: DC402 with what is wrong with it.
         """
-        options = {"specification": tosa_spec}
-        return self._choose(TOSA.name, options, TOSA.compile_specs(options))
+        return self._choose(TOSA, {"specification": tosa_spec})
+
+    def vgf_compile_spec(self, tosa_spec: str = "") -> ArmCompileSpecBuilder:
+        """Chooses VGF.
+
+        Args:
+            tosa_spec: the operators that the device supports, by default those of the backend.
+
+        Raises:
+            DelegatecError: DC402 with what is wrong with it.
+        """
+        return self._choose(VGF, {"specification": tosa_spec} if tosa_spec else {})
 
     def dump_intermediate_artifacts_to(self, output_path: str | None) -> ArmCompileSpecBuilder:
-        """Accepts None alone: a program's graphs are extracted from it.
+        """Accepts None alone: a delegate would store the path, and graphs can be extracted at any time.
 
         Raises:
             DelegatecError: DC402 for a path.
         """
         if output_path is not None:
-            _refuse(
-                "a directory for graphs", "delegatec extract writes the graphs of a program and their texts"
-            )
+            _refuse("a directory for graphs", f"call delegatec.extract(lowered, {str(output_path)!r}) later")
         return self
 
     def set_permute_memory_format(self, set_nhwc_format: bool = True) -> ArmCompileSpecBuilder:
@@ -116,7 +137,11 @@ class ArmCompileSpecBuilder:
             DelegatecError: DC402 for True.
         """
         if quantize_io:
-            _refuse("quantized inputs and outputs", "quantize the model with them: see docs/quantization.md")
+            _refuse(
+                "quantized inputs and outputs",
+                "they are part of the model: quantize it with quantize_io, or call "
+                "delegatec.quantize.boundary.quantize_boundary on the result of convert_pt2e",
+            )
         return self
 
     def build(self) -> ArmCompileSpec:
@@ -126,28 +151,39 @@ class ArmCompileSpecBuilder:
             DelegatecError: DC402; no device is chosen.
         """
         if self._built is None:
-            _refuse("no device", "call ethosu_compile_spec or tosa_compile_spec before build")
+            _refuse("no device", "call ethosu_compile_spec, tosa_compile_spec or vgf_compile_spec first")
         layout = dict.fromkeys(_CHANNELS_LAST, True) if self._is_channels_last else {}
         return replace(self._built, layout=MappingProxyType(layout))
 
-    def _choose(
-        self, backend: str, options: Mapping[str, str], specs: Iterable[CompileSpec]
-    ) -> ArmCompileSpecBuilder:
+    def _choose(self, backend: ArmBackend, options: Mapping[str, str]) -> ArmCompileSpecBuilder:
         if self._built is not None:
             _refuse("two devices", "use one builder for each")
+        specs = tuple(backend.compile_specs(options))
         chosen = {key: value for key, value in options.items() if value}
-        self._built = ArmCompileSpec(backend, MappingProxyType(chosen), MappingProxyType({}), tuple(specs))
+        self._built = ArmCompileSpec(backend.name, MappingProxyType(chosen), MappingProxyType({}), specs)
         return self
 
 
-def ethosu_compile_spec(config: str, **settings: str) -> ArmCompileSpec:
+def ethosu_compile_spec(
+    config: str,
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    extra_flags: str | Sequence[str] | None = None,
+    config_ini: str = _VELAS_OWN,
+) -> ArmCompileSpec:
     """Returns the settings of an Ethos-U, see `ArmCompileSpecBuilder.ethosu_compile_spec`."""
-    return ArmCompileSpecBuilder().ethosu_compile_spec(config, **settings).build()
+    builder = ArmCompileSpecBuilder()
+    return builder.ethosu_compile_spec(config, system_config, memory_mode, extra_flags, config_ini).build()
 
 
 def tosa_compile_spec(tosa_spec: str) -> ArmCompileSpec:
     """Returns the settings of TOSA graphs, see `ArmCompileSpecBuilder.tosa_compile_spec`."""
     return ArmCompileSpecBuilder().tosa_compile_spec(tosa_spec).build()
+
+
+def vgf_compile_spec(tosa_spec: str = "") -> ArmCompileSpec:
+    """Returns the settings of VGF, see `ArmCompileSpecBuilder.vgf_compile_spec`."""
+    return ArmCompileSpecBuilder().vgf_compile_spec(tosa_spec).build()
 
 
 def _refuse(what: str, help: str) -> NoReturn:

@@ -13,6 +13,7 @@ from delegatec.backends.arm.compile_spec import (
     ArmCompileSpecBuilder,
     ethosu_compile_spec,
     tosa_compile_spec,
+    vgf_compile_spec,
 )
 from delegatec.diagnostics import DelegatecError
 
@@ -39,6 +40,12 @@ def test_every_setting() -> None:
         "system_config": "Ethos_U85_SYS_DRAM_High",
     }
     assert dict(spec.layout) == {}
+    assert (
+        ethosu_compile_spec("ethos-u85-256", "Ethos_U85_SYS_DRAM_High", "Shared_Sram", "--optimise Size")
+        == spec
+    )
+    assert (vgf_compile_spec().backend, dict(vgf_compile_spec().options)) == ("vgf", {})
+    assert dict(vgf_compile_spec("TOSA-1.0+FP").options) == {"specification": "TOSA-1.0+FP"}
     assert dict(tosa_compile_spec("tosa-1.0+int+INT16").options) == {"specification": "tosa-1.0+int+INT16"}
 
 
@@ -53,7 +60,9 @@ def test_the_layout_of_a_program() -> None:
     ("call", "message"),
     [
         (lambda: ethosu_compile_spec("ethos-u75-128"), "cannot be 'ethos-u75-128'"),
+        (lambda: ethosu_compile_spec(""), "cannot be ''"),
         (lambda: ethosu_compile_spec("ethos-u55-128", memory_mode="x"), "'x' is not a memory mode"),
+        (lambda: vgf_compile_spec("TOSA-0.80+MI"), "write TOSA-1.0+INT+FP for graphs of 1.0"),
         (lambda: tosa_compile_spec("TOSA-1.0"), "it has no profile"),
         (lambda: ArmCompileSpecBuilder().build(), "with no device"),
         (lambda: ArmCompileSpecBuilder().set_quantize_io(True), "with quantized inputs"),
@@ -72,3 +81,12 @@ def test_invalid_settings(call: Callable[[], Any], message: str) -> None:
     (diagnostic,) = raised.value.diagnostics
     assert diagnostic.code == "DC402"
     assert message in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"config": None}, {"config_ini": 1}, {"extra_flags": 5}, {"extra_flags": [5]}]
+)
+def test_wrong_types(arguments: dict[str, Any]) -> None:
+    with pytest.raises(DelegatecError) as raised:
+        ethosu_compile_spec(**{"config": "ethos-u55-128", **arguments})
+    assert [each.code for each in raised.value.diagnostics] == ["DC415"]
