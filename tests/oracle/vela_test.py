@@ -19,7 +19,7 @@ from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, Ac
 from delegatec.backends.arm.ethos_u.backend import ETHOS_U
 from delegatec.backends.arm.ethos_u.commands import read_commands
 from delegatec.backends.arm.ethos_u.configuration import Configuration
-from delegatec.backends.arm.ethos_u.container import read_container
+from delegatec.backends.arm.ethos_u.container import read_container, write_container
 from delegatec.backends.arm.ethos_u.settings import EthosUSettings
 from delegatec.backends.arm.ethos_u.vela import VELA, compile_graph
 from delegatec.backends.common.testing import compile_module
@@ -37,6 +37,7 @@ blob = peer["vela_compile"](open(tosa, "rb").read(), flags, intermediate_path=fo
 open(out, "wb").write(blob)
 """
 _DEFAULT_INI: Final = "config_files/Arm/vela.ini"
+(_STRIDED,) = (each for each in CASES if each.name == "CONV2D" and each.attributes["stride"] == [5, 1])
 _IMAGE: Final = 0x000
 _RESULT: Final = 0x010
 """Commands with the address of the first tile."""
@@ -74,6 +75,35 @@ def test_names_are_those_of_the_configuration_file() -> None:
         *(f"Memory_Mode.{each}" for each in MEMORY_MODES),
     ]
     assert sorted(names) == sorted(sections)
+
+
+def _compiles(settings: EthosUSettings) -> bool:
+    try:
+        compiled, _ = compile_graph(blob(_STRIDED), settings)
+    except DelegatecError as error:
+        assert [each.code for each in error.diagnostics] == ["DC431"]
+        return False
+    assert read_container(memoryview(write_container(compiled))) == compiled
+    return True
+
+
+@pytest.mark.parametrize("accelerator", Accelerator, ids=lambda each: each.value)
+def test_every_accelerator(accelerator: Accelerator) -> None:
+    assert _compiles(EthosUSettings(accelerator=accelerator))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "system"),
+    [
+        (accelerator, system)
+        for accelerator in (Accelerator.U55_128, Accelerator.U65_256, Accelerator.U85_256)
+        for system in CHOICES[accelerator.family].systems
+    ],
+)
+def test_memory_modes_of_every_system(accelerator: Accelerator, system: str) -> None:
+    for mode in ("", "Dedicated_Sram"):
+        settings = EthosUSettings(accelerator=accelerator, system=system, memory_mode=mode)
+        assert _compiles(settings) == (not [*settings.problems()]), mode
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -119,12 +149,7 @@ def test_containers_have_the_bytes_of_the_peer(accelerator: str, tmp_path: Path)
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
 def test_greater_strides_become_convolutions_at_each_position(accelerator: str) -> None:
-    (case,) = (
-        each
-        for each in CASES
-        if each.name == "CONV2D" and each.attributes["stride"] == [5, 1] and each.rescaled == "INT8"
-    )
-    compiled, _ = compile_graph(blob(case), EthosUSettings(accelerator=Accelerator(accelerator)))
+    compiled, _ = compile_graph(blob(_STRIDED), EthosUSettings(accelerator=Accelerator(accelerator)))
     found: set[tuple[int, int]] = set()
     addresses = {_IMAGE: 0, _RESULT: 0}
     for command in read_commands(compiled.commands).commands:

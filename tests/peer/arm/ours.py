@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -15,6 +16,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from delegatec.backends import builtin_backends
+from delegatec.backends.arm.ethos_u.accelerator import Accelerator
+from delegatec.backends.arm.ethos_u.settings import EthosUSettings
+from delegatec.backends.arm.ethos_u.vela import compile_graph
+from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.backends.common.testing import Compiled
 from delegatec.delegation import LoweredModule, to_backend
 from delegatec.delegation.delegates.call_delegate import call_delegate
@@ -24,7 +29,7 @@ from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
 from delegatec.edge.interpret import interpret
 from tests.arm.tosa_tools import InvalidGraphError
-from tests.peer.arm.cases import PreparedCase
+from tests.peer.arm.cases import PreparedCase, Tolerance
 
 Run = Callable[[bytes, Sequence[torch.Tensor], str], Sequence[torch.Tensor]]
 """Runs a TOSA graph of a specification: raises `InvalidGraphError` if it is not one with defined results."""
@@ -32,6 +37,7 @@ Run = Callable[[bytes, Sequence[torch.Tensor], str], Sequence[torch.Tensor]]
 RIGHT: Final = "right"
 PARTLY: Final = "partly"
 REFUSED: Final = "refused"
+BEYOND: Final = "beyond"
 DELEGATED: Final = "delegated"
 WRONG: Final = "wrong"
 INVALID: Final = "invalid"
@@ -42,7 +48,9 @@ STATUSES: Final = {
     RIGHT: "delegated as a whole; the results are within the tolerance of the test, or Vela compiles it",
     PARTLY: "the same, with operators that are not delegated, for the reason given",
     REFUSED: "not delegated, for the reason given",
-    DELEGATED: "delegated, although the test expects that it is not",
+    BEYOND: "delegated, although the test expects that it is not: the graph is valid, its results are those "
+    "of eager mode, and Vela compiles it if it is for Ethos-U55",
+    DELEGATED: "delegated, although the test expects that it is not, without this evidence",
     WRONG: "the results are beyond the tolerance of the test",
     INVALID: "the reference model, the validator or Vela rejects the graph",
     ERROR: "the compiler fails",
@@ -53,6 +61,11 @@ STATUSES: Final = {
 def wanted(kind: str) -> str:
     """Returns the status that a case of a kind should have."""
     return REFUSED if kind == "refused" else RIGHT
+
+
+def as_it_should_be(kind: str) -> tuple[str, ...]:
+    """Returns the statuses that cases of a kind should have."""
+    return (REFUSED, BEYOND) if kind == "refused" else (RIGHT,)
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,7 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
         case: the case; its program is edited.
         run: runs TOSA graphs; None skips the comparison.
     """
+    expected = _eager(case) if case.kind == "refused" else []
     try:
         compiled = lower_case(case)
     except DelegatecError as error:
@@ -110,9 +124,12 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
 
     why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     if case.kind == "refused" and summaries:
-        delegated = {_plain(name) for name in operators} & {_plain(_peer_name(name)) for name in case.kept}
+        kept = {_plain(_peer_name(name)) for name in case.kept}
+        computed = sorted(name for name in operators if not name.startswith("quantized_decomposed."))
+        delegated = [name for name in computed if _plain(name) in kept]
         if len(summaries) > case.delegates or delegated:
-            return result(DELEGATED, ", ".join(sorted(delegated)) or f"{len(summaries)} delegates")
+            what = ", ".join(delegated or computed) or "quantization alone"
+            return result(*_beyond(what, replace(case, wanted=expected), compiled, run))
     if case.kind == "refused":
         return result(REFUSED, why)
     if not summaries and reasons:
@@ -125,6 +142,42 @@ def outcome(case: PreparedCase, run: Run | None) -> Outcome:
         if problem:
             return result(WRONG, problem)
     return result(PARTLY, why) if reasons else result(RIGHT)
+
+
+def _eager(case: PreparedCase) -> list[Any]:
+    """Returns the results of the exported program; none if it cannot be run."""
+    with contextlib.suppress(Exception), torch.no_grad():
+        return list(pytree.tree_leaves(case.program.module()(*copy.deepcopy(case.inputs))))
+    return []
+
+
+def _beyond(what: str, case: PreparedCase, compiled: Compiled, run: Run | None) -> tuple[str, str]:
+    """Returns the status of a case that must not be delegated, and is: BEYOND if that is right.
+
+    Args:
+        what: the delegated operators.
+        case: the results of eager mode are `wanted`.
+        compiled: the case.
+        run: runs TOSA graphs.
+    """
+    specification = TosaSpecification.parse(case.specification)
+    if run is None or not case.wanted:
+        return DELEGATED, what
+    try:
+        results = _results(compiled, run, case.specification, case.inputs)
+        if specification.mark == "u55":
+            for delegate in compiled.delegates:
+                compile_graph([delegate.blob_bytes()], EthosUSettings(accelerator=Accelerator.U55_128))
+    except InvalidGraphError as error:
+        return DELEGATED, f"{what}: {error}"
+    except DelegatecError as error:
+        return DELEGATED, f"{what}: {error.diagnostics[0].message}"
+    pairs = list(zip(results, case.wanted, strict=True))
+    if all(torch.equal(result, wanted) for result, wanted in pairs):
+        return BEYOND, f"{what}: equal results"
+    compared = replace(case, tolerance=Tolerance(), scales=[None] * len(case.wanted))
+    problem = compared.compare(results)
+    return (DELEGATED, f"{what}: {problem}") if problem else (BEYOND, f"{what}: results within the tolerance")
 
 
 def _reasons(compiled: Compiled) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.peer.arm.collection import KINDS
-from tests.peer.arm.ours import NONE, STATUSES, wanted
+from tests.peer.arm.ours import BEYOND, NONE, STATUSES, as_it_should_be
 from tests.peer.arm.record import Recorded, read
 
 _LEGEND: Final = """\
@@ -53,8 +53,17 @@ def render(recorded: Recorded) -> str:
         "## Modules",
         "Cases that are as they should be, of all that torch accepts.",
         _table(("module", *kinds), list(_modules(recorded, kinds))),
+        "## Beyond the peer",
+        "Operators that the peer does not delegate, and we do.",
+        _table(
+            ("operators: results compared with eager mode", "cases", "such as"),
+            [row[2:] for row in _others(recorded) if row[1] == BEYOND],
+        ),
         "## The others",
-        _table(("kind", "status", "reason", "cases", "such as"), list(_others(recorded))),
+        _table(
+            ("kind", "status", "reason", "cases", "such as"),
+            [row for row in _others(recorded) if row[1] != BEYOND],
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -65,8 +74,12 @@ def _extent(every: int) -> str:
 
 def _cells(kind: str, counts: Counter[str], statuses: Sequence[str]) -> list[str]:
     valid = counts.total() - counts[NONE]
-    share = counts[wanted(kind)] / valid if valid else 0.0
+    share = _good(kind, counts) / valid if valid else 0.0
     return [str(counts.total()), *(str(counts[each] or "") for each in statuses), f"{share:.1%}"]
+
+
+def _good(kind: str, counts: Counter[str]) -> int:
+    return sum(counts[each] for each in as_it_should_be(kind))
 
 
 def _modules(recorded: Recorded, kinds: Sequence[str]) -> Iterable[tuple[str, ...]]:
@@ -75,7 +88,7 @@ def _modules(recorded: Recorded, kinds: Sequence[str]) -> Iterable[tuple[str, ..
         for kind in kinds:
             counts = Counter(found.get(kind, {}))
             valid = counts.total() - counts[NONE]
-            cells.append(f"{counts[wanted(kind)]}/{valid}" if valid else "")
+            cells.append(f"{_good(kind, counts)}/{valid}" if valid else "")
         yield (f"`{module.partition('/')[2]}`", *cells)
 
 

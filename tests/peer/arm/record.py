@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.peer.arm.ours import NONE, PARTLY, REFUSED, RIGHT, wanted
+from tests.peer.arm.ours import BEYOND, NONE, PARTLY, REFUSED, RIGHT, wanted
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 
@@ -106,6 +106,8 @@ def merged(old: Recorded, new: Recorded, kinds: Collection[str]) -> Recorded:
 def short(line: Mapping[str, Any]) -> str:
     """Returns the first reason of a line, without what differs from case to case."""
     reason = str(line["reason"])
+    if line["status"] == BEYOND:
+        return reason
     if line["status"] in (REFUSED, PARTLY):
         reason = reason.partition("; ")[0]
     elif line["status"] == "wrong":

@@ -6,8 +6,10 @@ A tool is on the import path: in a build, the rule of the backend adds it (`rule
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,6 +24,10 @@ _LOADER: Final = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if nam
 """The host's variables that a program may need to start."""
 _KEPT: Final = 64 * 1024
 """How many bytes of a tool's messages are kept."""
+_MEMORY: Final = min(32 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+"""How many bytes a tool may allocate: no more than the host has."""
+_EXHAUSTED: Final = ("MemoryError", "std::bad_alloc", "Cannot allocate memory")
+"""In the messages of a program that cannot allocate memory."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,13 @@ class Finished:
 
     status: int
     text: str
+
+    @property
+    def ending(self) -> str:
+        """How it has ended, for messages."""
+        if self.status < 0:
+            return f"is ended by {signal.Signals(-self.status).name}"
+        return f"fails with status {self.status}"
 
 
 @dataclass(frozen=True)
@@ -72,16 +85,19 @@ class Tool:
             )
         return Path(places[0]).absolute()
 
-    def run(self, command: Sequence[str | Path], folder: Path, seconds: float = 1800) -> Finished:
+    def run(
+        self, command: Sequence[str | Path], folder: Path, seconds: float = 1800, memory: int = _MEMORY
+    ) -> Finished:
         """Runs a command in a directory, with a fixed environment, and waits for it.
 
         Args:
             command: the program and its arguments.
             folder: its working directory, in which it may write.
             seconds: how long it may take.
+            memory: how many bytes it may allocate.
 
         Raises:
-            DelegatecError: DC431 if it does not end in time, or cannot be started.
+            DelegatecError: DC431 if it does not end in time, cannot be started, or runs out of memory.
         """
         environment = {
             **_LOADER,
@@ -107,6 +123,7 @@ class Tool:
             except OSError as error:
                 raise self.failure(f"cannot be started: {error.strerror}", "") from error
             try:
+                _limit(process, memory)
                 status = process.wait(seconds)
             except subprocess.TimeoutExpired as error:
                 raise self.failure(f"has not ended after {seconds:g} s", _tail(messages.fileno())) from error
@@ -114,7 +131,13 @@ class Tool:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-            return Finished(status, _tail(messages.fileno()))
+            finished = Finished(status, _tail(messages.fileno()))
+        # The system ends a process by this signal if no memory is left.
+        if status == -signal.SIGKILL or (status and any(each in finished.text for each in _EXHAUSTED)):
+            raise self.failure(
+                f"runs out of memory: the limit is {memory / (1 << 30):.3g} GiB", finished.text
+            )
+        return finished
 
     def module(self, module: str) -> list[str]:
         """Returns the start of a command that runs a Python module of the tool."""
@@ -129,6 +152,16 @@ class Tool:
         """
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         return DelegatecError([Diagnostic("DC431", "\n".join([f"{self.name} {problem}", *lines[-12:]]))])
+
+
+def _limit(process: subprocess.Popen[bytes], memory: int) -> None:
+    """Limits the memory of a process that has just been started, on Linux alone; never raises a limit."""
+    if sys.platform == "linux":
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if hard == resource.RLIM_INFINITY or memory < hard:
+            # It may have ended.
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
 
 
 def _tail(messages: int) -> str:

@@ -33,6 +33,9 @@ def test_the_directory_of_a_package() -> None:
 def test_messages_and_status(tmp_path: Path) -> None:
     finished = TOOL.run(script("import sys; print('one', flush=True); sys.exit('two')"), tmp_path)
     assert (finished.status, finished.text) == (1, "one\ntwo\n")
+    assert finished.ending == "fails with status 1"
+    finished = TOOL.run(script("import os; os.abort()"), tmp_path)
+    assert (finished.status, finished.ending) == (-6, "is ended by SIGABRT")
 
 
 def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +64,29 @@ def test_a_tool_that_does_not_end(tmp_path: Path) -> None:
     process = int(caught.value.diagnostics[0].message.split()[-1])
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "chunks = []\nwhile True: chunks.append(bytearray(1 << 24))",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    ],
+)
+def test_a_tool_that_runs_out_of_memory(tmp_path: Path, program: str) -> None:
+    message = "Example runs out of memory: the limit is 0.5 GiB"
+    with pytest.raises(DelegatecError, match=message) as caught:
+        TOOL.run(script(program), tmp_path, memory=1 << 29)
+    assert caught.value.diagnostics[0].code == "DC431"
+
+
+def test_a_lower_limit_of_the_caller_is_kept(tmp_path: Path) -> None:
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))",
+        "from pathlib import Path; from delegatec.backends.common.tools_test import TOOL, script",
+        "print(TOOL.run(script('import resource as r; print(r.getrlimit(r.RLIMIT_DATA))'), Path.cwd()).text)",
+    )
+    assert TOOL.run(script("\n".join(limited)), tmp_path).text.strip() == str((1 << 30, 1 << 30))
 
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:

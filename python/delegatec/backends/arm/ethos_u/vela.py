@@ -46,7 +46,7 @@ def compile_graph(blob: Iterable[Part], settings: EthosUSettings) -> tuple[Compi
         finished = VELA.run([*VELA.module(_MODULE), f"{_NAME}.tosa", *_arguments(settings, folder)], folder)
         stream = folder / "output" / f"{_NAME}_vela.npz"
         if finished.status != 0 or not stream.exists():
-            raise VELA.failure(f"fails with status {finished.status}", _reason(finished.text))
+            raise VELA.failure(finished.ending, _reason(finished.text))
         with np.load(stream, allow_pickle=False) as arrays:
             compiled = _compiled(arrays)
         return compiled, read_estimates(folder / "output", _NAME, finished.text)
