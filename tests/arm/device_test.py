@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from delegatec.lowering import lower as lower_methods
-from delegatec.program import write_program
+from delegatec.program import ProgramOptions, write_program
 from tests.arm.device import DeviceError, missing, run
 from tests.arm.models import MODELS, eager, exported, integers, lower, segments
 
@@ -71,10 +71,12 @@ class Both(torch.nn.Module):
         return self.model(x), x.double() + 1
 
 
-def test_an_image_that_kernels_read_too() -> None:
+@pytest.mark.parametrize("planned", [True, False])
+def test_an_image_that_kernels_read_too(planned: bool) -> None:
     model, args = segments()
     both = Both(model)
-    program = lower_methods({"forward": torch.export.export(both, args)}, "vgf")
+    options = ProgramOptions(plan_inputs=planned, plan_outputs=planned)
+    program = lower_methods({"forward": torch.export.export(both, args)}, "vgf", program_options=options)
     assert program.reports["forward"].nodes_left == 2
     file = io.BytesIO()
     write_program(program.emitted, file)

@@ -223,13 +223,18 @@ class Interpreter:
 
     def _call_delegate(self, position: int, call: DelegateCall) -> None:
         executor = self._executors[call.delegate]
-        count, outputs = run_delegate(executor, call.args, self.read, self._delegate_inputs[position])
+        count, outputs = run_delegate(executor, call.args, self._memory_of, self._delegate_inputs[position])
         self._delegate_inputs[position] = range(count, count + 1)
         inputs = [self.read(index) for index in call.args[:count]]
         targets = [self.slots(index)[0] for index in call.args[count:]]
         for slot, output in zip(targets, outputs, strict=True):
-            slot.write(executor.for_caller(output, slot.dtype, len(slot.sizes)))
+            slot.write_memory(executor.for_caller(output, slot.dtype, len(slot.sizes)))
             check_overlap([value for value in inputs if isinstance(value, torch.Tensor)], slot.read())
+
+    def _memory_of(self, index: int) -> Any:
+        """Returns a value as delegates read it: runtimes pass them bytes."""
+        value = self._values[index]
+        return value.read_memory() if isinstance(value, TensorSlot) else self.read(index)
 
     def _describe(self, position: int, instruction: Instruction) -> str:
         name = type(instruction).__name__

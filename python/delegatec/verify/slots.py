@@ -95,6 +95,17 @@ class TensorSlot:
             self._offset = 0
         self.read().copy_(value)
 
+    def read_memory(self) -> torch.Tensor:
+        """Returns a row-major tensor of the same bytes: with the dimensions in the order of memory."""
+        return self.read().permute(self.spec.dim_order)
+
+    def write_memory(self, value: torch.Tensor) -> None:
+        """Copies a tensor of the same dtype, with the dimensions in the order of memory."""
+        order = self.spec.dim_order
+        if order != tuple(range(len(order))):
+            value = value.permute([order.index(dim) for dim in range(len(order))])
+        self.write(value)
+
     def bind(self, value: torch.Tensor) -> None:
         """Binds it to a tensor of the caller, sharing its memory if the layout agrees."""
         self.resize(tuple(value.shape))

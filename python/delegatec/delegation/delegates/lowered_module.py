@@ -80,6 +80,10 @@ class LoweredModule(torch.nn.Module):
         """Size of the blob in bytes."""
         return sum(len(part) for part in self.blob)
 
+    def orders_boundary(self, value: torch.Tensor) -> bool:
+        """See `OrdersBoundary`."""
+        return plugins.orders_boundary(self._backend, value)
+
     def blob_bytes(self) -> bytes:
         """Returns a copy of the blob, weights included."""
         return join(self.blob)

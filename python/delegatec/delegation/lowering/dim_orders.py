@@ -109,7 +109,8 @@ class _Boundary:
         output, members = self._program.output_node(), set(group)
         results: Any = output.args[0]
         owned = list(results)
-        made: dict[Node, tuple[Node, Node] | None] = {}  # inside of the group, and outside of it
+        made: dict[Node, Node | None] = {}
+        inside: dict[Node, Node] = {}
         position = -1
         for index, spec in enumerate(self._program.output_specs):
             position += spec.kind is OutputKind.USER_OUTPUT
@@ -117,38 +118,50 @@ class _Boundary:
                 continue
             order, result = self._program.output_orders[position], results[index]
             if result not in made:
-                made[result] = self._output(result, members, order)
-            pair = made[result]
-            if pair is not None:
-                owned[index] = pair[1]
-                self._program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=pair[1].name))
+                made[result] = self._output(result, members, inside, order)
+            outer = made[result]
+            if outer is not None:
+                owned[index] = outer
+                self._program.output_specs[index] = replace(spec, arg=replace(spec.arg, name=outer.name))
         output.args = (tuple(owned),)
-        for result, pair in made.items():
-            while pair is not None and result not in members and not result.users:
+        for result, outer in made.items():
+            while outer is not None and result not in members and not result.users:
                 (source,) = result.all_input_nodes
                 self._program.graph.erase_node(result)
                 result = source
-        return [pair[0] for pair in made.values() if pair is not None]
+        return list(inside.values())
 
-    def _output(self, result: Node, members: set[Node], order: DimOrder) -> tuple[Node, Node] | None:
-        """Returns the permutation of a result inside of a group, and its inverse outside of it."""
+    def _output(
+        self, result: Node, members: set[Node], inside: dict[Node, Node], order: DimOrder
+    ) -> Node | None:
+        """Returns a result that crosses in an order of dimensions.
+
+        Args:
+            result: of the program.
+            members: nodes of the group.
+            inside: values of the group -> their permutations inside of it, for results so far.
+            order: of the result.
+        """
         chain = [result]
         while chain[-1] not in members and chain[-1].target in _CONVERSIONS and len(chain[-1].users) == 1:
             chain += chain[-1].all_input_nodes
         if chain[-1] not in members or is_dynamic(result.meta["val"].shape):
             return None
-        inner = self._builder.at(chain[-1]).call(aten.permute.default, chain[-1], list(order))
-        chain[-1].append(inner)
-        if not self._supports(inner):
-            self._erase([inner])
-            return None
+        inner = inside.get(chain[-1])
+        if inner is None:
+            inner = self._builder.at(chain[-1]).call(aten.permute.default, chain[-1], list(order))
+            chain[-1].append(inner)
+            if not self._supports(inner):
+                self._erase([inner])
+                return None
+            inside[chain[-1]] = inner
         last = inner
         for node in reversed(chain[:-1]):
             last = self._builder.at(node).call(node.target, last, *node.args[1:], **node.kwargs)
         outer = self._builder.at(chain[0]).call(aten.permute.default, last, list(inverse(order)))
         last.append(outer)
         outer.meta["output_name"] = result.name
-        return inner, outer
+        return outer
 
     def _erase(self, nodes: Sequence[Node]) -> None:
         """Erases unused nodes, users first."""

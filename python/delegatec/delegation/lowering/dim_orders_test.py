@@ -65,6 +65,11 @@ CASES: dict[str, tuple[Callable[[Tensor], Any], tuple[Any, ...], list[list[tuple
         [[MEMORY, MEMORY]],
     ),
     "converted after": (lambda x: x.exp().to(torch.float16), (aten._to_copy.default,), [[MEMORY, MEMORY]]),
+    "returned as it is and converted": (
+        lambda x: ((y := x.exp()), y.to(torch.float16)),
+        (aten._to_copy.default,),
+        [[MEMORY, MEMORY]],
+    ),
     "converted, also used": (
         lambda x: ((y := x.to(torch.float16)).exp(), y.sin()),
         (aten._to_copy.default, aten.sin.default),

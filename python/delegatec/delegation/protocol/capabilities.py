@@ -65,7 +65,8 @@ class OrdersBoundary(Protocol):
     """A backend whose delegates exchange channels-last values with their dimensions in the order of memory.
 
     The program does not copy such inputs and outputs of the method. The delegate begins and ends with
-    permutations, which the backend's passes move or remove.
+    permutations, which the backend's passes move or remove. Its runtime exchanges the bytes of the program's
+    tensors: these may have the shape of the method's, and a dim order, if they are in the caller's memory.
     """
 
     def orders_boundary(self, value: torch.Tensor) -> bool:

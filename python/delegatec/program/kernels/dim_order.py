@@ -12,6 +12,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.dim_orders import REORDERS, DimOrder, caller_orders, reinterprets
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import is_dynamic
+from delegatec.program.planning.exchanges import exchanged_inputs
 
 # The kernel of REORDERS: (self, non_blocking, dim_order, *, out). `aten::clone.out`, `aten::copy_` and
 # `aten::_to_copy.out` reject tensors of different orders (ExecuTorch 1.4.1, measured).
@@ -30,6 +31,7 @@ def reorder_boundary(program: EdgeProgram, *, plan_inputs: bool = True) -> None:
     """
     builder = Builder(program)
     _reorder_outputs(program, builder)
+    exchanged = exchanged_inputs(program)
     orders, mutated = caller_orders(program), program.mutated_inputs()
     anchor = next(node for node in program.graph.nodes if node.op != "placeholder")
     for node in list(program.user_inputs()):
@@ -39,7 +41,9 @@ def reorder_boundary(program: EdgeProgram, *, plan_inputs: bool = True) -> None:
         readers = [
             user
             for user in node.users
-            if user.target is not REORDERS and not (has_views and reinterprets(user, orders))
+            if user.target is not REORDERS
+            and user not in exchanged
+            and not (has_views and reinterprets(user, orders))
         ]
         if readers:
             copy = builder.at(anchor).call(REORDERS, node, val=node.meta["val"])

@@ -100,6 +100,7 @@ class Assignment:
     Attributes:
         result: the steps and storages so far.
         orders: the inputs and outputs that are not row-major -> their orders.
+        exchanged: permutations of tensors that delegates exchange with the caller, which need no step.
     """
 
     def __init__(self, program: EdgeProgram, external: ExternalWeights) -> None:
@@ -108,6 +109,7 @@ class Assignment:
         self._external = external
         # inputs and outputs that are not row-major
         self.orders = caller_orders(program)
+        self.exchanged: set[Node] = set()
         # slots without views
         self._fixed = {slot_of(node) for node in program.placeholders() if node.name in self.result.mutable}
         self._loops: list[_Loop] = []
@@ -141,7 +143,9 @@ class Assignment:
         """Allocates memory for every tensor that a node computes."""
         for index, val in enumerate(results_of(node)):
             if isinstance(val, torch.Tensor):
-                self.place((node, index))
+                slot = self.result.resolve((node, index))
+                assert isinstance(slot, tuple)
+                self.place(slot)
 
     def place_inside(self, slot: Slot, source: Slot, offset: int = 0) -> bool:
         """Places a tensor in the memory of another one, at `offset` bytes, if that is in planned memory."""

@@ -21,6 +21,7 @@ from delegatec.edge.program import CONSTANT_KINDS, EdgeProgram
 from delegatec.program.external import ExternalWeights
 from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
+from delegatec.program.planning.exchanges import exchanged_inputs, exchanged_outputs
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
 from delegatec.program.planning.steps import KernelStep, NodeStep, slot_of, source_of
 from delegatec.program.planning.views import place_view
@@ -61,6 +62,14 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
     """
     assignment = Assignment(program, placing.external)
     result = assignment.result
+    for node, source in exchanged_inputs(program).items():
+        if not placing.plan_inputs or source.name in result.mutable:
+            result.aliases[slot_of(node)] = slot_of(source)
+            assignment.exchanged.add(node)
+    if not placing.plan_outputs:
+        for slot, node in exchanged_outputs(program).items():
+            result.aliases[slot] = slot_of(node)
+            assignment.exchanged.add(node)
     for node, spec in zip(program.placeholders(), program.input_specs, strict=True):
         is_state = node.name in result.mutable or spec.kind not in CONSTANT_KINDS
         if is_state and isinstance(node.meta["val"], torch.Tensor):

@@ -34,6 +34,8 @@ def place_view(assignment: Assignment, node: Node) -> bool:
     in the caller's memory, whose address is unknown.
     """
     source = node.args[0] if node.args else None
+    if node in assignment.exchanged:
+        return True
     if not isinstance(source, Node) or node.target is call_delegate or source.op == "get_attr":
         return False
     if not all(isinstance(size, int) for size in _sizes(node, source)) or assignment.is_fixed(
