@@ -239,8 +239,14 @@ def _batch_matmul_add(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, al
 
 def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads circularly by concatenations; torch's decomposition starts with uninitialized memory."""
-    if mode != "circular" or min(pad) < 0:
-        return NotImplemented  # type: ignore[no-any-return]
+    count = len(pad) // 2
+    if mode == "constant":
+        return aten.constant_pad_nd.default(x, pad, value or 0)  # type: ignore[no-any-return]
+    if mode in ("reflect", "replicate"):
+        kind = "reflection" if mode == "reflect" else "replication"
+        return getattr(aten, f"{kind}_pad{count}d").default(x, pad)  # type: ignore[no-any-return]
+    if min(pad) < 0:
+        return aten._pad_circular.default(x, pad)  # type: ignore[no-any-return]
     for position, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
         dim = x.dim() - 1 - position
         size = x.shape[dim]

@@ -305,6 +305,16 @@ def test_uninitialized_memory_is_not_observed(
     assert signal_to_noise(function(x), program.module(check_guards=False)(x)) > 30
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", [(1, 2), (0, 1, 2, 1)])
+def test_padding_is_quantized(mode: str, pad: tuple[int, ...]) -> None:
+    x = torch.randn(1, 2, 4, 4)[0 if len(pad) == 2 else slice(None)]
+    module = Call(lambda x: F.pad(x, pad, mode=mode) * 2)
+    (program,) = quantized(module, (x,), Settings(quantize_io=True)).methods.values()
+    assert program.example_inputs is not None
+    assert program.example_inputs[0][0].dtype == torch.int8
+
+
 def test_infinite_buffers_are_masks() -> None:
     assert quantized(_with(-torch.inf, buffer=True), (torch.ones(2, 4),), Settings()).methods
 
