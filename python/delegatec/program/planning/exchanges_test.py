@@ -33,12 +33,10 @@ class OrderedBackend(EagerBackend):
 
 
 def _instructions(method: Method) -> list[str]:
-    names = []
-    for instruction in method.chains[0].instructions:
-        assert isinstance(instruction, KernelCall | DelegateCall)
-        is_call = isinstance(instruction, DelegateCall)
-        names.append("delegate" if is_call else method.operators[instruction.operator])
-    return names
+    return [
+        method.operators[each.operator] if isinstance(each, KernelCall) else "delegate"
+        for each in method.chains[0].instructions
+    ]
 
 
 CASES: dict[str, tuple[Callable[[torch.Tensor], Any], list[str]]] = {
