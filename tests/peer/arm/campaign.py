@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from tests.peer.arm.cases import CaseError, PreparedCase, prepare
 from tests.peer.arm.collection import KINDS, ArmCase, arm_cases, arm_modules
-from tests.peer.arm.ours import ERROR, NONE, Run, outcome, wanted
+from tests.peer.arm.ours import ERROR, NONE, Run, as_it_should_be, outcome
 
 _DATA: Final = 12 << 30
 
@@ -232,7 +232,9 @@ def campaign(
     found = read_lines(output)
     skip = set(found)
     if again:
-        lines = [line for line in found.values() if line["status"] not in (wanted(line["kind"]), NONE)]
+        lines = [
+            line for line in found.values() if line["status"] not in (*as_it_should_be(line["kind"]), NONE)
+        ]
         names, modules = ({line[key] for line in lines} for key in ("name", "module"))
         skip -= names
         chosen = [each for each in selection.modules if each in modules]

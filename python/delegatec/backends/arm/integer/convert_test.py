@@ -284,6 +284,17 @@ def test_integers_that_are_quantized(dtype: torch.dtype) -> None:
     check(lambda x: quantize(x.float(), 1.0, 0, torch.int16), x, steps=0)
 
 
+def test_a_sum_with_integers_of_32_bits() -> None:
+    """Their range is limited to what the result can represent."""
+    x = torch.tensor([-5, 0, 2, 7, 90, -(1 << 31), 1 << 30], dtype=torch.int32)
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        whole = dequantize(quantize(x.float(), 1.0, 0, torch.int32), 1.0)
+        return quantize(whole + dequantize(y, 0.02, -37), 0.17, -2)
+
+    check(function, x, levels(7))
+
+
 def test_a_constant_of_integers() -> None:
     check(lambda x: quantize(dequantize(x, 0.02) * torch.arange(5) + torch.eye(5), 0.05), levels(5, 5))
 

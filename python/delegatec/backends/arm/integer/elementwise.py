@@ -11,8 +11,16 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Levels,
+    Lookup,
+    Parameters,
+    Quantity,
+    UnsupportedError,
+)
 from delegatec.edge.arguments import bind, broadcast
 
 aten = torch.ops.aten
@@ -66,9 +74,22 @@ def _sum(sign: int) -> Convert:
             value = conversion.of(operand)
             values.append(_times(value, abs(factor)))
             signs.append(factor)
-        return add(conversion, values, signs)
+        return add(conversion, _within_reach(values, conversion.target(node)), signs)
 
     return convert
+
+
+def _within_reach(values: Sequence[Quantity], to: Parameters | None) -> Sequence[Quantity]:
+    """Limits terms with a range so large that their common scale would be coarse, where the sum saturates."""
+    if to is None or len(to.scale) > 1:
+        return values
+    found: list[Quantity] = []
+    most = max(to.high - to.zero, to.zero - to.low) * to.scale[0]
+    for value in values:
+        reach = most + sum(each.bound for each in values if each is not value)
+        is_coarse = value.bound > max(reach, to.scale[0] * (1 << BITS - 8))
+        found.append(value.clamped(-reach, reach) if isinstance(value, Levels) and is_coarse else value)
+    return found
 
 
 def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Levels:

@@ -21,7 +21,10 @@ CALLS: Final = [
     for verb in ("quantize", "dequantize")
     for what in ("tensor", "channel")
 ]
-_RANGE: Final = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-32768, 32767)}
+_RANGE: Final = {
+    dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32)
+}
 
 Function = Callable[..., Any]
 
