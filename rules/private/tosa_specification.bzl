@@ -20,13 +20,14 @@ EXTENSIONS = {
     "int4": "int",
     "int64": "",
     "mxfp": "fp",
+    "mxfp_conv": "fp",
     "random": "fp",
     "shape": "",
     "var": "",
 }
 
 # Extensions since version 1.1.
-LATER = ["blockscale_ue5m3", "int64", "mxfp", "random", "shape"]
+LATER = ["blockscale_ue5m3", "int64", "mxfp", "mxfp_conv", "random", "shape"]
 
 MARKS = ["u55", "u65", "u85"]
 

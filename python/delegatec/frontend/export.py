@@ -18,6 +18,7 @@ from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.files import replacing
 from delegatec.frontend import archive
 from delegatec.frontend import session as sessions
+from delegatec.frontend.block_scaled import adopt_block_scaled
 from delegatec.frontend.body_constants import lift_body_constants
 from delegatec.frontend.load import choose_source, load_model
 from delegatec.frontend.model import Method, Model
@@ -114,6 +115,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
         except BaseException as error:  # noqa: BLE001 - user code ran in it
             problems.append(refusal(error, model.module, method, model.location, workspace))
             continue
+        adopt_block_scaled(program)
         unwrap_subclass_weights(program)
         adopt_torchao_operators(program)
         lift_body_constants(program)

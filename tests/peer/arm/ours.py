@@ -28,6 +28,7 @@ from delegatec.delegation.partitioning.composites import decompose_for, decompos
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
 from delegatec.edge.interpret import interpret
+from delegatec.frontend.block_scaled import adopt_block_scaled
 from tests.arm.tosa_tools import InvalidGraphError
 from tests.peer.arm.cases import PreparedCase, Tolerance
 
@@ -94,6 +95,7 @@ def lower_case(case: PreparedCase) -> Compiled:
     preserved = backend.preserved_operators()
     options = case.options or {"specification": case.specification}
     partitioner = backend.partitioner(backend.compile_specs(options))
+    adopt_block_scaled(case.program)
     program = to_edge(case.program, preserve=preserved | KERNEL_COMPOSITES)
     decompose_for(program, partitioner, preserved)
     compiled = Compiled(*to_backend(program, partitioner, registry=registry))

@@ -17,7 +17,8 @@ _LEGEND: Final = """\
 The operator tests in ExecuTorch's wheel of its Arm delegate, lowered by our compiler. The tests are used
 unchanged: the module, the inputs, the quantizer (the peer's) and the tolerances are theirs. Each case
 becomes a TOSA graph, which Arm's reference model runs; its results are compared as the test compares them.
-Cases of Ethos-U are compiled by Vela. Some cases must not be delegated."""
+Cases of Ethos-U are compiled by Vela. Some cases must not be delegated. The peer's extension `mxfp` is read
+as `mxfp` with `mxfp_conv` and both types of float8, which Arm's validator demands for the same graphs."""
 
 _KINDS: Final = {
     "FP": "TOSA, floating point",

@@ -9,7 +9,7 @@ from typing import Final
 
 from delegatec_schemas import tosa_graph as schema
 
-from delegatec.backends.arm.building.operation import OPERATOR_NAMES
+from delegatec.backends.arm.building.operation import OPERATOR_NAMES, RESULTS
 from delegatec.backends.arm.dtypes import BITS
 from delegatec.backends.arm.region_checks import region_problems
 from delegatec.backends.common.graph_format import fill_absent
@@ -70,7 +70,8 @@ def _of_block(block: schema.BlockT) -> Iterator[str]:
             yield f"unknown operator {operator.op} at {index}"
         elif operator.attributeType != operator.op:
             yield f"operator {index}, {OPERATOR_NAMES[operator.op]}, has the attribute of another"
-        if len(operator.outputs) != 1 and operator.op not in _SEVERAL_RESULTS:
+        expected = RESULTS.get(OPERATOR_NAMES.get(operator.op, ""), 1)
+        if len(operator.outputs) != expected and operator.op not in _SEVERAL_RESULTS:
             yield f"operator {index} has {len(operator.outputs)} results"
         for name in (*operator.inputs, *operator.outputs):
             if name not in known:

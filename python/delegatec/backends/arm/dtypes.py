@@ -39,6 +39,10 @@ STORED: Final[dict[int, torch.dtype]] = {
 BITS: Final[dict[int, int]] = {
     DType.INT4: 4,
     DType.INT48: 48,
+    DType.FP4E2M1: 4,
+    DType.FP6E2M3: 6,
+    DType.FP6E3M2: 6,
+    DType.FP8UE8M0: 8,
     **{value: 8 * dtype.itemsize for value, dtype in STORED.items()},
 }
 """Type in TOSA -> bits of an element; types of tensors alone."""
@@ -60,6 +64,17 @@ VALUES: Final = NUMBERS | BOOLS
 """dtypes that TOSA computes with."""
 ALL: Final = VALUES | FLOATS_8 | {torch.uint8}
 """dtypes that TOSA moves: it has no arithmetic for unsigned ones, and sums alone for float8."""
+
+FORMATS: Final = {
+    "fp8e4m3": DType.FP8E4M3,
+    "fp8e5m2": DType.FP8E5M2,
+    "fp6e2m3": DType.FP6E2M3,
+    "fp6e3m2": DType.FP6E3M2,
+    "fp4e2m1": DType.FP4E2M1,
+}
+"""Name of a format of `edge.block_scaled` -> its type in TOSA."""
+BYTES: Final = frozenset({DType.FP4E2M1, DType.FP6E2M3, DType.FP6E3M2, DType.FP8UE8M0})
+"""Types that are bytes in torch."""
 
 FORMAT_FLOATS_8: Final = frozenset({DType.FP8E4M3, DType.FP8E5M2})
 FORMAT_FLOATS: Final = frozenset({DType.FP16, DType.BF16, DType.FP32}) | FORMAT_FLOATS_8

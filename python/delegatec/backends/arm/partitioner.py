@@ -12,6 +12,7 @@ from delegatec.backends.arm.conformance.limits import MOST_NESTED
 from delegatec.backends.arm.integer.legality import has_wide_tables, members, unsupported
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
 from delegatec.backends.arm.integer.units import Unit, crossing, units_of
+from delegatec.backends.arm.operators.block_scaled import computed_weight
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
 from delegatec.backends.common.partitioner import TablePartitioner
@@ -72,7 +73,9 @@ class IntegerLegality(Legality[Settings]):
         """See `Legality.rejection`."""
         if node in self.converted:
             return None
-        return self._rejected.get(node) or super().rejection(program, node)
+        found = self._rejected.get(node) or super().rejection(program, node)
+        computed = None if found is not None else computed_weight(program, node)
+        return found if computed is None else Rejection(node, "argument", computed)
 
 
 def _floating(units: Mapping[Node, Unit]) -> Iterator[tuple[Node, Rejection]]:

@@ -28,11 +28,12 @@ EXTENSIONS: Final[dict[str, str]] = {
     "shape": "",
     "int64": "",
     "mxfp": "fp",
+    "mxfp_conv": "fp",
     "random": "fp",
     "blockscale_ue5m3": "fp",
 }
 """Extension -> the profile that it extends, if it is one."""
-LATER: Final = frozenset({"shape", "int64", "mxfp", "random", "blockscale_ue5m3"})
+LATER: Final = frozenset({"shape", "int64", "mxfp", "mxfp_conv", "random", "blockscale_ue5m3"})
 """Extensions since version 1.1."""
 MARKS: Final = frozenset({"u55", "u65", "u85"})
 

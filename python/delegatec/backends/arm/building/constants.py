@@ -10,7 +10,7 @@ import torch
 from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
-from delegatec.backends.arm.dtypes import STORED
+from delegatec.backends.arm.dtypes import BITS, BYTES, STORED
 from delegatec.backends.common.constants import beyond_int32, name_of
 from delegatec.delegation.protocol.parts import Part, tensor_bytes, tensor_part
 from delegatec.delegation.protocol.view import PartitionView
@@ -38,6 +38,8 @@ def constant_part(
         tensor = arrange(tensor).contiguous()
     if dtype == DType.INT48:
         return int48_bytes(tensor), None
+    if dtype in BYTES:
+        return tensor_part(six_bits(tensor) if BITS[dtype] == 6 else tensor), None
     if tensor.dtype == torch.int64 and tensor.numel():
         low, high = (int(value) for value in tensor.aminmax())
         if low < _INT32.min or high > _INT32.max:
@@ -47,6 +49,20 @@ def constant_part(
         tensor = tensor.view(torch.int8)
     stored = STORED[dtype]
     return tensor_part(tensor if tensor.dtype == stored else tensor.to(stored)), None
+
+
+def six_bits(codes: torch.Tensor) -> torch.Tensor:
+    """Returns bytes with four codes in three of them, the first one in the low bits."""
+    parts = codes.reshape(-1, 4).to(torch.int32)
+    word = parts[:, 0] | parts[:, 1] << 6 | parts[:, 2] << 12 | parts[:, 3] << 18
+    return word.view(torch.uint8).view(-1, 4)[:, :3].contiguous()
+
+
+def from_six_bits(data: bytes) -> torch.Tensor:
+    """Returns codes from `six_bits`."""
+    low, middle, high = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3).to(torch.int32).T
+    word = low | middle << 8 | high << 16
+    return torch.stack([word >> shift & 63 for shift in (0, 6, 12, 18)], 1).flatten().to(torch.uint8)
 
 
 def int48_bytes(tensor: torch.Tensor) -> bytes:

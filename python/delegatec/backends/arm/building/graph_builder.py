@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -88,9 +89,11 @@ class GraphBuilder:
             return Value(self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape))
         return self._constant(node, TO_TOSA[node.meta["val"].dtype])
 
-    def _constant(self, node: Node, dtype: int, arrange: Arrange | None = None) -> Value:
-        """Returns a constant of the model in a type, and possibly another arrangement."""
-        name, shape = self._name(node.name), shape_of(node)
+    def _constant(
+        self, node: Node, dtype: int, arrange: Arrange | None = None, shape: tuple[int, ...] | None = None
+    ) -> Value:
+        """Returns a constant of the model in a type, in another arrangement, or packed, in a shape."""
+        name, shape = self._name(node.name), shape_of(node) if shape is None else shape
         if arrange is not None:
             shape = tuple(arrange(torch.empty(shape, device="meta")).shape)
         if self.view is None:
@@ -119,6 +122,19 @@ class GraphBuilder:
         if whole not in self._shared:
             self._shared[whole] = self._constant(node, dtype, arrange)
         return self._shared[whole]
+
+    def levels(self, node: Node, dtype: int, shape: Sequence[int]) -> Value:
+        """Returns a constant of the model that is stored as bytes.
+
+        Args:
+            node: the constant.
+            dtype: type of its elements in TOSA.
+            shape: of these.
+        """
+        key = ("levels", node, dtype)
+        if key not in self._shared:
+            self._shared[key] = self._constant(node, dtype, shape=tuple(shape))
+        return self._shared[key]
 
     def transposed(self, node: Node, perms: Sequence[int]) -> Value:
         """Returns the value of a node with permuted dimensions; a constant is stored that way."""
@@ -216,6 +232,20 @@ class GraphBuilder:
         elif self.current is not None:
             self._also_computes(self._shared[key])
         return self._shared[key]
+
+    def in_blocks(self, value: Value, dtype: int, block: int) -> tuple[Value, Value]:
+        """Returns the elements of a value in a type, and their scales, one for a block."""
+        key = ("blocks", value, dtype)
+        if key not in self._shared:
+            result = self._emit("CAST_TO_BLOCK_SCALED", [value], dtype, value.shape, {"block_size": block})
+            scales = Value(
+                self._name("scales"), DType.FP8UE8M0, (*value.shape[:-1], value.shape[-1] // block)
+            )
+            self.operations[-1] = replace(self.operations[-1], outputs=(result, scales))
+            self._shared[key], self._shared[("scales", *key)] = result, scales
+        else:
+            self._also_computes(self._shared[key])
+        return self._shared[key], self._shared[("scales", *key)]
 
     def _emit(
         self, name: str, inputs: Sequence[Value], dtype: int, shape: Sequence[int], attributes: Any

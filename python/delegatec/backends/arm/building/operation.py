@@ -46,7 +46,12 @@ _ATTRIBUTES: Final[Mapping[str, Any]] = {
     "CUSTOM": schema.CustomT,
     "COND_IF": schema.ConditionalT,
     "WHILE_LOOP": schema.LoopT,
+    "MATMUL_T_BLOCK_SCALED": schema.BlockScaledT,
+    "CAST_TO_BLOCK_SCALED": schema.BlockScaledT,
+    "CONV2D_BLOCK_SCALED": schema.BlockScaledT,
 }
+RESULTS: Final = {"CAST_TO_BLOCK_SCALED": 2}
+"""Operator -> number of results; others have one."""
 # The generated code has names in camel case.
 _CAPITAL: Final = re.compile(r"_([a-z])")
 _SNAKE: Final = re.compile(r"([A-Z])")

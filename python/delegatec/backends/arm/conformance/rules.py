@@ -175,6 +175,40 @@ def _state(operation: Operation) -> Iterator[str]:
         yield f"results {', '.join(results)} of operands {', '.join(given)}"
 
 
+def _blocks(operation: Operation) -> Iterator[str]:
+    block = operation.attributes["block_size"]
+    pairs = [operation.inputs[:2], operation.inputs[2:4]]
+    if operation.name == "CAST_TO_BLOCK_SCALED":
+        pairs = [operation.outputs]
+        if operation.outputs[0].shape != operation.inputs[0].shape:
+            yield f"{operation.inputs[0]} to {operation.outputs[0]}"
+    if block != 32:
+        yield f"blocks of {block} elements"
+        return
+    for value, scales in pairs:
+        *outer, channels = value.shape
+        if channels % block or scales.shape != (*outer, channels // block):
+            yield f"{value} in blocks of {block} with {scales}"
+
+
+def _product_of_blocks(operation: Operation) -> Iterator[str]:
+    x, y = (operation.inputs[index].shape for index in (0, 2))
+    if len(x) != 3 or len(y) != 3 or x[2] != y[2] or y[0] not in (1, x[0]):
+        yield f"matrices of shapes {list(x)} and {list(y)}"
+    elif operation.outputs[0].shape != (x[0], x[1], y[1]):
+        yield f"a result {operation.outputs[0]} of matrices of shapes {list(x)} and {list(y)}"
+
+
+def _convolution_of_blocks(operation: Operation) -> Iterator[str]:
+    x, _, weight, _, bias, *sizes = operation.inputs
+    names = ("pad", "stride", "dilation")
+    attributes = {name: list(_sizes(value)) for name, value in zip(names, sizes, strict=True)}
+    if len(x.shape) != 4 or len(weight.shape) != 4 or x.shape[3] != weight.shape[3]:
+        yield f"images {x} and kernels {weight}"
+        return
+    yield from _window(Operation("CONV2D", (x, weight, bias), operation.outputs, attributes))
+
+
 _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "COND_IF": (_condition,),
     "WHILE_LOOP": (_state,),
@@ -184,6 +218,9 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), (_ranked(4), _window)),
     "TRANSPOSE_CONV2D": (_ranked(4), _ranked(4, operand=1), _transposed),
     "MATMUL": (_ranked(3), _ranked(3, operand=1)),
+    "CAST_TO_BLOCK_SCALED": (_not_scalar, _blocks),
+    "MATMUL_T_BLOCK_SCALED": (_blocks, _product_of_blocks),
+    "CONV2D_BLOCK_SCALED": (_blocks, _convolution_of_blocks),
     "RESIZE": (_ranked(4), _resize),
     "RESCALE": (_rescale,),
     "RESHAPE": (_reshape,),

@@ -28,7 +28,13 @@ _TYPES: Final = {
     "e4m3": DType.FP8E4M3,
     "e5m2": DType.FP8E5M2,
     "f32": DType.FP32,
+    "e2m3": DType.FP6E2M3,
+    "e3m2": DType.FP6E3M2,
+    "e2m1": DType.FP4E2M1,
+    "ue8m0": DType.FP8UE8M0,
 }
+_CONSTANTS: Final = {DType.FP8E4M3: "fp8e4m3", DType.FP8E5M2: "fp8e5m2"}
+"""Types whose constants need an extension that not all operators on them need."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ _CASTS: Final = "; ".join(
         *(f"bf16+fp8{a} {a} bf16; bf16+fp8{a} bf16 {a}" for a in ("e4m3", "e5m2")),
     ]
 )
+
+_BLOCKS: Final = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
 # Operators, the operands whose types count, and the combinations of these and the result: what
 # supports each, and the types. A single type is that of all of them.
@@ -121,6 +129,18 @@ _ROWS: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     ("RESIZE", (0,), f"int i8; int i8 i32; int16 i16; int16 i16 i48; {_FLOATS}"),
     ("CAST", (0,), _CASTS),
     ("RESCALE", (0,), f"{_RESCALED}; " + "; ".join(f"int16 i48 {a}" for a in _WHOLE)),
+    # The draft of 1.1.
+    (
+        "CAST_TO_BLOCK_SCALED",
+        (0,),
+        "; ".join(f"mxfp {a} {b}" for a in ("f32", "f16", "bf16") for b in _BLOCKS),
+    ),
+    ("MATMUL_T_BLOCK_SCALED", (0, 1, 2, 3), "; ".join(f"mxfp {a} ue8m0 {a} ue8m0 f32" for a in _BLOCKS)),
+    (
+        "CONV2D_BLOCK_SCALED",
+        (0, 1, 2, 3, 4),
+        "; ".join(f"mxfp_conv {a} ue8m0 {a} ue8m0 f32 f32" for a in _BLOCKS),
+    ),
 )
 
 
@@ -152,7 +172,7 @@ def type_problem(operation: Operation, specification: TosaSpecification) -> str 
     has = {*specification.extensions}
     has |= {name for name, is_in in (("int", specification.integer), ("fp", specification.floating)) if is_in}
     if any(has.issuperset(each.split("+")) for needs in needed for each in needs):
-        return None
+        return _constant_problem(operation, specification)
     shown = f"{operation.name} of {' and '.join(dict.fromkeys(NAMES[each] for each in types))}"
     if not needed:
         return f"{shown}: TOSA has none"
@@ -167,6 +187,15 @@ def _control_flow(operation: Operation, specification: TosaSpecification) -> str
         copied = Operation("IDENTITY", (value,), (value,), {})
         if (found := type_problem(copied, specification)) is not None:
             return found.replace("IDENTITY", operation.name)
+    return None
+
+
+def _constant_problem(operation: Operation, specification: TosaSpecification) -> str | None:
+    for value in operation.inputs:
+        needed = _CONSTANTS.get(value.dtype) if value.is_constant else None
+        if needed is not None and needed not in specification.extensions:
+            shown = f"CONST of {NAMES[value.dtype]}"
+            return f"{shown} needs the extension {needed}, which {specification} does not include"
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from delegatec.backends.arm.operators import (
+    block_scaled,
     casts,
     control_flow,
     creation,
@@ -31,6 +32,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Creation": creation.ROWS,
     "Integers": integers.ROWS,
     "Matrix products": products.ROWS,
+    "Blocks with scales": block_scaled.ROWS,
     "Reductions": reductions.ROWS,
     "Images": images.ROWS,
     "Look-ups": lookups.ROWS,

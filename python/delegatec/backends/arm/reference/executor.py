@@ -13,7 +13,7 @@ from delegatec.backends.arm.blob import Graph
 from delegatec.backends.arm.building.operation import REGIONS, Operation, Value, regions_of
 from delegatec.backends.arm.conformance.problem import problem
 from delegatec.backends.arm.dtypes import STORED
-from delegatec.backends.arm.reference import conversions, elementwise, images, moves, reductions
+from delegatec.backends.arm.reference import block_scaled, conversions, elementwise, images, moves, reductions
 from delegatec.backends.arm.reference.values import constant
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.diagnostics import DelegatecError, Diagnostic
@@ -42,7 +42,7 @@ _UNFIT: Final = (
     ValueError,
 )
 _EVERYTHING: Final = TosaSpecification.parse(
-    "TOSA-1.0+INT+FP+int16+int4+bf16+fft+doubleround+inexactround+fp8e4m3+fp8e5m2+cf"
+    "TOSA-1.1+INT+FP+int16+int4+bf16+fft+doubleround+inexactround+fp8e4m3+fp8e5m2+cf+mxfp+mxfp_conv"
 )
 _MOST_ITERATIONS: Final = 1 << 20
 """A loop of a damaged graph may be endless."""
@@ -117,7 +117,7 @@ class TosaReferenceExecutor:
                 if operation.name in REGIONS:
                     found = self._run_bodies(operation, [values[each] for each in operation.inputs])
                 else:
-                    found = [_run(operation, values)]
+                    found = _run(operation, values)
             except _UNFIT as error:
                 raise _unsupported(operation, str(error)) from error
             values.update(zip(operation.outputs, found, strict=True))
@@ -137,9 +137,11 @@ class TosaReferenceExecutor:
         raise ValueError(f"more than {_MOST_ITERATIONS} iterations")
 
 
-def _run(operation: Operation, values: Mapping[Value, Any]) -> torch.Tensor:
-    """Returns the result of an operator, whose operands have values."""
+def _run(operation: Operation, values: Mapping[Value, Any]) -> list[torch.Tensor]:
+    """Returns the results of an operator, whose operands have values."""
     operands = [values[each] for each in operation.inputs]
+    if operation.name in block_scaled.KERNELS:
+        return block_scaled.KERNELS[operation.name](operation, *operands)
     (result,) = operation.outputs
     attributes = dict(operation.attributes)
     kernel = _KERNELS.get(operation.name)
@@ -149,7 +151,7 @@ def _run(operation: Operation, values: Mapping[Value, Any]) -> torch.Tensor:
     found = kernel(*operands, **attributes)
     if found.dtype != _DTYPES[result.dtype] or tuple(found.shape) != result.shape:
         raise ValueError(f"its result is {found.dtype}{list(found.shape)}, not {result}")
-    return found
+    return [found]
 
 
 def _unsupported(operation: Operation, message: str) -> DelegatecError:

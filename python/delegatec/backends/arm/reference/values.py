@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from delegatec_schemas.tosa_graph import DType
 
-from delegatec.backends.arm.building.constants import from_int48_bytes
+from delegatec.backends.arm.building.constants import from_int48_bytes, from_six_bits
 from delegatec.backends.arm.building.operation import Value
-from delegatec.backends.arm.dtypes import STORED
+from delegatec.backends.arm.dtypes import BITS, STORED
 from delegatec.delegation.protocol.parts import join
+from delegatec.edge.block_scaled import unpack
 
 
 def constant(value: Value) -> Any:
@@ -21,5 +22,9 @@ def constant(value: Value) -> Any:
     stored = join([value.part or b""])
     if value.dtype == DType.INT48:
         return from_int48_bytes(stored).reshape(value.shape)
-    data = torch.frombuffer(bytearray(stored), dtype=STORED[value.dtype])
+    if BITS[value.dtype] == 6:
+        return from_six_bits(stored).reshape(value.shape)
+    data = torch.frombuffer(bytearray(stored), dtype=STORED.get(value.dtype, torch.uint8))
+    if BITS[value.dtype] == 4:
+        data = unpack(data)
     return data.reshape(value.shape)
