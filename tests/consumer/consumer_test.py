@@ -86,6 +86,15 @@ def test_several_backends_and_why_the_rest_stayed(consumer: NestedBazel) -> None
     assert 'help: remove "aten.add" from block_operators' in reasons
 
 
+def test_tools_of_other_backends_are_not_fetched(consumer: NestedBazel) -> None:
+    """Vela and the model converter are for `ethos_u_program` and `vgf_program`."""
+    consumer.run("build", "//model:net_tosa")
+    (external,) = consumer.output_user_root.glob("*/external")
+    fetched = {path.name for path in external.iterdir()}
+    assert "delegatec_pip_compiler" in fetched
+    assert fetched.isdisjoint({"delegatec_pip_model_converter", "delegatec_pip_vela"})
+
+
 def test_query_by_kind(consumer: NestedBazel) -> None:
     mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from delegatec.cli.documents import read_document
 
 INPUTS = ("manifest",)
 
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.report.estimates import budget_problems, figures_of
     from delegatec.report.manifest import from_json
 
-    manifest = from_json(Path(arguments.manifest).read_text(encoding="utf-8"))
+    manifest = read_document(arguments.manifest, from_json)
     limits = dict(arguments.limit)
     figures = figures_of(manifest)
     width = max(map(len, figures))

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
-from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 INPUTS = ("manifest", "debug", "pte")
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.report.manifest import from_json
 
     registry = registry_of(arguments)
-    debug_map = _read(arguments.debug, _debug_map)
-    manifest = _read(arguments.manifest, from_json)
+    debug_map = read_document(arguments.debug, _debug_map)
+    manifest = read_document(arguments.manifest, from_json)
     graphs = blob_graphs(arguments.pte, debug_map, registry)
     Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
     return 0
@@ -44,10 +44,3 @@ def run(arguments: argparse.Namespace) -> int:
 def _debug_map(text: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(text)
     return {"methods": dict(document["methods"])}
-
-
-def _read(path: str, parse: Any) -> Any:
-    try:
-        return parse(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
-        raise CommandLineError(f"{path} was not written by this version of `delegatec lower`") from error

@@ -40,3 +40,10 @@ def test_other_files_are_rejected(
     error = capsys.readouterr().err
     assert f"{file} was not written by this version of `delegatec lower`" in error
     assert not Path("b.html").exists()
+
+
+def test_a_budget_of_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[]")
+    assert run_verb(["budget", f"--manifest={path}", "--limit=cycles=1"]) == 2
+    assert "a.json was not written by this version of `delegatec lower`" in capsys.readouterr().err

@@ -64,7 +64,11 @@ class MethodInputs:
         """Returns what is wrong with a tensor of one sample; empty if it fits."""
         value = self.tensors[name]
         if found.dtype != value.dtype or not _fits(found.shape, value.shape):
-            return f'"{name}" is {form(found)}, and the input is {form(value)}'
+            text = f'"{name}" is {form(found)}, and the input is {form(value)}'
+            is_batch = value.shape[:1] == (1,) and found.dim() == value.dim() and len(found) > 1
+            if is_batch and _fits(found.shape[1:], value.shape[1:]):
+                text += f": for {len(found)} samples, add a first dimension"
+            return text
         if found.is_floating_point() and not bool(torch.isfinite(found).all()):
             return f'"{name}" has NaN or infinite values'
         return ""

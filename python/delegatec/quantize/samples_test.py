@@ -33,6 +33,7 @@ class Two(nn.Module):
 _TWO = export(Model(Two(), (torch.ones(2, 3),), {"scale": torch.ones(3)}))
 _ONE = export(Model(nn.ReLU(), (torch.ones(2, 3),)))
 _METHODS = export(Model(nn.ReLU(), (torch.ones(2, 3),), methods={"one": (torch.ones(1, 3),)}))
+_ROW = export(Model(nn.ReLU(), (torch.ones(1, 3),)))
 _X, _SCALE = torch.rand(4, 2, 3), torch.rand(4, 3)
 
 
@@ -76,6 +77,7 @@ def test_names_of_other_methods_have_a_prefix(tmp_path: Path) -> None:
         (_TWO, {"x": _X[0], "scale": _SCALE}, '"scale" has 4, "x" has 1'),
         (_TWO, {"x": _X.double(), "scale": _SCALE}, '"x" is float64[2, 3], and the input is float32[2, 3]'),
         (_TWO, {"x": _X[:, :, :2], "scale": _SCALE}, 'sample 0: "x" is float32[2, 2]'),
+        (_ROW, {"input": _X[:, 0]}, "for 4 samples, add a first dimension"),
         (_ONE, {"input": _X / 0 * 0}, 'sample 0: "input" has NaN or infinite values'),
         (_TWO, _X, "DC131.*it has one array, and the model has the inputs x, scale"),
         (_METHODS, _X, "DC131.*it has one array, and the model has the inputs 2 methods"),

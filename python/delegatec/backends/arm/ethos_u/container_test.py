@@ -32,6 +32,8 @@ def test_blocks_have_headers_and_are_padded() -> None:
     assert len(_BLOB) == 7 * 32 + 32 + 16 + 16 + 80 + 48
     assert _BLOB[:36] == b"vela_bin_stream\0" + bytes(16) + b"cmd_"
     assert _BLOB[32:68] == b"cmd_data".ljust(16, b"\0") + struct.pack("<i12x", 21) + b"COP1"
+    outputs = b"outputs".ljust(16, b"\0") + struct.pack("<i12x", 40)
+    assert outputs + struct.pack("<i9i", 1, 1, 1, 1, 1, 2, 3, 2, 4084, 1) in _BLOB
     assert _BLOB.endswith(b"vela_end_stream\0" + bytes(16))
 
 
