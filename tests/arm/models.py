@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from delegatec.lowering import lower as lower_methods
-from delegatec.program import write_program
+from delegatec.program import ProgramOptions, write_program
 from delegatec.quantize.settings import Settings
 from delegatec.quantize.testing import quantized
 
@@ -138,12 +138,14 @@ def integers(sample: Sample) -> tuple[ExportedProgram, tuple[torch.Tensor, ...]]
     return program, program.example_inputs[0]
 
 
-def lower(program: ExportedProgram, backend: str, **options: str) -> Lowered:
+def lower(
+    program: ExportedProgram, backend: str, program_options: ProgramOptions | None = None, **options: str
+) -> Lowered:
     """Lowers a model; all its operators must be delegated. The program must not be used afterwards.
 
     The program converts int64 at the boundary of its delegate.
     """
-    lowered = lower_methods({"forward": program}, backend, options or None)
+    lowered = lower_methods({"forward": program}, backend, options or None, program_options=program_options)
     report = lowered.reports["forward"]
     assert len(report.delegates) == 1 and not report.rejections, report.rejections
     file = io.BytesIO()

@@ -11,6 +11,8 @@ from delegatec.backends.arm.capabilities.cases import CASES
 from delegatec.backends.arm.capabilities.testing import SPECIFICATION, blob
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.delegation.protocol.parts import join
+from delegatec.edge.channels_last.networks import NETWORKS
+from delegatec.program import ProgramOptions
 from tests.arm.models import MODELS, Branches, Lowered, eager, exported, integers, lower, segments
 from tests.arm.tosa_tools import InvalidGraphError, check, run
 
@@ -72,6 +74,26 @@ def test_control_flow(sign: int) -> None:
     check(graph, TosaSpecification.parse("TOSA-1.0+FP+cf"))
     for result, value in zip(run(graph, args), eager(model, args), strict=True):
         torch.testing.assert_close(result.reshape(value.shape), value, rtol=1e-5, atol=2e-6)
+
+
+# Transpositions that remain: results that are rows of positions, heads, and blocks of pixels.
+LEFT = {"anchors": 2, "attention": 4, "detector": 1, "pixel shuffle": 1}
+
+
+@pytest.mark.parametrize("name", [name for name, (_, inputs, _) in NETWORKS.items() if inputs().dim() == 4])
+def test_networks_of_channels_last_images(name: str) -> None:
+    torch.manual_seed(0)
+    network, inputs, _ = NETWORKS[name]
+    sample = network().eval(), (inputs(),)
+    options = ProgramOptions(channels_last_inputs=True, channels_last_outputs=True)
+    (graph,) = lower(exported(sample), "tosa", options).blobs
+    operations = [operation.name for operation in read_blob(memoryview(graph)).operations]
+    assert operations.count("TRANSPOSE") == LEFT.get(name, 0)
+    check(graph, FLOATING)
+    (wanted,) = eager(*sample)
+    (found,) = run(graph, [sample[1][0].permute(0, 2, 3, 1)])
+    found = found.permute(0, 3, 1, 2) if wanted.dim() == 4 else found
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_the_validator_sees_the_profile(lowered: tuple[str, Lowered]) -> None:
