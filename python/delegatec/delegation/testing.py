@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -62,12 +62,14 @@ def edge(module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> EdgeProgram
 
 
 class SupportsAllBut:
-    """Supports every operator that is not in `left`; control flow as a whole if `runs_control_flow`."""
+    """Supports every operator that is not in `left`; some of control flow, `control_flow`, with bodies."""
 
-    def __init__(self, *left: Any, backend_id: str = "EagerBackend", runs_control_flow: bool = False) -> None:
+    def __init__(
+        self, *left: Any, backend_id: str = "EagerBackend", control_flow: Collection[Any] = ()
+    ) -> None:
         self.left = left
         self.backend_id = backend_id
-        self.runs_control_flow = runs_control_flow
+        self.control_flow = control_flow
 
     def partition(self, program: EdgeProgram) -> Partitioning:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -77,12 +79,7 @@ class SupportsAllBut:
         groups = convex_groups([[index[s] for s in n.all_input_nodes if s in index] for n in nodes], chosen)
         rejections = [Rejection(n, "left", "it was left", "do not") for n in nodes if n.target in self.left]
         spec = DelegationSpec(self.backend_id, SPECS)
-        return Partitioning(
-            spec,
-            [[nodes[i] for i in group] for group in groups],
-            rejections,
-            runs_control_flow=self.runs_control_flow,
-        )
+        return Partitioning(spec, [[nodes[i] for i in group] for group in groups], rejections)
 
 
 def _of(node: Node, targets: Sequence[Any]) -> bool:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from torch.fx import Node
 
 from delegatec.backends.arm.building.graph_builder import GraphBuilder
-from delegatec.backends.arm.building.operation import Operation
+from delegatec.backends.arm.building.operation import REGIONS, Operation
 from delegatec.backends.arm.capabilities import families
 from delegatec.backends.arm.conformance.problem import problem
 from delegatec.backends.arm.operators.rewrites import WITHOUT_INTEGERS
@@ -25,6 +26,13 @@ class TosaTarget(TableTarget[Settings]):
     def __init__(self, table: OperatorTable[Any, Settings], rewrites: Rewrites, settings: Settings) -> None:
         """See `TableTarget`. Without the profile INT, integers are moved and compared as floats."""
         super().__init__(table, rewrites if settings.specification.integer else WITHOUT_INTEGERS, settings)
+
+    @property
+    def control_flow(self) -> Collection[Any]:
+        """See `TableTarget.control_flow`."""
+        specification = self.settings.specification
+        supported = "cf" in specification.extensions and specification.mark not in families.SMALL_FAMILIES
+        return super().control_flow if supported else ()
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
@@ -45,6 +53,6 @@ class TosaTarget(TableTarget[Settings]):
     def _problem(self, operation: Operation) -> str | None:
         specification = self.settings.specification
         found = problem(operation, specification)
-        if found is None and specification.mark:
-            found = families.problem(specification.mark, operation)
+        if specification.mark and (found is None or operation.name in REGIONS):
+            found = families.problem(specification.mark, operation) or found
         return found

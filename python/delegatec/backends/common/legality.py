@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from torch._subclasses.fake_tensor import FakeTensor
@@ -16,6 +16,7 @@ from delegatec.delegation.protocol.partitioner import Rejection
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.builder import Builder
+from delegatec.edge.control_flow import FORMS
 from delegatec.edge.legalize.engine import Legalizer, is_erased
 from delegatec.edge.legalize.rule import Refusal, Rewrites, Rule
 from delegatec.edge.passes.eliminate_common import eliminate_common
@@ -49,6 +50,11 @@ class TableTarget(Generic[SettingsT]):
             **{target: any(each.computes for each in several) for target, several in rewrites.items()},
             **{target: row.computes for target, row in table.rows.items()},
         }
+
+    @property
+    def control_flow(self) -> Collection[Any]:
+        """The operators of control flow that delegates run with their bodies: those that have a row."""
+        return FORMS.keys() & self.table.rows.keys()
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""

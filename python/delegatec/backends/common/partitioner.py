@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch.fx import Node
 
@@ -42,6 +42,11 @@ class TablePartitioner(Generic[SettingsT]):
         self._delegation = delegation
         self._prepare = prepare
 
+    @property
+    def control_flow(self) -> Collection[Any]:
+        """See `RunsControlFlow`."""
+        return self._target.control_flow
+
     def partition(self, program: EdgeProgram) -> Partitioning:
         """See `Partitioner.partition`. Connected components that only move data are not worth a call."""
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
@@ -72,7 +77,6 @@ class TablePartitioner(Generic[SettingsT]):
             [[nodes[i] for i in group] for group in groups],
             rejections,
             computes_sizes=True,
-            runs_control_flow=True,
         )
 
     def _reasons(self, program: EdgeProgram, part: Sequence[Node]) -> list[Rejection]:

@@ -24,6 +24,7 @@ from delegatec.delegation.partitioning.rules import PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut, edge
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge import to_edge
+from delegatec.edge.control_flow import FORMS
 from delegatec.edge.module import EdgeModule
 from delegatec.edge.verifier import verify
 
@@ -87,7 +88,7 @@ def test_control_flow_in_a_delegate() -> None:
     before = sum(len(operator_nodes(part)) for part in program.walk())
     handles = {n.meta["debug_handle"] for part in program.walk() for n in operator_nodes(part)}
     backend = EagerBackend()
-    result = to_backend(program, SupportsAllBut(runs_control_flow=True), registry=BackendRegistry([backend]))
+    result = to_backend(program, SupportsAllBut(control_flow=FORMS), registry=BackendRegistry([backend]))
     verify(program)
     assert not program.bodies and not program.constants
     assert not [n for n in program.graph.find_nodes(op="get_attr") if n.name != "lowered_0"]
@@ -109,7 +110,7 @@ def test_control_flow_in_a_delegate() -> None:
 def test_rules_hold_in_bodies() -> None:
     program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
     rules = PartitionRules(block_operators=("aten.sin",))
-    partitioner = RuledPartitioner(SupportsAllBut(runs_control_flow=True), rules)
+    partitioner = RuledPartitioner(SupportsAllBut(control_flow=FORMS), rules)
     result = to_backend(program, partitioner, registry=BackendRegistry([EagerBackend()]))
     reasons = {each.operator: each.message for each in result.report.rejections}
     assert reasons["cond"].endswith('in its body is not supported: aten.sin.default matches "aten.sin"')
@@ -119,7 +120,7 @@ def test_rules_hold_in_bodies() -> None:
 def test_small_delegates_are_counted_with_their_bodies() -> None:
     program = edge(Branches(), (torch.randn(4), torch.tensor(True)))
     rules = PartitionRules(minimum_nodes=7)
-    partitioner = RuledPartitioner(SupportsAllBut(runs_control_flow=True), rules)
+    partitioner = RuledPartitioner(SupportsAllBut(control_flow=FORMS), rules)
     result = to_backend(program, partitioner, registry=BackendRegistry([EagerBackend()]))
     assert [sum(each.operators.values()) for each in result.report.delegates] == [7]
 
@@ -129,7 +130,7 @@ def test_bodies_with_delegates_cannot_be_in_another() -> None:
     registry = BackendRegistry([EagerBackend()])
     to_backend(program, SupportsAllBut(torch.ops.higher_order.cond), registry=registry)
     with pytest.raises(DelegatecError, match="whose body calls a delegate"):
-        to_backend(program, SupportsAllBut(runs_control_flow=True), registry=registry)
+        to_backend(program, SupportsAllBut(control_flow=FORMS), registry=registry)
 
 
 def test_problems_in_bodies_come_with_the_others() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, overload
 
 from torch._ops import OpOverload
@@ -14,7 +15,7 @@ from delegatec.delegation.lowering.partitions import lower_partitions
 from delegatec.delegation.lowering.report import DelegationReport, summarize_rejection
 from delegatec.delegation.lowering.single_delegate import lower_to_single_delegate
 from delegatec.delegation.lowering.splice import free_names
-from delegatec.delegation.partitioning.checks import query
+from delegatec.delegation.partitioning.checks import control_flow, query
 from delegatec.delegation.partitioning.composites import decompose_for
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.delegation.protocol.compile_spec import CompileSpec
@@ -23,7 +24,8 @@ from delegatec.delegation.registry import BackendRegistry
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.arguments import check_types, wrong_argument
 from delegatec.diagnostics.exceptions import did_you_mean
-from delegatec.edge.passes.pass_manager import end_stage
+from delegatec.edge.passes.pass_manager import end_stage, run_passes
+from delegatec.edge.passes.quantized_borders import quantize_borders
 from delegatec.edge.program import EdgeProgram
 
 _NAME: Final = "to_backend"
@@ -154,6 +156,8 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
         if number:
             earlier, later = _NONE.union(*preserved[:number]), _NONE.union(*preserved[number + 1 :])
             decompose_for(program, partitioner, preserved[number], earlier=earlier, later=later)
+        if operators := control_flow(partitioner):
+            run_passes(program, [partial(quantize_borders, operators=operators)])
         problems: list[Diagnostic] = []
         for part in program.walk():
             try:

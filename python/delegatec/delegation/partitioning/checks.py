@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
+
+from torch._ops import HigherOrderOperator
 
 from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.partitioning.snapshot import Snapshot
+from delegatec.delegation.protocol.capabilities import RunsControlFlow
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.control_flow import FORMS, body_nodes
@@ -63,6 +67,7 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
             "see delegatec.delegation.Partitioning",
         )
     owner = {node: number for number, group in enumerate(partitioning.groups) for node in group}
+    operators = control_flow(partitioner)
     for node in grouped:
         results = [each for each in (node, *node.users) if each.target is operator.getitem]
         if any(owner.get(result) != owner.get(result.all_input_nodes[0]) for result in results):
@@ -71,20 +76,24 @@ def checked_partition(partitioner: Partitioner, program: EdgeProgram) -> Partiti
                 f"it separated {node.name} from a getitem of its results",
                 "put a node with several results into one group with all getitem nodes that read them",
             )
-        is_control_flow = node.target in FORMS
-        if not (is_control_flow and partitioning.runs_control_flow) and any(
-            source.op == "get_attr" for source in node.all_input_nodes
-        ):
+        is_control_flow = node.target in FORMS and node.target in operators
+        if not is_control_flow and any(source.op == "get_attr" for source in node.all_input_nodes):
             raise bad_partitioner(
                 partitioner,
                 f"a group contains {node.name}, which calls a body of control flow or a delegate",
-                "reject it: bodies are partitioned separately, unless runs_control_flow is set",
+                "reject it: bodies are partitioned separately, unless the partitioner has `control_flow`",
             )
         if is_control_flow and any(each.target is call_delegate for each in body_nodes(program, node)):
             raise bad_partitioner(
                 partitioner, f"a group contains {node.name}, whose body calls a delegate", "reject it"
             )
     return partitioning
+
+
+def control_flow(partitioner: Partitioner) -> Collection[HigherOrderOperator]:
+    """Returns the operators of control flow that groups may contain; see `RunsControlFlow`."""
+    inner = innermost_partitioner(partitioner)
+    return inner.control_flow if isinstance(inner, RunsControlFlow) else ()
 
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
 from delegatec.delegation.blobs.blob_graph import BlobGraph
@@ -130,6 +131,20 @@ class HasBoundary(Protocol):
             program: of the nodes.
             nodes: the group.
         """
+        ...
+
+
+@runtime_checkable
+class RunsControlFlow(Protocol):
+    """A partitioner whose groups may contain calls of control flow.
+
+    The delegate runs their bodies as well, which the partitioner has checked. Otherwise, bodies are
+    partitioned separately.
+    """
+
+    @property
+    def control_flow(self) -> Collection[HigherOrderOperator]:
+        """The operators, such as `torch.ops.higher_order.cond`."""
         ...
 
 

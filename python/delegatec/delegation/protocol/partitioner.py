@@ -72,16 +72,12 @@ class Partitioning:
         rejections: one per `call_function` node that computes and is in no group.
         computes_sizes: whether delegates compute the numbers that their nodes use, such as sizes, from the
             shapes of tensors; see `PartitionView`. By default these are inputs.
-        runs_control_flow: whether delegates run calls of control flow. The groups then may contain such
-            calls, and the delegate runs their bodies as well. By default the bodies are partitioned
-            separately.
     """
 
     delegation: DelegationSpec
     groups: list[list[Node]] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     computes_sizes: bool = False
-    runs_control_flow: bool = False
 
 
 @runtime_checkable

@@ -30,6 +30,7 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import dtype_of, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.control_flow import FORMS
 from delegatec.edge.program import EdgeProgram
 
 aten = torch.ops.aten
@@ -141,7 +142,10 @@ def _add_constant(conversion: Conversion, node: Node) -> None:
 
 
 def _convert(conversion: Conversion, node: Node) -> None:
-    if node.target in DEQUANTIZE:
+    if node.target in FORMS:
+        if any(each in conversion.quantities for each in node.all_input_nodes):
+            raise UnsupportedError("control flow exchanges values that it does not quantize alone")
+    elif node.target in DEQUANTIZE:
         _dequantize(conversion, node)
     elif node.target in QUANTIZE:
         _quantize(conversion, node)

@@ -54,6 +54,8 @@ class VgfReferenceExecutor(TosaReferenceExecutor):
 class VgfTarget(TosaTarget):
     """The operators that Arm's model converter converts."""
 
+    control_flow = ()
+
     def _problem(self, operation: Operation) -> str | None:
         if operation.name in REGIONS:
             return f"{operation.name}: the model converter has no control flow"
