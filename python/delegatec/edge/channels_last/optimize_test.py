@@ -32,6 +32,10 @@ def test_networks(name: str, batch: int) -> None:
     assert not optimize_layout(program)
 
 
+def _strided(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.conv2d(x, torch.full((2, 4, 1, 1), 0.5), stride=2)
+
+
 def test_calls_that_are_illegal_in_another_order_stay() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         x = torch.nn.functional.conv2d(x, torch.ones(4, 3, 1, 1)).relu()
@@ -69,6 +73,7 @@ def test_calls_that_are_illegal_in_another_order_stay() -> None:
         pytest.param(lambda x: x.cumsum(3).index_select(1, torch.tensor([2, 0])), 2, id="indices"),
         pytest.param(lambda x: x.std((2, 3)), 1, id="deviation"),
         pytest.param(lambda x: (x[:, 1], x[..., 0]), 2, id="selected"),
+        pytest.param(lambda x: _strided(x.transpose(2, 3).relu()), 3, id="strided pixels"),
     ],
 )
 def test_calls_after_a_convolution(function: Callable[..., Any], count: int) -> None:
