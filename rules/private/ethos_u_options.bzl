@@ -127,7 +127,7 @@ def _check_flags(label, text):
     if "'" in text or "\"" in text or "\\" in text:
         return
     words = []
-    for word in text.split():
+    for word in [each for each in text.replace("\t", " ").replace("\n", " ").split(" ") if each]:
         if words and not word.startswith("--") and "=" not in words[-1]:
             words[-1] += "=" + word
         else:
