@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 from delegatec.backends.arm.testing import compile_module, operators
 from delegatec.backends.common.testing import Call, Compiled, floats
@@ -107,3 +108,21 @@ def test_empty_values_are_not_delegated() -> None:
     assert compiled.delegates == []
     reasons = {(rule, message.partition(" ")[2]) for _, rule, message in compiled.left}
     assert ("shape", "is empty, and TOSA has no tensors without elements") in reasons
+
+
+def test_weights_of_several_outputs_per_channel_are_constants_for_an_npu() -> None:
+    """Also where a call is tried alone, without the bytes of its constants."""
+    weight = torch.arange(-36, 36, dtype=torch.int8).reshape(8, 1, 3, 3)
+
+    class Depthwise(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Buffer(weight)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return quantize(nn.functional.conv2d(dequantize(x), dequantize(self.weight), groups=4), 0.02)
+
+    x = torch.zeros(1, 4, 8, 8, dtype=torch.int8)
+    compiled = compile_module(Depthwise(), (x,), specification="TOSA-1.0+INT+u55")
+    assert compiled.left == []
+    assert "DEPTHWISE_CONV2D" in operators(compiled) and "RESHAPE" not in operators(compiled)

@@ -313,7 +313,7 @@ class GraphBuilder:
         assert math.prod(shape) == math.prod(value.shape), f"{value} to {shape}"
         if value.numbers is not None and value.dtype in STORED:
             return self.tensor(torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(tuple(shape)))
-        if value.part is not None:
+        if value.is_constant:
             return self._reshaped_constant(value, shape)
         return self.emit("RESHAPE", value, self.shape(shape), shape=shape)
 
