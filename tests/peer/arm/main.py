@@ -23,7 +23,7 @@ from delegatec.backends.arm.specification import TosaSpecification
 from tests.arm import tosa_tools
 from tests.peer.arm.campaign import Selection, campaign, read_lines
 from tests.peer.arm.collection import KINDS, arm_modules
-from tests.peer.arm.record import RECORDED, beside, merged, read, record, write
+from tests.peer.arm.record import RECORDED, compare, merged, read, record, write
 
 
 def executor(blob: bytes, inputs: Sequence[torch.Tensor], _: str) -> list[torch.Tensor]:
@@ -55,15 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pattern", default="", help="of the names of cases")
     parser.add_argument("--shard", default="0/1", help="its number / how many there are, by modules")
     parser.add_argument("--record", action="store_true", help="only records the lines, for these kinds")
-    parser.add_argument("--peer", type=Path, help="lines of the peer's compiler, to record beside ours")
+    parser.add_argument("--peer", type=Path, help="lines of the peer's compiler, to record next to ours")
     options = parser.parse_args(arguments)
     if options.record:
         root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         path = Path(root) / "tests/peer/arm" / RECORDED.name if root else RECORDED
         lines = {name: line for file in options.lines for name, line in read_lines(file).items()}
-        beside_peer = beside(lines, read_lines(options.peer)) if options.peer else None
+        compared = compare(lines, read_lines(options.peer)) if options.peer else None
         chosen = [line for line in lines.values() if line["kind"] in options.kinds]
-        new = record(chosen, dict.fromkeys(options.kinds, options.every), beside_peer)
+        new = record(chosen, dict.fromkeys(options.kinds, options.every), compared)
         write(merged(read(path), new, options.kinds), path)
         return
     number, count = map(int, options.shard.split("/"))

@@ -70,7 +70,7 @@ def record(
     return Recorded(dict(every), plain, others, peer or {})
 
 
-def beside(lines: Mapping[str, Mapping[str, Any]], peer: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def compare(lines: Mapping[str, Mapping[str, Any]], peer: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Returns `Recorded.peer` for the cases that both compilers ran, without those that torch rejects.
 
     Args:

@@ -14,7 +14,7 @@ from tests.peer.arm.collection import ArmCase, arm_modules
 from tests.peer.arm.main import executor
 from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT, as_it_should_be, wanted
 from tests.peer.arm.page import render
-from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, beside, merged, read, record
+from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, compare, merged, read, record
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "arm_suite.md"
 HELP: Final = "run `bazel run //tests/peer/arm:campaign` and `:page`, and check the changes"
@@ -72,14 +72,14 @@ def test_the_outcomes_of_kinds_are_replaced() -> None:
     assert (found.every, found.others) == ({"FP": 1, "INT": 1}, {})
 
 
-def test_the_peer_is_beside_ours() -> None:
+def test_the_peer_is_compared_with_ours() -> None:
     lines = {
         "a": {"kind": "U55", "status": "right"},
         "b": {"kind": "U55", "status": "partly"},
         "c": {"kind": "U55", "status": "none"},
     }
     peer = {name: {"status": "accepted", "sample": name != "b"} for name in "abcd"}
-    assert beside(lines, peer) == {SAMPLE: {"U55": [1, 1, 1]}, OTHERS: {"U55": [1, 0, 1]}}
+    assert compare(lines, peer) == {SAMPLE: {"U55": [1, 1, 1]}, OTHERS: {"U55": [1, 0, 1]}}
 
 
 def test_a_delegate_that_is_not_expected_needs_right_results() -> None:
