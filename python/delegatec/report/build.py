@@ -162,8 +162,8 @@ def _output_names(edge: EdgeProgram, report: DelegationReport) -> list[str]:
 
 def _output_name(node: Node, before: Mapping[str, tuple[str, ...]]) -> str:
     """Returns the name of a result; for results of delegates, and copies, the name before delegation."""
-    if "output_name" in node.meta:
-        return str(node.meta["output_name"])
+    if "crossing" in node.meta:
+        return str(node.meta["crossing"])
     if node.target is REORDERS:
         (source,) = node.all_input_nodes
         return _output_name(source, before)

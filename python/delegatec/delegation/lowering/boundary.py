@@ -65,7 +65,7 @@ def _outputs(program: EdgeProgram, builder: Builder, group: Sequence[Node], boun
             continue
         inner = _cast(builder.at(node), node, boundary(node.meta["val"].dtype))
         outer = _cast(builder, inner, node.meta["val"].dtype)
-        outer.meta["output_name"] = node.name
+        outer.meta["crossing"] = node.name
         node.append(inner)
         inner.append(outer)
         replace_operand(node, outer, outside)

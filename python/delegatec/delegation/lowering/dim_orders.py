@@ -4,7 +4,8 @@
 Such a delegate has an input with the dimensions in the order of memory, and permutes it. Outside of it is the
 inverse permutation of the method's input, which has the same bytes as its operand, so that emission needs no
 copy. The same holds for outputs. Conversions next to the delegate, such as the quantization of an input, are
-computed in this order, too.
+computed in this order, too. `meta["crossing"]` of a value at the boundary is the name of the one that it
+replaces, for reports.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ class _Boundary:
             self._erase([inner, *reversed(made)])
             return None
         replace_operand(source, inner, users)
+        # reports have the names before, and do not count these nodes
+        made[-1].meta["crossing"] = inner.meta["crossing"] = source.name
         self._erase(chain[:-1])
         return inner
 
@@ -154,13 +157,14 @@ class _Boundary:
             if not self._supports(inner):
                 self._erase([inner])
                 return None
+            inner.meta["crossing"] = chain[-1].name
             inside[chain[-1]] = inner
         last = inner
         for node in reversed(chain[:-1]):
             last = self._builder.at(node).call(node.target, last, *node.args[1:], **node.kwargs)
         outer = self._builder.at(chain[0]).call(aten.permute.default, last, list(inverse(order)))
         last.append(outer)
-        outer.meta["output_name"] = result.name
+        outer.meta["crossing"] = result.name
         return outer
 
     def _erase(self, nodes: Sequence[Node]) -> None:

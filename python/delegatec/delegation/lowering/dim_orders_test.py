@@ -103,6 +103,16 @@ forward(%args_0: f32[2, 3, 4, 5]):
     )
 
 
+def test_the_report_is_that_of_the_model() -> None:
+    program = edge(lambda x: x.to(torch.float16).exp(), IMAGE)
+    registry = BackendRegistry([OrderedBackend()])
+    _, report = to_backend(program, SupportsAllBut(aten._to_copy.default), registry=registry)
+    (delegate,) = report.delegates
+    assert delegate.operators == {"aten.exp.default": 1}
+    assert (delegate.input_names, delegate.output_names) == (("_to_copy_default",), ("exp",))
+    assert (report.nodes_left, report.nodes_before) == (1, 2)
+
+
 @pytest.mark.parametrize("backend", [EagerBackend(), OrderedBackend()])
 def test_other_backends_dtypes_and_orders_cross_row_major(backend: EagerBackend) -> None:
     is_ordered = isinstance(backend, OrderedBackend)

@@ -189,11 +189,11 @@ def _summarize(
             [
                 node
                 for node in (*view.nodes, *view.body_nodes())
-                if node.target is not operator.getitem and not is_number(node)
+                if node.target is not operator.getitem and not is_number(node) and "crossing" not in node.meta
             ]
         ),
-        input_names=tuple(node.name for node in view.inputs),
-        output_names=tuple(node.name for node in view.outputs),
+        input_names=tuple(node.meta.get("crossing", node.name) for node in view.inputs),
+        output_names=tuple(node.meta.get("crossing", node.name) for node in view.outputs),
         constants={name: tensor for _, name, tensor in _constants(view, input_specs)},
     )
 

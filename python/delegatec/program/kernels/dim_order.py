@@ -83,7 +83,7 @@ def _in_order(builder: Builder, result: Node, order: DimOrder, is_own: bool) -> 
         return result
     target, args = (result.target, result.args) if is_view else (REORDERS, (result,))
     owned = builder.call(target, *args, val=result.meta["val"])
-    for key in ("source", "debug_handle", "output_name"):
+    for key in ("source", "debug_handle", "crossing"):
         if key in result.meta:
             owned.meta[key] = result.meta[key]
     return owned
