@@ -7,9 +7,16 @@ import configparser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 _SYSTEM = "System_Config."
 _MEMORY_MODE = "Memory_Mode."
+_MEMORIES: Final = {
+    "const": ("Dram", "OnChipFlash", "OffChipFlash"),
+    "arena": ("Sram", "Dram"),
+    "cache": ("Sram",),
+}
+"""What a memory mode places -> the memories that Vela accepts."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,44 @@ class Configuration:
                 yield f"option {option!r} is not set, and option 'config' replaces its default", expected
             elif name not in names:
                 yield f"the configuration file has no section {prefix}{name}", expected
+        broken = False
         for section in sections.sections():
             inherited = sections.get(section, "inherit", fallback="")
-            if inherited and (inherited == section or not sections.has_section(inherited)):
+            if inherited and (
+                not sections.has_section(inherited) or section in _ancestors(sections, inherited)
+            ):
+                broken = True
                 yield f"section {section} inherits {inherited!r}", "another section of the file"
+        chosen = _SYSTEM + system, _MEMORY_MODE + memory_mode
+        if not broken and all(map(sections.has_section, chosen)):
+            yield from _misplaced(sections, *chosen)
+
+
+def _ancestors(sections: configparser.ConfigParser, section: str) -> list[str]:
+    """Returns a section and those that it inherits, in order."""
+    found: list[str] = []
+    while sections.has_section(section) and section not in found:
+        found.append(section)
+        section = sections.get(section, "inherit", fallback="")
+    return found
+
+
+def _misplaced(
+    sections: configparser.ConfigParser, system: str, memory_mode: str
+) -> Iterator[tuple[str, str]]:
+    """Yields a problem and the valid memories for each area in a memory that cannot store it."""
+
+    def value(section: str, key: str) -> str:
+        each = next((each for each in _ancestors(sections, section) if sections.has_option(each, key)), "")
+        return sections.get(each, key, fallback="")
+
+    ports = {area: value(memory_mode, f"{area}_mem_area") for area in _MEMORIES}
+    is_shared = len(set(ports.values())) == 1
+    for area, valid in _MEMORIES.items():
+        memory = value(system, f"{ports[area].lower()}_port")
+        # one memory for everything may be Sram
+        if memory and memory not in valid and not (is_shared and memory == "Sram"):
+            yield f"{memory_mode}: {area}_mem_area is {memory} of {system}", " or ".join(valid)
 
 
 def _parsed(text: str) -> configparser.ConfigParser:

@@ -113,6 +113,32 @@ def test_names_that_a_configuration_file_does_not_have(board: str, tmp_path: Pat
     ]
 
 
+def test_areas_in_memories_that_cannot_store_them(board: str) -> None:
+    path = Path(board)
+    path.write_text(
+        _BOARD
+        + "[Memory_Mode.Wrong]\ninherit=Memory_Mode.Base\narena_mem_area=Axi1\nconst_mem_area=Axi0\n"
+        + "[Memory_Mode.Sram]\nconst_mem_area=Axi0\narena_mem_area=Axi0\ncache_mem_area=Axi0\n"
+    )
+    assert _settings(config=board, system_config="Board", memory_mode="Sram").memory_mode == "Sram"
+    assert _problems(config=board, system_config="Board", memory_mode="Wrong") == [
+        (
+            "Memory_Mode.Wrong: const_mem_area is Sram of System_Config.Board",
+            "Dram or OnChipFlash or OffChipFlash",
+        ),
+        ("Memory_Mode.Wrong: arena_mem_area is OffChipFlash of System_Config.Board", "Sram or Dram"),
+    ]
+
+
+def test_sections_that_inherit_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "board.ini"
+    path.write_text(
+        "[System_Config.S]\n[Memory_Mode.A]\ninherit=Memory_Mode.B\n[Memory_Mode.B]\ninherit=Memory_Mode.A\n"
+    )
+    found = [message for message, _ in _problems(config=str(path), system_config="S", memory_mode="A")]
+    assert found == [f"section Memory_Mode.{a} inherits 'Memory_Mode.{b}'" for a, b in ("AB", "BA")]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("key=value", "contains no section headers"), ("", "has no sections"), ("[A]\n[A]\n", "already exists")],
