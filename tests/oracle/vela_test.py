@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,17 +24,9 @@ from delegatec.backends.arm.ethos_u.vela import VELA, compile_graph
 from delegatec.backends.common.testing import compile_module
 from delegatec.delegation.protocol.parts import join
 from delegatec.diagnostics import DelegatecError
+from tests.oracle.vela_peer import environment, peer_container
 
 _CASES_MODULE: Final = Path(__file__).with_name("vela_cases.py")
-_PEER: Final = """
-import importlib.util, runpy, sys
-# Its file alone: its package needs wheels that the tests do not have.
-place = importlib.util.find_spec("executorch").submodule_search_locations[0]
-peer = runpy.run_path(place + "/backends/arm/arm_vela.py")
-tosa, out, folder, *flags = sys.argv[1:]
-blob = peer["vela_compile"](open(tosa, "rb").read(), flags, intermediate_path=folder)
-open(out, "wb").write(blob)
-"""
 _DEFAULT_INI: Final = "config_files/Arm/vela.ini"
 (_STRIDED,) = (each for each in CASES if each.name == "CONV2D" and each.attributes["stride"] == [5, 1])
 _IMAGE: Final = 0x000
@@ -54,10 +45,6 @@ _ARGS: Final = (
     torch.arange(240, dtype=torch.int32).reshape(2, 4, 5, 6),
     torch.full((2, 4, 5, 6), 7, dtype=torch.int32),
 )
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))}
 
 
 def _compiled(**options: str) -> bytes:
@@ -115,7 +102,7 @@ def test_each_side_of_each_limit(family: str, tmp_path: Path) -> None:
         lines.append(f"{family} {path}\n")
     command = [sys.executable, str(_CASES_MODULE), str(VELA.directory() / _DEFAULT_INI)]
     result = subprocess.run(
-        command, input="".join(lines), env=_environment(), text=True, capture_output=True, check=True
+        command, input="".join(lines), env=environment(), text=True, capture_output=True, check=True
     )
     verdicts = result.stdout.split("\n")[:-1]
     wrong = [
@@ -129,19 +116,8 @@ def test_each_side_of_each_limit(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_containers_have_the_bytes_of_the_peer(accelerator: str, tmp_path: Path) -> None:
     ours = _compiled(accelerator=accelerator)
-    tosa, theirs = tmp_path / "graph.tosa", tmp_path / "theirs"
-    tosa.write_bytes(_compiled(accelerator=accelerator, stage="tosa"))
     settings = EthosUSettings(accelerator=Accelerator(accelerator))
-    flags = [
-        f"--accelerator-config={accelerator}",
-        "--config=Arm/vela.ini",
-        "--output-format=raw",
-        f"--system-config={settings.system_name}",
-        f"--memory-mode={settings.memory_mode_name}",
-    ]
-    command = [sys.executable, "-c", _PEER, str(tosa), str(theirs), str(tmp_path), *flags]
-    subprocess.run(command, env=_environment(), check=True, capture_output=True)
-    assert ours == theirs.read_bytes()
+    assert ours == peer_container(_compiled(accelerator=accelerator, stage="tosa"), settings, tmp_path)
     compiled = read_container(memoryview(ours))
     assert [port.shape for port in compiled.inputs] == [(1, 1, 2, 4, 5, 6)] * 2
     assert "4 ELEMENTWISE" in ETHOS_U.describe(memoryview(ours))
