@@ -40,13 +40,15 @@ def fixed_point(factors: Sequence[float], bits: int = 31) -> FixedPoint | None:
     """
     multipliers, shifts = [], []
     for factor in factors:
+        if not 0 < factor < math.inf:
+            return None
         fraction, exponent = math.frexp(factor)
         multiplier, shift = round(fraction * (1 << bits)), bits - exponent
         if multiplier == 1 << bits:
             multiplier, shift = multiplier >> 1, shift - 1
         if shift > _MOST_SHIFT:
             multiplier, shift = round(math.ldexp(factor, _MOST_SHIFT)), _MOST_SHIFT
-        if shift < _LEAST_SHIFT or not 0 < factor < math.inf:
+        if shift < _LEAST_SHIFT:
             return None
         multipliers.append(multiplier)
         shifts.append(shift)
