@@ -51,6 +51,8 @@ _WHOLE: Final[dict[str, tuple[str, Function, int]]] = {
     "rsqrt": ("rows", lambda x: torch.rsqrt(x.abs() + 0.1), 2),
     "power": ("rows", lambda x: (x.abs() + 0.1) ** -0.5, 2),
     "log": ("rows", lambda x: torch.log(x.abs() + 0.01), 2),
+    "log1p": ("rows", lambda x: torch.log1p(x.square().mean(-1)), 2),
+    "log1p of small values": ("rows", lambda x: torch.log1p(x.square().sum(-1) * 1e-5), 3),
     "exp": ("rows", lambda x: torch.exp(x.sum(-1) * 0.2), 3),
     "glu": ("rows", f.glu, 2),
     "uneven windows": ("images", lambda x: f.adaptive_avg_pool2d(x, (3, 2)), 1),

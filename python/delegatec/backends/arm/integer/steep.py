@@ -31,6 +31,8 @@ _LEAST: Final = 2.0**-15
 """The least divisor, relative to its bound, if the range of quotients is not known."""
 _PRECISION: Final = 2**13
 """Quotients have 30 bits; this is for the largest dividend and the least divisor."""
+_SMALL: Final = 1.0
+"""A bound of values for which log1p is a product."""
 _BASES: Final = {aten.log.default: math.e, aten.log2.default: 2.0, aten.log10.default: 10.0}
 
 
@@ -66,8 +68,16 @@ def _of_accumulators(
         most = most if result is None else min(most, math.log(result))
         return floating.exponential(conversion, value, most)
     if target is aten.log1p.default:
+        if value.bound <= _SMALL:
+            return multiply(conversion, value, function_of(conversion, value, operand, _relative))
         value = add(conversion, [value, Fixed(torch.tensor(1.0, dtype=torch.float64))], (1, 1))
     return floating.logarithm(conversion, value, _BASES.get(target, math.e))
+
+
+def _relative(x: Tensor) -> Tensor:
+    """Returns log1p(x) / x, which varies little: the sum of a small value and 1 would lose the value."""
+    x = x.clamp(min=-0.99)
+    return torch.where(x.abs() < 1e-9, 1.0, torch.log1p(x) / torch.where(x == 0, 1.0, x))
 
 
 def _power(conversion: Conversion, node: Node) -> Quantity | Floating:
