@@ -37,11 +37,11 @@ class TosaTarget(TableTarget[Settings]):
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
         refused = super().refusal(node, facts)
-        return refused or self._emitted(node)
+        return refused or self._emitted(node, facts)
 
-    def _emitted(self, node: Node) -> Refusal | None:
+    def _emitted(self, node: Node, facts: Facts) -> Refusal | None:
         target: Any = node.target
-        builder = GraphBuilder(self.settings)
+        builder = GraphBuilder(self.settings, facts=facts)
         builder.current = node
         self.table.rows[target].lower(builder, node)
         for operation in builder.operations:

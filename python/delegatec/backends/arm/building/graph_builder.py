@@ -19,6 +19,7 @@ from delegatec.backends.arm.settings import Settings
 from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of
 
 Number = bool | int | float
@@ -37,6 +38,7 @@ class GraphBuilder:
         settings: the user's settings.
         view: the partition; None to try single nodes, whose operands are values without a definition.
         outer: the graph that runs this one, if it is the body of control flow. Names are unique in both.
+        facts: on the operands of a node that is tried.
 
     Attributes:
         current: the node being lowered, if any.
@@ -52,7 +54,11 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, settings: Settings, view: PartitionView | None = None, outer: GraphBuilder | None = None
+        self,
+        settings: Settings,
+        view: PartitionView | None = None,
+        outer: GraphBuilder | None = None,
+        facts: Facts | None = None,
     ) -> None:
         self.current: Node | None = None
         self.settings = settings
@@ -64,6 +70,7 @@ class GraphBuilder:
         self.bodies: dict[str, GraphBuilder] = {}
         self.passed = 0
         self.view = view
+        self._facts = facts
         self._values: dict[Node, Value] = {}
         self._taken: dict[str, int] = {} if outer is None else outer._taken
         self._shared: dict[Hashable, Value] = {}
@@ -107,6 +114,12 @@ class GraphBuilder:
     def is_constant(self, node: Node) -> bool:
         """Whether a node is a constant."""
         return node.op == "placeholder" if self.view is None else node in self.view.constants
+
+    def is_known(self, node: Node) -> bool:
+        """Whether a node is certainly a constant; one that is tried has placeholders that may be inputs."""
+        if self.view is None:
+            return self._facts is not None and self._facts.constant(node) is not None
+        return node in self.view.constants
 
     def arranged(self, node: Node, arrange: Arrange, *key: Hashable, dtype: int | None = None) -> Value:
         """Returns a constant of the model that is stored in another arrangement.

@@ -91,3 +91,11 @@ def test_integers_of_two_ranks_are_reshaped_in_floating_point() -> None:
     compiled = run_case(lambda x, y: x * y, (x, y), specification="TOSA-1.0+FP")
     for operation in graph_of(compiled).operations:
         assert operation.name != "RESHAPE" or operation.inputs[0].dtype == DType.FP32
+
+
+def test_an_integer_input_is_not_transposed() -> None:
+    """FP has no TRANSPOSE of integers; an input is not a constant, which is stored in any order."""
+    x = torch.arange(-52, 53, dtype=torch.int32).reshape(5, 3, 7) * 20_000_000
+    compiled = run_case(lambda x: x.permute(0, 2, 1) + 1, (x,), specification="TOSA-1.0+FP")
+    moved = [each for each in graph_of(compiled).operations if each.name == "TRANSPOSE"]
+    assert {each.inputs[0].dtype for each in moved} == {DType.FP32}

@@ -27,8 +27,10 @@ def _reshape(b: GraphBuilder, node: Node) -> None:
 
 def _permute(b: GraphBuilder, node: Node) -> None:
     bound = bind(node)
-    rank = len(shape_of(node))
-    b.alias(node, b.transposed(bound["self"], [positive(dim, rank) for dim in bound["dims"]]))
+    source, rank = bound["self"], len(shape_of(bound["self"]))
+    perms = [positive(dim, rank) for dim in bound["dims"]]
+    moved = b.transposed(source, perms) if b.is_known(source) else b.permuted(b.of(source), perms)
+    b.alias(node, moved)
 
 
 def _cat(b: GraphBuilder, node: Node) -> None:
