@@ -206,7 +206,8 @@ _SCHEMAS: Final = (
 _LIBRARY: Final[Any] = torch.library.Library("delegatec", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, (linear, conv2d), strict=True):
     _LIBRARY.define(_schema)
-    _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
+    # Not decomposed: no kernel rounds to these numbers.
+    _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeExplicitAutograd")
 
 LINEAR: Final = torch.ops.delegatec.block_scaled_linear.default
 CONV2D: Final = torch.ops.delegatec.block_scaled_conv2d.default

@@ -49,6 +49,7 @@ _INSTEAD: Final = {
     "segment_reduce": "scatter_reduce",
     "gcd lcm": "remainder, if one of the numbers is known",
     "frexp": "log2 and exp2",
+    "block_scaled_linear block_scaled_conv2d": "TOSA graphs with the extensions mxfp and mxfp_conv",
     "nextafter": "multiplication by 1 + eps of the dtype",
     "hash_tensor": "a sum",
     """

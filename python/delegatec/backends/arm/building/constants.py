@@ -60,7 +60,8 @@ def six_bits(codes: torch.Tensor) -> torch.Tensor:
 
 def from_six_bits(data: bytes) -> torch.Tensor:
     """Returns codes from `six_bits`."""
-    low, middle, high = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3).to(torch.int32).T
+    padded = bytearray(data) + bytes(-len(data) % 3)
+    low, middle, high = torch.frombuffer(padded, dtype=torch.uint8).view(-1, 3).to(torch.int32).T
     word = low | middle << 8 | high << 16
     return torch.stack([word >> shift & 63 for shift in (0, 6, 12, 18)], 1).flatten().to(torch.uint8)
 

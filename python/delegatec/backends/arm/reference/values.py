@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -23,8 +24,8 @@ def constant(value: Value) -> Any:
     if value.dtype == DType.INT48:
         return from_int48_bytes(stored).reshape(value.shape)
     if BITS[value.dtype] == 6:
-        return from_six_bits(stored).reshape(value.shape)
+        return from_six_bits(stored)[: math.prod(value.shape)].reshape(value.shape)
     data = torch.frombuffer(bytearray(stored), dtype=STORED.get(value.dtype, torch.uint8))
     if BITS[value.dtype] == 4:
-        data = unpack(data)
+        data = unpack(data)[: math.prod(value.shape)]
     return data.reshape(value.shape)
