@@ -326,7 +326,8 @@ class GraphBuilder:
         assert math.prod(shape) == math.prod(value.shape), f"{value} to {shape}"
         if value.numbers is not None and value.dtype in STORED:
             return self.tensor(torch.tensor(value.numbers, dtype=STORED[value.dtype]).reshape(tuple(shape)))
-        if value.is_constant:
+        # A placeholder that is tried may be an input: the profile FP alone has no RESHAPE of integers.
+        if value.part is not None or (value.is_constant and self.settings.specification.integer):
             return self._reshaped_constant(value, shape)
         return self.emit("RESHAPE", value, self.shape(shape), shape=shape)
 
