@@ -75,6 +75,7 @@ def test_every_combination_of_types_is_in_the_grid() -> None:
     for operator, (_, supports) in TYPES.items():
         for each in supports:
             # the compiler emits INT4 constants as INT8
-            if operator not in _NOT_RUN and DType.INT4 not in each.types:
+            is_draft = "BLOCK_SCALED" in operator  # of TOSA 1.1
+            if operator not in _NOT_RUN and not is_draft and DType.INT4 not in each.types:
                 shown = [NAMES[kind] for kind in each.types]
                 assert (operator, each.types) in run_types, f"{operator} of {shown}"
