@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unsupported operators of torch.ops.aten, with their replacements.
+"""Unsupported operators of torch.ops.aten, and operators that only delegates run, with replacements.
 
 `tests/oracle/coverage_test.py` checks that these are rejected, and that all others run.
 """
@@ -49,7 +49,6 @@ _INSTEAD: Final = {
     "segment_reduce": "scatter_reduce",
     "gcd lcm": "remainder, if one of the numbers is known",
     "frexp": "log2 and exp2",
-    "block_scaled_linear block_scaled_conv2d": "TOSA graphs with the extensions mxfp and mxfp_conv",
     "nextafter": "multiplication by 1 + eps of the dtype",
     "hash_tensor": "a sum",
     """
@@ -62,3 +61,8 @@ _INSTEAD: Final = {
 UNSUPPORTED: Final[dict[str, str]] = {
     name: instead for names, instead in _INSTEAD.items() for name in names.split()
 }
+
+DELEGATES_ONLY: Final[dict[str, str]] = dict.fromkeys(
+    ("block_scaled_linear", "block_scaled_conv2d"),
+    "TOSA graphs with the extensions mxfp and mxfp_conv",
+)

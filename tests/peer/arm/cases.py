@@ -199,7 +199,7 @@ def _prepare(case: ArmCase) -> PreparedCase:
 def _specification(text: str) -> str:
     """Returns a specification with the names of Arm's validator.
 
-    The peer's mxfp has convolutions and constants of float8, which are extensions of their own.
+    The peer's mxfp has convolutions and constants of float8, which are separate extensions.
     """
     return f"{text}+mxfp_conv+fp8e4m3+fp8e5m2" if "mxfp" in text.lower() else text
 

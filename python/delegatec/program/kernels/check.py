@@ -20,7 +20,7 @@ from delegatec.edge.handles import Origin, describe_operator
 from delegatec.edge.kernels import KERNELS
 from delegatec.edge.out_variants import out_variant
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.unsupported import UNSUPPORTED
+from delegatec.edge.unsupported import DELEGATES_ONLY, UNSUPPORTED
 from delegatec.program.kernels.limits import LARGEST_SIZE, LIMITS, MAX_RANK
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.program.symbolic import PRIMITIVES
@@ -106,8 +106,9 @@ def _closest(node: Node) -> str:
     if not isinstance(node.target, OpOverload):
         return "an operator of torch.ops.aten"
     name = node.target._opname
-    if name in UNSUPPORTED:
-        return UNSUPPORTED[name]
+    for replacements in (UNSUPPORTED, DELEGATES_ONLY):
+        if name in replacements:
+            return replacements[name]
     same = sorted(kernel for kernel in KERNELS if kernel.startswith(f"aten::{name}."))
     if same:
         return f"a call that one of its kernels supports: {', '.join(same)}"
