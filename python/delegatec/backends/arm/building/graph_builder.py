@@ -12,17 +12,16 @@ import torch
 from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
-from delegatec.backends.arm.building.constants import constant_part, element, int48_bytes
+from delegatec.backends.arm.building.constants import constant_part, element
 from delegatec.backends.arm.building.operation import Operation, Value
+from delegatec.backends.arm.building.shared_constants import Constants, Number
 from delegatec.backends.arm.dtypes import STORED, TO_TOSA
 from delegatec.backends.arm.settings import Settings
-from delegatec.delegation.protocol.parts import tensor_bytes
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of
 
-Number = bool | int | float
 Arrange = Callable[[torch.Tensor], torch.Tensor]
 """Moves the elements of a constant, or repeats them."""
 
@@ -31,7 +30,7 @@ MAIN: Final = "main"
 """The name of the region and of the block that tools run."""
 
 
-class GraphBuilder:
+class GraphBuilder(Constants):
     """The graph of one partition under construction.
 
     Args:
@@ -60,6 +59,7 @@ class GraphBuilder:
         outer: GraphBuilder | None = None,
         facts: Facts | None = None,
     ) -> None:
+        super().__init__({} if outer is None else outer._taken)
         self.current: Node | None = None
         self.settings = settings
         self.operations: list[Operation] = []
@@ -72,8 +72,6 @@ class GraphBuilder:
         self.view = view
         self._facts = facts
         self._values: dict[Node, Value] = {}
-        self._taken: dict[str, int] = {} if outer is None else outer._taken
-        self._shared: dict[Hashable, Value] = {}
         self._problems: list[Diagnostic] = [] if outer is None else outer._problems
 
     def walk(self) -> Iterator[GraphBuilder]:
@@ -173,53 +171,6 @@ class GraphBuilder:
     def alias(self, node: Node, value: Value) -> None:
         """Maps a node to a value."""
         self._values[node] = value
-
-    def _name(self, wanted: str) -> str:
-        count = self._taken.get(wanted, 0)
-        self._taken[wanted] = count + 1
-        return f"{wanted}.{count}" if count else wanted
-
-    # ---- constants ---------------------------------------------------------------------------------------
-
-    def tensor(self, tensor: torch.Tensor, dtype: int | None = None) -> Value:
-        """Returns a small constant tensor; equal ones are shared.
-
-        Args:
-            tensor: its value.
-            dtype: its type in TOSA, by default that of the tensor; it has the bytes of the tensor.
-        """
-        dtype = TO_TOSA[tensor.dtype] if dtype is None else dtype
-        if dtype in STORED:
-            tensor = tensor.to(STORED[dtype])
-        data = bytes(tensor_bytes(tensor.contiguous()))
-        key = ("constant", dtype, tuple(tensor.shape), data)
-        if key not in self._shared:
-            numbers = tuple(tensor.flatten().tolist())
-            name = self._name("constant")
-            self._shared[key] = Value(name, dtype, tuple(tensor.shape), data, numbers, True)
-        return self._shared[key]
-
-    def wide_number(self, number: int) -> Value:
-        """Returns an INT48 of one element."""
-        value = torch.tensor([number])
-        key = ("wide number", number)
-        if key not in self._shared:
-            name = self._name("constant")
-            self._shared[key] = Value(name, DType.INT48, (1,), int48_bytes(value), (number,), True)
-        return self._shared[key]
-
-    def number(self, number: Number, dtype: int, rank: int = 1) -> Value:
-        """Returns a constant of one element and a rank, which broadcasts."""
-        return self.tensor(torch.full([1] * rank, number, dtype=STORED[dtype]))
-
-    def shape(self, sizes: Sequence[int]) -> Value:
-        """Returns a shape operand; equal ones are shared."""
-        key = ("shape", *sizes)
-        if key not in self._shared:
-            data = b"".join(size.to_bytes(8, "little", signed=True) for size in sizes)
-            name = self._name("shape")
-            self._shared[key] = Value(name, DType.SHAPE, (len(sizes),), data, tuple(sizes), True)
-        return self._shared[key]
 
     # ---- operators ---------------------------------------------------------------------------------------
 
