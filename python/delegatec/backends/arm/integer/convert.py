@@ -250,7 +250,7 @@ def _dequantize(conversion: Conversion, node: Node) -> None:
         if found is None:
             raise UnsupportedError("quantization parameters that are not constant")
         values = partial(found.values, constant.detach())
-        conversion.quantities[node] = Fixed(values, shape_of(node))
+        conversion.quantities[node] = Fixed(values, shape_of(node), to)
         return
     if to is None:
         raise UnsupportedError("quantization parameters that are not constant, or several zero points")

@@ -25,6 +25,9 @@ from delegatec.edge.arguments import bind, broadcast
 
 aten = torch.ops.aten
 
+_MOST_RATIO: Final = 1 << 7
+"""Of the bounds of a constant and of levels, so that their common scale is precise."""
+
 
 def _relu(conversion: Conversion, node: Node) -> Quantity:
     return _clamped(conversion, node, 0.0, math.inf)
@@ -94,7 +97,7 @@ def _within_reach(values: Sequence[Quantity], to: Parameters | None) -> Sequence
 
 def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[float]) -> Levels:
     """Returns the sum or difference of two values."""
-    values = similar(values, 1 << 16)
+    values = similar(_as_levels(conversion, values), 1 << 16)
     scale = conversion.common_scale(values, len(values))
     arithmetic = conversion.arithmetic
     first, second = (arithmetic.accumulate(each, scale) for each in values)
@@ -104,6 +107,28 @@ def add(conversion: Conversion, values: Sequence[Quantity], signs: Sequence[floa
     node = arithmetic.binary(aten.add.Tensor if signs[1] >= 0 else aten.sub.Tensor, first, second)
     bound = sum(each.bound for each in values)
     return Levels(node, (scale,), 0, math.ceil(bound / scale))
+
+
+def _as_levels(conversion: Conversion, values: Sequence[Quantity]) -> list[Quantity]:
+    """Returns constants as levels if another value has levels of their dtype.
+
+    NPUs compute on int8 at once, but on int32 only after they rescale the other value.
+    """
+    others = [each for each in values if isinstance(each, Levels) and each.is_narrow]
+    rank = max(len(each.shape) for each in values)
+    found: list[Quantity] = []
+    for value in values:
+        to = value.parameters if isinstance(value, Fixed) else None
+        is_alike = to is not None and any(
+            each.dtype == to.dtype and value.bound <= each.bound * _MOST_RATIO for each in others
+        )
+        if to is None or to.axis is not None or not is_alike:
+            found.append(value)
+            continue
+        assert isinstance(value, Fixed)
+        node = conversion.arithmetic.constant(to.levels(value.values), rank)
+        found.append(Levels(node, to.scale, to.zero, max(to.high - to.zero, to.zero - to.low)))
+    return found
 
 
 def similar(values: Sequence[Quantity], ratio: float) -> list[Quantity]:
@@ -150,7 +175,7 @@ def multiply(conversion: Conversion, x: Quantity, y: Quantity) -> Quantity:
 def _factors(conversion: Conversion, x: Quantity, y: Quantity) -> tuple[Levels, Levels]:
     """Returns operands whose product fits int32."""
     found = []
-    for value in (x, y):
+    for value in _as_levels(conversion, (x, y)):
         if isinstance(value, Fixed):
             scale = (value.bound or 1.0) / 32767
             node = conversion.arithmetic.accumulate(value, scale)

@@ -145,10 +145,17 @@ class Fixed:
     Args:
         values: floating point, or a function that returns them when they are first used.
         shape: sizes of the tensor; by default those of `values`.
+        parameters: with which the values are exact levels.
     """
 
-    def __init__(self, values: Tensor | Callable[[], Tensor], shape: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        values: Tensor | Callable[[], Tensor],
+        shape: Sequence[int] | None = None,
+        parameters: Parameters | None = None,
+    ) -> None:
         self._values = values
+        self.parameters: Final = parameters
         assert shape is not None or isinstance(values, Tensor)
         self.shape: Final = tuple(values.shape if isinstance(values, Tensor) else shape or ())
 
