@@ -12,7 +12,7 @@ from delegatec.backends.arm.blob import read_blob, write_blob
 from delegatec.backends.arm.graph import blob_graph
 from delegatec.backends.arm.integer.legality import convert_units
 from delegatec.backends.arm.integer.parameters import CALLS
-from delegatec.backends.arm.layout import layout_passes
+from delegatec.backends.arm.layout import layout_passes, merge_integer_dimensions
 from delegatec.backends.arm.operators.rewrites import REWRITES
 from delegatec.backends.arm.operators.table import TABLE
 from delegatec.backends.arm.partitioner import ArmPartitioner
@@ -69,7 +69,7 @@ class ArmBackend(TableBackend[Settings]):
         def integer(program: EdgeProgram) -> bool:
             return convert_units(program, view.facts_in(program), target)
 
-        return [*found[:-1], integer, *found[-1:], *layout]
+        return [*found[:-1], integer, *found[-1:], *layout, merge_integer_dimensions]
 
 
 class TosaBackend(ArmBackend):

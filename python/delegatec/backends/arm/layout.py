@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import TOSA
@@ -17,9 +18,10 @@ from delegatec.edge.arguments import bind
 from delegatec.edge.channels_last import fold_padding as padding
 from delegatec.edge.channels_last import optimize
 from delegatec.edge.channels_last.dimension_rules import along, on_first, pointwise
+from delegatec.edge.channels_last.merge_dimensions import merge_dimensions
 from delegatec.edge.channels_last.operation import Operation
 from delegatec.edge.channels_last.role_rules import grouped
-from delegatec.edge.channels_last.rules import RULES, OperationRules
+from delegatec.edge.channels_last.rules import RULES, OperationRules, is_pointwise
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
@@ -58,6 +60,18 @@ def layout_passes(view: PartitionView, target: TableTarget[Settings]) -> Sequenc
         return padding.fold_padding(program, facts, _legality(target, facts))
 
     return [optimize_layout, fold_padding]
+
+
+def merge_integer_dimensions(program: EdgeProgram) -> bool:
+    """Merges dimensions of integer arithmetic."""
+    return merge_dimensions(program, _is_pointwise)
+
+
+def _is_pointwise(node: Node) -> bool:
+    if node.target is TOSA.rescale.default:
+        return not bind(node)["per_channel"]
+    rule = _RULES.get(node.target) if isinstance(node.target, OpOverload) else None
+    return is_pointwise(node) or rule in (pointwise, on_first)
 
 
 def _legality(target: TableTarget[Settings], facts: Facts) -> Callable[[Node], bool]:

@@ -36,7 +36,7 @@ OperationRules = Mapping[OpOverload, OperationRule]
 def operation_of(node: Node, rules: OperationRules) -> Operation:
     """Returns how a node can be computed."""
     rule = rules.get(node.target) if isinstance(node.target, OpOverload) else None
-    if rule is None and _is_pointwise(node):
+    if rule is None and is_pointwise(node):
         rule = pointwise
     values = [node.meta.get("val"), *(each.meta["val"] for each in operand_nodes(node))]
     # layouts do not describe empty tensors
@@ -45,7 +45,8 @@ def operation_of(node: Node, rules: OperationRules) -> Operation:
     return found or Fixed(node, operand_nodes(node))
 
 
-def _is_pointwise(node: Node) -> bool:
+def is_pointwise(node: Node) -> bool:
+    """Whether torch tags a call as one that computes element by element."""
     tags = node.target.tags if isinstance(node.target, OpOverload) else ()
     return torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
 

@@ -202,6 +202,33 @@ def test_pools_of_whole_images_are_sums(scale: float, counted: bool) -> None:
         assert wanted.min() < wanted.max()
 
 
+@pytest.mark.parametrize("shape", [(2, 16, 12, 12), (1, 8, 8, 24), (1, 12, 9, 8)])
+def test_sums_of_groups_are_convolutions(shape: tuple[int, ...]) -> None:
+    """Groups of channels are rows, whose images are added first."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = dequantize(x, 0.05, 3).view(shape[0], 4, -1)
+        return quantize(y.mean(-1, keepdim=True), 0.002)
+
+    program = check(function, levels(*shape))
+    assert NHWC.conv2d.default in calls(program)
+
+
+@pytest.mark.parametrize("call", [torch.add, torch.sub, torch.mul])
+def test_quantized_constants_are_levels(call: Any) -> None:
+    """NPUs compute on operands of int8 at once."""
+    constant = levels(6, 1, seed=3)
+
+    def function(x: torch.Tensor) -> Any:
+        return quantize(call(dequantize(x, 0.05, 3), dequantize(constant, 0.01, -7)), 0.05, 2)
+
+    program = check(function, levels(2, 6, 5))
+    rescaled = [
+        node.args[0] for node in program.graph.find_nodes(op="call_function", target=TOSA.rescale.default)
+    ]
+    assert any(node.op == "placeholder" and node.name in program.constants for node in rescaled)
+
+
 def test_equal_parameters_need_no_call() -> None:
     """Movement keeps integers."""
 

@@ -31,6 +31,8 @@ aten = torch.ops.aten
 _MOST_ROWS: Final = 64
 """Of kernels, on Ethos-U55."""
 _CHANNELS: Final = 16
+_MOST_CALLS: Final = 12
+"""Between a view of images and a sum of its groups."""
 
 
 def _dims(node: Node, name: str = "dim") -> list[int]:
@@ -53,19 +55,50 @@ def _sum(is_mean: bool) -> Convert:
     return convert
 
 
-def total(conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool) -> Levels:
-    """Returns a sum or a mean along dimensions."""
+def total(
+    conversion: Conversion, value: Quantity, dims: list[int], keepdim: bool, is_mean: bool, divisor: int = 0
+) -> Levels:
+    """Returns a sum or a mean along dimensions; its divisor is the number of their elements by default."""
     count = math.prod(value.shape[dim] for dim in dims)
     if isinstance(value, Levels) and value.is_narrow and _is_image(value, dims):
         summed = _image_sums(conversion, value, keepdim)
         return replace(summed, scale=(value.scale[0] / (count if is_mean else 1),))
+    image = _viewed_image(value, dims) if isinstance(value, Levels) and value.is_narrow else None
+    if image is not None:
+        assert isinstance(value, Levels)
+        whole = Value(conversion.arithmetic.builder, value.node).view(*image)
+        alone = replace(value, node=whole.node)
+        if _is_image(alone, [2, 3]):
+            batch, groups = value.shape[:2]
+            summed = _image_sums(conversion, alone, keepdim=False)
+            parts = Value(whole.builder, summed.node).view(batch, groups, image[1] // groups)
+            return total(conversion, replace(summed, node=parts.node), dims, keepdim, is_mean, count)
     wide = conversion.arithmetic.wide(value, 30 - max(count - 1, 0).bit_length())
     sizes = [1 if dim in dims else size for dim, size in enumerate(wide.shape) if keepdim or dim not in dims]
     node = conversion.arithmetic.call(
         aten.sum.dim_IntList, wide.node, dims, keepdim, dtype=torch.int32, shape=sizes
     )
     node.kwargs = {"dtype": torch.int32}
-    return Levels(node, (wide.scale[0] / (count if is_mean else 1),), 0, wide.limit * count)
+    return Levels(node, (wide.scale[0] / ((divisor or count) if is_mean else 1),), 0, wide.limit * count)
+
+
+def _viewed_image(levels: Levels, dims: list[int]) -> tuple[int, ...] | None:
+    """Returns the shape of images whose groups of channels are rows that are added."""
+    if len(levels.shape) != 3 or dims != [2]:
+        return None
+    batch, groups, _ = levels.shape
+    node = levels.node
+    for _ in range(_MOST_CALLS):
+        if node.op != "call_function" or not node.all_input_nodes:
+            return None
+        first = node.all_input_nodes[0]
+        shape = shape_of(first)
+        if node.target is aten.view.default and len(shape) == 4:
+            return shape if shape[0] == batch and shape[1] % groups == 0 else None
+        if shape != levels.shape:
+            return None
+        node = first
+    return None
 
 
 def _is_image(levels: Levels, dims: list[int]) -> bool:
@@ -87,6 +120,9 @@ def _image_sums(conversion: Conversion, levels: Levels, keepdim: bool) -> Levels
     builder = conversion.arithmetic.builder
     group = _divisor(channels, _CHANNELS)
     rows = _divisor(height * width, _MOST_ROWS)
+    # NPUs copy a value that other calls use in another shape: its own costs one addition more
+    if channels == group and height <= _MOST_ROWS and width <= 2 * height * width // rows:
+        rows = height
     rest = height * width // rows
     images = channels_last(Value(builder, levels.node)).view(batch, rows, rest * channels // group, group)
     weight = builder.constant(torch.ones((group, 1, rows, 1), dtype=torch.int8))
