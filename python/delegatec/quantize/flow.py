@@ -181,7 +181,7 @@ def _converted(prepared: GraphModule, method: str) -> GraphModule:
     try:
         converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
         return converted
-    except Exception as error:  # assertions of torchao's observers
+    except AssertionError as error:  # of the observers of torchao
         raise DelegatecError(
             [
                 Diagnostic(
