@@ -10,7 +10,7 @@ DelegatecInfo = provider(
         "imports": "depset of strings: import paths of the compiler, for a runfiles tree.",
         "inputs": "depset of File: inputs of an action that runs the compiler, besides its tool.",
         "interpreter": "File: the Python interpreter.",
-        "tool": "FilesToRunProvider: the interpreter, with the compiler's sources and the manifests as runfiles.",
+        "tool": "FilesToRunProvider: it runs the interpreter; the compiler's sources and the manifests are its runfiles.",
     },
 )
 
@@ -35,12 +35,18 @@ def _delegatec_binary_impl(ctx):
     python = merged_python(ctx, [ctx.attr.library])
     manifests = [ctx.file.interpreter_manifest, ctx.file.site_packages_manifest]
 
-    # The directory is an input of each action. As a runfile it would be part of the worker's key, and Bazel would
-    # read it for each request.
-    sources = [file for file in python.files.to_list() if file != ctx.file.site_packages]
+    # The directories are inputs of each action. As runfiles they would be part of the worker's key, and Bazel would
+    # read them for each request.
+    directories = [ctx.file.interpreter_library, ctx.file.site_packages]
+    sources = [file for file in python.files.to_list() if file not in directories]
 
+    # A link to the interpreter would be a copy of it on a remote worker, far from its shared library and its modules.
     executable = ctx.actions.declare_file(ctx.label.name)
-    ctx.actions.symlink(output = executable, target_file = ctx.file.interpreter, is_executable = True)
+    ctx.actions.write(
+        content = "#!/bin/sh\nexec %s \"$@\"\n" % ctx.file.interpreter.path,
+        is_executable = True,
+        output = executable,
+    )
     return [
         DefaultInfo(
             executable = executable,
@@ -49,7 +55,7 @@ def _delegatec_binary_impl(ctx):
         DelegatecInfo(
             environment = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join(import_roots(ctx, python.imports))),
             imports = python.imports,
-            inputs = depset([ctx.file.interpreter, ctx.file.site_packages] + manifests + sources),
+            inputs = depset(directories + [ctx.file.interpreter] + manifests + sources),
             interpreter = ctx.file.interpreter,
             tool = None,
         ),
@@ -60,7 +66,7 @@ delegatec_binary = rule(
     doc = """\
 The compiler as the executable of an action.
 
-It is the interpreter, with the compiler's sources as its runfiles. Bazel 4.2.3 puts only an executable's runfiles in
+It runs the interpreter, and has the compiler's sources as its runfiles. Bazel 4.2.3 puts only an executable's runfiles in
 the key of a worker: with the sources as plain inputs, a worker would keep running the old ones after an edit.
 """,
     attrs = {
@@ -68,6 +74,11 @@ the key of a worker: with the sources as plain inputs, a worker would keep runni
             mandatory = True,
             allow_single_file = True,
             doc = "The Python interpreter.",
+        ),
+        "interpreter_library": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "The directory of the interpreter's shared library and modules, as one input.",
         ),
         "interpreter_manifest": attr.label(
             mandatory = True,

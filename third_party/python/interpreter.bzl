@@ -10,11 +10,13 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files([
     "bin/python3",
+    "lib",
     "python.manifest",
 ])
 
 # The interpreter finds the standard library next to its real path. The manifest represents its contents in the
-# keys of actions, so that a sandbox links 2 files instead of 1,200.
+# keys of actions, so that a sandbox links 2 files instead of 1,200. A remote worker has no such path: an action that
+# may run there has `lib` as an input, too.
 py_runtime(
     name = "runtime",
     files = ["python.manifest"],
