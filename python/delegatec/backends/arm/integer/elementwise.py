@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.rounding import ROUNDING, copy
 from delegatec.backends.arm.integer.values import (
     Fixed,
     Levels,
@@ -222,10 +223,6 @@ def _absolute(conversion: Conversion, node: Node) -> Quantity:
     return Levels(result, wide.scale, 0, wide.limit)
 
 
-def _copy(conversion: Conversion, node: Node) -> Quantity:
-    return conversion.of(node.args[0])
-
-
 _SUMS: Final = {
     aten.add.Tensor: _sum(1),
     aten.add.Scalar: _sum(1),
@@ -237,12 +234,13 @@ CHEAP: Final[Mapping[Any, Convert]] = {
     aten.relu.default: _relu,
     aten.hardtanh.default: _clamp,
     aten.clamp.default: _clamp,
-    aten._to_copy.default: _copy,
+    aten._to_copy.default: copy,
 }
 """Conversions without calls, or with fewer than a table."""
 
 ELEMENTWISE: Final[Mapping[Any, Convert]] = {
     **_SUMS,
+    **ROUNDING,
     aten.neg.default: _negated,
     aten.abs.default: _absolute,
 }

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole numbers: rounding to them, signs, and conversion to integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.integer.arithmetic import BITS, Arithmetic
+from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.values import (
+    Fixed,
+    Levels,
+    Lookup,
+    Parameters,
+    Quantity,
+    UnsupportedError,
+)
+from delegatec.edge.arguments import dtype_of, shape_of
+
+aten = torch.ops.aten
+
+_MOST_FRACTION: Final = 24
+"""Bits after the point; the values of eager mode have no more."""
+_MOST_ENTRY: Final = 1 << 14
+"""Below it, entries of 16 bits are exact whole numbers."""
+_WHOLE: Final = {each: torch.iinfo(each) for each in (torch.int8, torch.int16, torch.int32)}
+
+
+def _floor(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
+    """Halves are rounded up by shifts, the only ones that all NPUs have."""
+    return _shifted(arithmetic, wide, -_half(bits), bits)
+
+
+def _ceil(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
+    return _shifted(arithmetic, wide, _half(bits) - 1, bits)
+
+
+def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
+    """Adds to negative numbers what makes the floor of the sum the ceiling."""
+    opposite = arithmetic.binary(aten.sub.Tensor, _number(arithmetic, 0, wide), wide)
+    least = arithmetic.binary(aten.maximum.default, opposite, _number(arithmetic, 0, wide))
+    bias = arithmetic.binary(aten.minimum.default, least, _number(arithmetic, (1 << bits) - 1, wide))
+    return _floor(arithmetic, arithmetic.binary(aten.add.Tensor, wide, bias), bits)
+
+
+def _half(bits: int) -> int:
+    return (1 << bits) // 2
+
+
+def _shifted(arithmetic: Arithmetic, wide: Node, offset: int, bits: int) -> Node:
+    moved = arithmetic.binary(aten.add.Tensor, wide, _number(arithmetic, offset, wide))
+    args = (moved, _number(arithmetic, bits, wide))
+    return arithmetic.once(TOSA.shift_right.default, args, torch.int32, shape_of(wide))
+
+
+def _number(arithmetic: Arithmetic, number: int, like: Node) -> Node:
+    return arithmetic.constant(torch.tensor(number, dtype=torch.int32), len(shape_of(like)))
+
+
+_Round = tuple[Callable[[Tensor], Tensor], Callable[[Arithmetic, Node, int], Node]]
+_TRUNC: Final[_Round] = torch.trunc, _trunc
+
+
+def _rounded(conversion: Conversion, value: Quantity, by: _Round, tables: bool = True) -> Quantity:
+    """Returns whole numbers.
+
+    Args:
+        conversion: the state.
+        value: the value.
+        by: the function on values, and on integers with some bits after the point.
+        tables: whether levels of int8 become a table.
+    """
+    function, compute = by
+    if isinstance(value, Fixed):
+        return Fixed(function(value.values))
+    if isinstance(value, Lookup):
+        return Lookup(value.source, function(value.values))
+    if tables and value.is_narrow and value.dtype == torch.int8:
+        return Lookup(value.clamped(-math.inf, math.inf), function(value.values))
+    bits = min(BITS - math.frexp(value.bound)[1], _MOST_FRACTION)
+    if bits < 1:
+        raise UnsupportedError(f"whole numbers up to {value.bound:g}")
+    arithmetic = conversion.arithmetic
+    node = compute(arithmetic, arithmetic.accumulate(value, 2.0**-bits), bits)
+    return Levels(node, (1.0,), 0, math.ceil(value.bound) + 1)
+
+
+def _rounding(by: _Round) -> Convert:
+    def convert(conversion: Conversion, node: Node) -> Quantity:
+        return _rounded(conversion, conversion.of(node.args[0]), by)
+
+    return convert
+
+
+def _sign(conversion: Conversion, node: Node) -> Quantity:
+    """Limits the integers of a value, in any scale, to whole numbers from -1 to 1."""
+    value = conversion.of(node.args[0])
+    if isinstance(value, Fixed):
+        return Fixed(value.values.sign())
+    wide = conversion.arithmetic.wide(value)
+    return Levels(wide.node, (1.0,), 0, wide.limit, low=-1.0, high=1.0)
+
+
+def copy(conversion: Conversion, node: Node) -> Quantity | None:
+    """Converts a conversion to another dtype; integers are truncated, and saturate."""
+    value, dtype = conversion.of(node.args[0]), dtype_of(node)
+    if dtype.is_floating_point:
+        return value
+    limits = _WHOLE.get(torch.int32 if dtype == torch.int64 else dtype)
+    if limits is None:
+        raise UnsupportedError(f"floating-point values become {dtype}")
+    if isinstance(value, Lookup) and value.bound >= _MOST_ENTRY:
+        raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
+    whole = _rounded(conversion, value, _TRUNC, tables=value.bound <= _WHOLE[torch.int8].max)
+    found = getattr(torch, limits.dtype)
+    result = conversion.arithmetic.quantize(whole, Parameters(found, (1.0,), 0, limits.min, limits.max))
+    if dtype != found:
+        val = conversion.arithmetic.builder.empty(shape_of(node), dtype)
+        result = conversion.arithmetic.builder.call(aten._to_copy.default, result, dtype=dtype, val=val)
+    conversion.replaced[node] = result
+    return None
+
+
+ROUNDING: Final[Mapping[Any, Convert]] = {
+    aten.floor.default: _rounding((torch.floor, _floor)),
+    aten.ceil.default: _rounding((torch.ceil, _ceil)),
+    aten.trunc.default: _rounding(_TRUNC),
+    aten.sign.default: _sign,
+}
