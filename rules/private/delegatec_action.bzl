@@ -4,6 +4,8 @@
 load(":delegatec_toolchain.bzl", "INTERPRETER_FLAGS")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
+_STARTUP = INTERPRETER_FLAGS + ["-m", "delegatec"]
+
 def delegatec_arguments(ctx, verb):
     """Returns arguments of the compiler for `delegatec_action`, to be completed by a rule.
 
@@ -37,10 +39,8 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         progress_message: what Bazel shows while the action runs.
     """
     compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
-    startup = ctx.actions.args()
-    startup.add_all(INTERPRETER_FLAGS + ["-m", "delegatec"])
     ctx.actions.run(
-        arguments = [startup, args],
+        arguments = _STARTUP + [args],
         env = compiler.environment,
         executable = compiler.tool,
         execution_requirements = {
@@ -54,4 +54,6 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,
+        # Without this, Bazel 4.2.3 flattens the inputs of each action to look for executables.
+        tools = [],
     )
