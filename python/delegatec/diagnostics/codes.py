@@ -24,6 +24,7 @@ CODES: Final[dict[str, str]] = {
     "DC013": "Bazel is missing or too old, and cannot be installed.",
     "DC014": "No JDK on this host.",
     "DC015": "No C compiler on this host.",
+    "DC016": "Wheels of a team's lock cannot be used together with the compiler's.",
     "DC101": "The entry does not name a source file of the model, or the file is missing.",
     "DC102": "A source file has a syntax error.",
     "DC103": "An imported module is not among the dependencies.",

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the workspace in `workspace/`, with this repository's path, private wheels and their locks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nested_bazel import NestedBazel, nested_bazel, source_root
+from private_wheel import write_wheel
+
+# A layer for all models of the consumer's, in a wheel.
+_LAYER = """
+import torch
+
+
+class Scale(torch.nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        return value * self.factor
+"""
+
+
+def _write_wheels(folder: Path) -> None:
+    """Builds a private wheel and its lock, and a lock that does not fit the compiler's wheels."""
+    modules = {"team_layers/__init__.py": "", "team_layers/scale.py": _LAYER}
+    private = write_wheel(folder, "team_layers", "1.0", modules, requires=["torch>=2.13", "numpy"])
+    (folder / "team.lock.txt").write_text(f"--no-index\n{private}\ntorch==2.13.0 --hash=sha256:{'0' * 64}\n")
+    unfit = [f"{name} --hash=sha256:{'0' * 64}" for name in ("numpy==1.26.4", "nvidia-cublas==13.1.0")]
+    (folder / "unfit.lock.txt").write_text("\n".join([private, *unfit]) + "\n")
+
+
+@contextmanager
+def consumer_bazel(folder: Path) -> Iterator[NestedBazel]:
+    """Copies the workspace into a directory, for a Bazel whose server ends with the block."""
+    root = source_root()
+    workspace = folder / "workspace"
+    shutil.copytree(root / "tests" / "consumer" / "workspace", workspace)
+    declaration = workspace / "WORKSPACE"
+    declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(root)))
+    _write_wheels(workspace / "wheels")
+    with nested_bazel(workspace, folder / "output") as bazel:
+        yield bazel

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installs a team's wheels, which are used in one process with the compiler's, and says what does not fit.
+
+Usage: team_wheels.py --lock NAME=FILE --compiler NAME=FILE --compiler-site FOLDER --target FOLDER
+    [--other-lock NAME=FILE]... [--find-links FOLDER]... [--allow-missing NAME]... [--drop PATTERN]...
+    [--keep PATH]...
+
+NAME is how messages name a file. Wheels that the compiler or another lock has in the same version are left to
+them. Returns 0; 1 if pip fails; or 3 for wheels that do not fit, after it has printed a line per problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from install_wheels import install, trim
+from locked_wheels import Lock, read_lock
+from wheels_fit import (
+    gpu_libraries,
+    gpu_wheels,
+    installed,
+    other_versions,
+    shadowed_modules,
+    unmet_requirements,
+)
+
+PIP_FAILED = 1
+DOES_NOT_FIT = 3
+
+# A file next to the modules: versions and hashes of the installed wheels.
+INSTALLED_LOCK = "wheels.lock.txt"
+
+
+def _named_lock(argument: str) -> Lock:
+    shown, _, path = argument.partition("=")
+    return read_lock(Path(path), shown)
+
+
+def _install_rest(lock: Lock, names: set[str], options: argparse.Namespace) -> None:
+    """Installs some wheels of a lock with pip."""
+    links = [f"--find-links {shlex.quote(folder)}" for folder in options.find_links]
+    pins = "".join(f"{lock.pins[name].text}\n" for name in sorted(names))
+    with tempfile.TemporaryDirectory() as folder:
+        rest = Path(folder) / "rest.txt"
+        rest.write_text("".join(f"{line}\n" for line in [*lock.options, *links]) + pins)
+        install(str(rest), options.target)
+    # A function of the wheels, not of the lock: it is an input of every export with these wheels.
+    (Path(options.target) / INSTALLED_LOCK).write_text(pins)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lock", required=True)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--compiler-site", required=True)
+    parser.add_argument("--target", required=True)
+    for flag in ("--other-lock", "--find-links", "--allow-missing", "--drop", "--keep"):
+        parser.add_argument(flag, action="append", default=[])
+    options = parser.parse_args()
+
+    lock, target = _named_lock(options.lock), Path(options.target)
+    below = {}
+    for argument in (options.compiler, *options.other_lock):
+        below |= _named_lock(argument).pins
+    problems = lock.problems + gpu_wheels(lock.pins) + other_versions(lock.pins, below)
+    if not problems:
+        target.mkdir()
+        try:
+            _install_rest(lock, lock.pins.keys() - below.keys(), options)
+        except subprocess.CalledProcessError:
+            return PIP_FAILED
+        trim(target, options.drop, options.keep)
+        allowed = frozenset(options.allow_missing)
+        problems = unmet_requirements(installed(target), lock.pins, below, allowed)
+        problems += gpu_libraries(target)
+        problems += shadowed_modules(target, {"the compiler's wheels": Path(options.compiler_site)})
+    for problem in problems:
+        print(problem)
+    return DOES_NOT_FIT if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
