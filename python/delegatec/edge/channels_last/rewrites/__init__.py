@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec.edge.channels_last.rewrites import adaptive, convolutions, pools, resizing
+from delegatec.edge.channels_last.rewrites import adaptive, convolutions, large_pools, pools, resizing
 
 REWRITES: Final = (
     *convolutions.REWRITES,
     *pools.REWRITES,
+    *large_pools.REWRITES,
     *adaptive.REWRITES,
     *resizing.REWRITES,
 )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized operators in the forms that Ethos-U55 has, with the results of eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
+
+from delegatec.backends.arm.integer.testing import Function, dequantize, levels, quantize
+from delegatec.backends.arm.testing import compile_module, operators
+from delegatec.backends.common.testing import Call, Compiled, eager
+
+_U55: Final = "TOSA-1.0+INT+int16+u55"
+_IMAGE: Final = (1, 3, 12, 13)
+_STEP: Final = 0.03
+
+# Name -> the operand, and the function, which keeps levels as they are.
+_EXACT: Final[dict[str, tuple[tuple[int, ...], Function]]] = {
+    "flip of every dimension": ((2, 3, 4, 5), lambda x: x.flip(0, 1, 2, -1)),
+    "flip of a row": ((7,), lambda x: x.flip(0)),
+    "reflection": (_IMAGE, nn.ReflectionPad2d((3, 2, 1, 0))),
+    "reflection of a line": ((2, 3, 9), nn.ReflectionPad1d((8, 1))),
+    "reflection of a volume": ((1, 2, 3, 4, 5), nn.ReflectionPad3d((1, 2, 0, 3, 2, 1))),
+    "replication": (_IMAGE, nn.ReplicationPad2d((1, 2, 3, 0))),
+    "circular": (_IMAGE, nn.CircularPad2d((1, 2, 3, 0))),
+    "pool of blocks": (_IMAGE, lambda x: f.max_pool2d(x, 4)),
+    "pool with gaps": (_IMAGE, lambda x: f.max_pool2d(x, (2, 3), (5, 4))),
+    "pool with overlap": ((1, 3, 30, 31), lambda x: f.max_pool2d(x, 7, 4, 3, ceil_mode=True)),
+    "pool of a line": ((1, 3, 40), lambda x: f.max_pool1d(x, 15, 6, 7)),
+    "pool of tall windows": ((1, 2, 300, 5), lambda x: f.max_pool2d(x, (257, 2), (3, 1))),
+}
+
+
+def _compiled(function: Function, x: torch.Tensor) -> tuple[Compiled, Callable[..., torch.Tensor]]:
+    def on_levels(x: torch.Tensor) -> torch.Tensor:
+        return quantize(function(dequantize(x, _STEP)), _STEP, 0, x.dtype)  # type: ignore[no-any-return]
+
+    compiled = compile_module(Call(on_levels), (x,), specification=_U55)
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    return compiled, on_levels
+
+
+@pytest.mark.parametrize("name", _EXACT)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16], ids=str)
+def test_levels_are_kept(name: str, dtype: torch.dtype) -> None:
+    shape, function = _EXACT[name]
+    x = levels(*shape, dtype=dtype)
+    compiled, on_levels = _compiled(function, x)
+    (result,), (wanted,) = compiled(x), eager(Call(on_levels), (x,))
+    assert torch.equal(result, wanted) and wanted.min() < wanted.max()
+
+
+def test_a_pool_of_blocks_needs_no_stride() -> None:
+    compiled, _ = _compiled(lambda x: f.max_pool2d(x, 4), levels(1, 8, 32, 32))
+    found = [name for name in operators(compiled) if name not in ("RESHAPE", "TRANSPOSE")]
+    assert found == ["MAX_POOL2D", "MAX_POOL2D"]
