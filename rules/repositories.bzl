@@ -13,7 +13,7 @@ In the WORKSPACE file, after the repository @rules_delegate itself:
 """
 
 load("//third_party/bazel:repositories.bzl", "bazel_repositories")
-load("//third_party/python:sites.bzl", "python_sites")
+load("//third_party/python:sites.bzl", "rules_python_repositories")
 
 def rules_delegate_repositories():
     """Declares every repository that the rules need.
@@ -25,5 +25,6 @@ def rules_delegate_repositories():
     program for such a backend.
     Repositories that the workspace has already declared are not changed.
     """
-    bazel_repositories()
-    python_sites(["compiler", "flatc", "model_converter", "quantization", "vela"])
+    existing = native.existing_rules().keys()
+    bazel_repositories(existing)
+    rules_python_repositories(existing)

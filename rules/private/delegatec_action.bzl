@@ -2,6 +2,7 @@
 """Runs the compiler in an action, in a persistent worker if possible."""
 
 load(":delegatec_toolchain.bzl", "INTERPRETER_FLAGS")
+load(":labels.bzl", "label_text")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _STARTUP = INTERPRETER_FLAGS + ["-m", "delegatec"]
@@ -24,7 +25,7 @@ def delegatec_arguments(ctx, verb):
     args.set_param_file_format("multiline")
     args.use_param_file("@%s", use_always = True)
     args.add(verb)
-    args.add(str(ctx.label), format = "--label=%s")
+    args.add(label_text(ctx.label), format = "--label=%s")
     return args
 
 def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):

@@ -3,6 +3,7 @@
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "check_alignment")
 load(":options.bzl", "fail_with")
 
@@ -50,7 +51,7 @@ def exported_outputs(ctx, program, signature):
         inputs = depset([program]),
         mnemonic = "DelegateWeights",
         outputs = [weights],
-        progress_message = "Writing the weights of %s" % ctx.label,
+        progress_message = "Writing the weights of %s" % label_text(ctx.label),
     )
     return [
         DefaultInfo(

@@ -4,6 +4,7 @@
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
+load(":labels.bzl", "label_text")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -33,7 +34,7 @@ def _exported_program_impl(ctx):
         inputs = depset(ctx.files.srcs + ctx.files.data, transitive = [python.files]),
         mnemonic = "TorchExport",
         outputs = [program, signature],
-        progress_message = "Exporting %s" % ctx.label,
+        progress_message = "Exporting %s" % label_text(ctx.label),
     )
     return exported_outputs(ctx, program, signature)
 

@@ -2,6 +2,7 @@
 """Executables that run the compiler from their runfiles."""
 
 load(":delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
+load(":labels.bzl", "label_text")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 LAUNCHER_ATTRS = {
@@ -53,7 +54,7 @@ def delegatec_launcher(ctx, verb, arguments, files, imports = depset(), plugin_f
                 "export %s=%s" % (name, value)
                 for name, value in sorted(FIXED_ENVIRONMENT.items())
             ]),
-            "%{label}": str(ctx.label),
+            "%{label}": label_text(ctx.label),
             "%{python_path}": ":".join(["$runfiles/" + root for root in roots]),
         },
         template = ctx.file._launcher,

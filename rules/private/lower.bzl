@@ -6,6 +6,7 @@ load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "add_delegation_arguments")
+load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "add_layout_arguments")
 load(":options.bzl", "option_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
@@ -81,7 +82,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             inputs = depset([exported.program] + option_files, transitive = [lowering_python.files]),
             mnemonic = mnemonic,
             outputs = written.values(),
-            progress_message = message % (ctx.label, backend),
+            progress_message = message % (label_text(ctx.label), backend),
         )
     report = _described(ctx, requested, outputs, python, "report", "DelegateReport", ".report.html")
     blobs = _described(ctx, requested, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
@@ -169,7 +170,7 @@ def _described(ctx, backends, lowered, python, verb, mnemonic, suffix):
         inputs = depset(inputs.values(), transitive = [python.files]),
         mnemonic = mnemonic,
         outputs = [output],
-        progress_message = "Describing %s" % ctx.label,
+        progress_message = "Describing %s" % label_text(ctx.label),
     )
     return output
 

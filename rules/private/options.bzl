@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of backends: their declaration, attribute, check and command-line arguments."""
 
+load(":labels.bzl", "label_text")
+
 def option(doc, default = "", values = [], file = [], host = ""):
     """Declares an option of a built-in backend, like `delegatec.delegation.OptionSpec`.
 
@@ -107,13 +109,14 @@ def fail_with(label, code, message, expected, help = ""):
     """Fails with a diagnostic in the compiler's format.
 
     Args:
-        label: the target.
+        label: the target: a Label, or its text in a macro.
         code: the diagnostic's code.
         message: what is wrong.
         expected: a description of valid values.
         help: what to do.
     """
-    lines = ["", "%s: error %s: %s" % (label, code, message), "  expected: " + expected]
+    target = label if type(label) == "string" else label_text(label)
+    lines = ["", "%s: error %s: %s" % (target, code, message), "  expected: " + expected]
     fail("\n".join(lines + (["  help: " + help] if help else []) + [""]))
 
 def did_you_mean(word, known):

@@ -2,6 +2,7 @@
 """`program_budget_test`: compares sizes and estimates of a program with limits."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
+load(":labels.bzl", "label_text")
 load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
 load(":options.bzl", "fail_with")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -30,7 +31,7 @@ def _program_budget_test_impl(ctx):
     manifest = ctx.attr.program[DelegateProgramInfo].manifest
     return [delegatec_launcher(
         ctx,
-        arguments = ["'--label=%s'" % ctx.label, "--manifest=" + runfiles_path(ctx, manifest)] + limits,
+        arguments = ["'--label=%s'" % label_text(ctx.label), "--manifest=" + runfiles_path(ctx, manifest)] + limits,
         files = [manifest],
         verb = "budget",
     )]

@@ -3,6 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
+load(":labels.bzl", "label_text")
 load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -10,7 +11,7 @@ def _program_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
     program = info.host_program or info.program
     arguments = [
-        "'--label=%s'" % ctx.label,
+        "'--label=%s'" % label_text(ctx.label),
         "--program=" + runfiles_path(ctx, info.exported.program),
         "--pte=" + runfiles_path(ctx, program),
         "'--atol=%s'" % ctx.attr.atol,

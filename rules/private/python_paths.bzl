@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import paths of a target's Python dependencies, in actions and in runfiles trees."""
 
+load(":labels.bzl", "repository_name")
+
 def import_roots(ctx, imports):
     """Returns the directories of import strings, as seen by an action.
 
@@ -35,7 +37,7 @@ def merged_python(ctx, targets):
             for target in targets
         ]),
         imports = depset(
-            [target.label.workspace_name or ctx.workspace_name for target in targets],
+            [repository_name(target.label) or ctx.workspace_name for target in targets],
             transitive = [target[PyInfo].imports for target in targets],
         ),
     )

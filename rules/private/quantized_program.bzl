@@ -4,6 +4,7 @@
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
+load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -67,7 +68,7 @@ def _quantized_program_impl(ctx):
         ),
         mnemonic = "DelegateQuantize",
         outputs = [program, signature],
-        progress_message = "Quantizing %s" % ctx.label,
+        progress_message = "Quantizing %s" % label_text(ctx.label),
     )
     return exported_outputs(ctx, program, signature)
 

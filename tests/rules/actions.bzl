@@ -2,6 +2,7 @@
 """Helpers for tests: the actions of the target under test."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest")
+load("//rules/private:labels.bzl", "repository_name")
 
 def action_of(env, mnemonic):
     """Returns the only action with a mnemonic.
@@ -44,3 +45,14 @@ def flags_of(action):
             flag, _, value = argument[len("--"):].partition("=")
             flags.setdefault(flag, []).append(value)
     return flags
+
+def external_path(label):
+    """Returns the path of a file of another repository in a runfiles tree, relative to the workspace's directory.
+
+    Args:
+        label: its Label.
+
+    Returns:
+        A string.
+    """
+    return "../%s/%s" % (repository_name(label), label.name)

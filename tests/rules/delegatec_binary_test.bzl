@@ -2,15 +2,16 @@
 """The runfiles of the compiler's executable, whose changes restart a worker."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load(":actions.bzl", "external_path")
 
 def _worker_key_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     files = [file.short_path for file in target[DefaultInfo].default_runfiles.files.to_list()]
     for path in [
-        "../delegatec_pip_compiler/site-packages.manifest",
-        "../delegatec_python/bin/python3",
-        "../delegatec_python/python.manifest",
+        external_path(Label("@delegatec_pip_compiler//:site-packages.manifest")),
+        external_path(Label("@delegatec_python//:bin/python3")),
+        external_path(Label("@delegatec_python//:python.manifest")),
         "python/delegatec/__main__.py",
         "python/delegatec/cli/worker.py",
         "python/delegatec/delegation/lowering/to_backend.py",
@@ -19,7 +20,7 @@ def _worker_key_test_impl(ctx):
         asserts.true(env, path in files, "%s is not in the worker's key" % path)
 
     # Bazel would hash all of torch for each request.
-    asserts.false(env, "../delegatec_pip_compiler/site-packages" in files)
+    asserts.false(env, external_path(Label("@delegatec_pip_compiler//:site-packages")) in files)
     return analysistest.end(env)
 
 _worker_key_test = analysistest.make(_worker_key_test_impl)

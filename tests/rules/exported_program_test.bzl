@@ -3,7 +3,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "ExportedProgramInfo")
-load(":actions.bzl", "action_of", "flags_of", "names_of")
+load(":actions.bzl", "action_of", "external_path", "flags_of", "names_of")
 
 def _export_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -35,7 +35,7 @@ def _export_test_impl(ctx):
     inputs = [file.short_path for file in action.inputs.to_list()]
     for path in ["tests/rules/models/mlp.py", "tests/rules/models/activation.py"]:
         asserts.true(env, path in inputs, "%s is not an input" % path)
-    asserts.true(env, "../delegatec_pip_compiler/site-packages" in inputs, "the wheels are not an input")
+    asserts.true(env, external_path(Label("@delegatec_pip_compiler//:site-packages")) in inputs, "the wheels are not an input")
     return analysistest.end(env)
 
 _export_test = analysistest.make(_export_test_impl)
@@ -67,7 +67,7 @@ def _quantize_test_impl(ctx):
     for path in ["tests/rules/models/mlp.pt2", "tests/rules/models/mlp_samples.py"]:
         asserts.true(env, path in inputs, "%s is not an input" % path)
     asserts.false(env, "tests/rules/models/mlp.py" in inputs)
-    asserts.true(env, "../delegatec_pip_quantization/site-packages" in inputs, "torchao is not an input")
+    asserts.true(env, external_path(Label("@delegatec_pip_quantization//:site-packages")) in inputs, "torchao is not an input")
     return analysistest.end(env)
 
 _quantize_test = analysistest.make(_quantize_test_impl)

@@ -3,6 +3,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:flatbuffers.bzl", "flatbuffer_py_library")
+load("//rules/private:labels.bzl", "repository_name")
 load("//rules/private/testing:pytest.bzl", "pytest_test")
 load(":actions.bzl", "action_of", "names_of")
 
@@ -10,8 +11,8 @@ def _library_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     asserts.equals(env, ["drawing.py"], names_of(action_of(env, "FlatcPython").outputs))
-    asserts.true(env, "rules_delegate/tests/rules" in target[PyInfo].imports.to_list())
-    asserts.true(env, "delegatec_pip_compiler/site-packages" in target[PyInfo].imports.to_list())
+    asserts.true(env, ctx.workspace_name + "/tests/rules" in target[PyInfo].imports.to_list())
+    asserts.true(env, repository_name(Label("@delegatec_pip_compiler//:site-packages")) + "/site-packages" in target[PyInfo].imports.to_list())
     return analysistest.end(env)
 
 _library_test = analysistest.make(_library_test_impl)

@@ -42,13 +42,14 @@ _MIRRORS = [
     "https://github.com/bazelbuild/",
 ]
 
-def bazel_repositories():
+def bazel_repositories(existing):
     """Declares rules_cc and rules_java, which every test loads, bazel_skylib, and the coverage tools.
 
-    Repositories that the workspace has already declared are not changed.
+    Args:
+        existing: names of repositories that the workspace has already declared, which are not changed.
     """
     for name, archive in _ARCHIVES.items():
-        if not native.existing_rule(name):
+        if name not in existing:
             distribution_or_http_archive(
                 name = name,
                 distribution_edits = archive.distribution_edits,
@@ -57,5 +58,5 @@ def bazel_repositories():
                 strip_prefix = archive.strip_prefix,
                 urls = [mirror + archive.path for mirror in _MIRRORS],
             )
-    if not native.existing_rule("remote_coverage_tools"):
+    if "remote_coverage_tools" not in existing:
         coverage_tools(name = "remote_coverage_tools")

