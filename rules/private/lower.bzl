@@ -100,6 +100,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             debug = outputs["debug"],
             etrecord = etrecord,
             exported = exported,
+            host_options = host_options,
             host_program = host_program,
             ir = outputs["ir"],
             manifest = outputs["manifest"],

@@ -3,9 +3,36 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
+load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
 load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":options.bzl", "fail_with", "option_arguments")
+load(":python_paths.bzl", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
+
+def _input_arguments(ctx):
+    """Returns the flags for the inputs besides the model's examples."""
+    arguments = ["--inputs=" + runfiles_path(ctx, file) for file in ctx.files.inputs]
+    if ctx.attr.inputs_entry:
+        check_entry(ctx, "inputs_entry", ctx.attr.inputs_entry)
+        source = ctx.files.srcs[0]
+        directory = runfiles_path(ctx, source)
+        arguments += [
+            "'--entry=%s'" % ctx.attr.inputs_entry,
+            "--import-path=\"$(dirname %s)\"" % directory,
+            "--import-path=.",
+        ]
+        arguments += ["--source=" + runfiles_path(ctx, file) for file in ctx.files.srcs]
+        arguments += ["--data=" + runfiles_path(ctx, file) for file in ctx.files.data]
+    elif ctx.attr.srcs or ctx.attr.deps or ctx.attr.data:
+        fail_with(
+            ctx.label,
+            "DC101",
+            "srcs, deps and data are for inputs_entry, which is not set",
+            expected = "inputs_entry = \"module:function\"",
+            help = "list data files of tensors in `inputs`",
+        )
+    return arguments
 
 def _program_test_impl(ctx):
     info = ctx.attr.program[DelegateProgramInfo]
@@ -14,21 +41,31 @@ def _program_test_impl(ctx):
         "'--label=%s'" % label_text(ctx.label),
         "--program=" + runfiles_path(ctx, info.exported.program),
         "--pte=" + runfiles_path(ctx, program),
-        "'--atol=%s'" % ctx.attr.atol,
-        "'--rtol=%s'" % ctx.attr.rtol,
+        "--manifest=" + runfiles_path(ctx, info.manifest),
         "--seeds=%d" % ctx.attr.seeds,
     ]
-    files = [info.exported.program, program]
+    files = [info.exported.program, program, info.manifest] + ctx.files.inputs + ctx.files.srcs + ctx.files.data
+    arguments += [
+        "'--%s=%s'" % (name, getattr(ctx.attr, name))
+        for name in ["atol", "rtol"]
+        if getattr(ctx.attr, name)
+    ]
+    arguments += [
+        "'--tolerance=%s=%s'" % (dtype, tolerance)
+        for dtype, tolerance in sorted(ctx.attr.tolerances.items())
+    ]
     if info.weights:
         arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
         files.append(info.weights)
     arguments += ["'--backend=%s'" % backend for backend in info.backends if is_plugin(backend)]
+    arguments += ["'--option=%s'" % option for option in option_arguments(info.host_options or {})]
+    python = merged_python(ctx, ctx.attr.deps)
     return [delegatec_launcher(
         ctx,
-        arguments = arguments,
+        arguments = arguments + _input_arguments(ctx),
         files = files,
-        imports = info.plugin_imports,
-        plugin_files = info.plugin_files,
+        imports = depset(transitive = [info.plugin_imports, python.imports]),
+        plugin_files = depset(transitive = [info.plugin_files, python.files]),
         verb = "verify",
     )]
 
@@ -40,14 +77,36 @@ Runs a program on this host and compares every output with the exported program 
 No device is needed: the backend's reference executor runs a delegate's blob, from the blob alone. Each element of
 an output may differ from eager mode by `atol + rtol * |eager|`.
 
+If an output is wrong, the test names the first value that is, with its node and the line of the model: it lowers the model
+again in memory, for one value after another, by bisection. The results are also in the test's XML: one case per output,
+with the largest difference, the tolerance and the reason.
+
 A program of command streams, such as an `ethos_u_program`, has a second one for this host: the same delegates, before the
 compiler of the device translates them.
 """,
     attrs = dict(
         LAUNCHER_ATTRS,
         atol = attr.string(
-            default = "1e-5",
-            doc = "Absolute tolerance. A string: older versions of Bazel do not support floats.",
+            doc = "Absolute tolerance of floating-point outputs. By default that of the dtype: 1e-7 for float64, 1e-5 for " +
+                  "float32, 2e-3 for float16, 1.6e-2 for bfloat16. A string: older versions of Bazel do not support floats.",
+        ),
+        data = attr.label_list(
+            allow_files = True,
+            doc = "Files that the function of `inputs_entry` reads, found by `delegatec.data_path`.",
+        ),
+        deps = attr.label_list(
+            doc = "Libraries that `srcs` import.",
+            providers = [PyInfo],
+        ),
+        inputs = attr.label_list(
+            allow_files = True,
+            doc = "Inputs to try: `.safetensors` files with a tensor per input (of another method than `forward`: " +
+                  "`METHOD.INPUT`), or `.npy` files for a model with one input. A tensor has the shape of the input, or a " +
+                  "first dimension of samples besides.",
+        ),
+        inputs_entry = attr.string(
+            doc = "`module:function` in one of `srcs`: returns inputs to try, besides those of `inputs`. Each is a tensor, a " +
+                  "tuple of arguments, or a dict of tensors by input; for several methods, a dict of lists of these.",
         ),
         program = attr.label(
             mandatory = True,
@@ -55,13 +114,21 @@ compiler of the device translates them.
             providers = [DelegateProgramInfo],
         ),
         rtol = attr.string(
-            default = "1e-5",
-            doc = "Relative tolerance.",
+            doc = "Relative tolerance of floating-point outputs. By default that of the dtype, the same as `atol`.",
         ),
         seeds = attr.int(
             default = 3,
             doc = "Number of random inputs to try besides the model's example inputs. Dynamic dimensions have " +
-                  "their smallest size in the first, their largest in the second, and random sizes after that.",
+                  "their smallest size in the first, their largest in the second, and sizes in between after that; if there " +
+                  "are several, each is also at its ends alone. 0 for none.",
+        ),
+        srcs = attr.label_list(
+            allow_files = [".py"],
+            doc = "Sources of `inputs_entry`.",
+        ),
+        tolerances = attr.string_dict(
+            doc = "Tolerances of single dtypes: `{\"float16\": \"1e-3,1e-2\", \"int8\": \"1\"}`, absolute and, if not 0, " +
+                  "relative. Integers are exact without one.",
         ),
     ),
     test = True,

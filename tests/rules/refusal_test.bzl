@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "program_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -57,6 +57,7 @@ def refusal_tests(name):
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
+    program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
     quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
     known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
@@ -70,6 +71,7 @@ def refusal_tests(name):
         "extension_without_profile": ["error DC402", "int16 extends the profile INT, which is absent"],
         "flag_of_the_rule": ["error DC402", "--config is determined by the option config"],
         "flag_without_value": ["error DC402", "--optimise cannot be \"\"", "expected: Size or Performance"],
+        "inputs_without_entry": ["error DC101", "srcs, deps and data are for inputs_entry", "list data files of tensors in `inputs`"],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],

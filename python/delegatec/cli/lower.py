@@ -19,6 +19,7 @@ from delegatec.cli.delegation_arguments import (
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
+from delegatec.cli.lowering_flags import recorded_flags
 from delegatec.cli.print_after import printing_after
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.version import VERSION
@@ -174,6 +175,7 @@ def _describe(
         emitted=lowered.emitted,
         pte=arguments.pte,
         checksums=checksums,
+        flags=recorded_flags(arguments),
     )
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))

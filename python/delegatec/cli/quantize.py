@@ -10,20 +10,15 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
-from delegatec.cli.errors import CommandLineError
-from delegatec.cli.export import check_seed
+from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
 
 if TYPE_CHECKING:
-    from torch.export import ExportedProgram
-
-    from delegatec.quantize.samples import Samples
     from delegatec.quantize.settings import Settings
 
 INPUTS = ("program", "calibration", "source", "data")
@@ -45,13 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=".safetensors with a tensor per input, or .npy for one input; a first dimension stacks samples",
     )
-    samples.add_argument(
-        "--entry", default="", metavar="MODULE:FUNCTION", help="function that returns samples, besides files"
-    )
-    samples.add_argument("--source", action="append", default=[], metavar="FILE", help="its source file")
-    samples.add_argument("--import-path", action="append", default=[], metavar="DIR", help="import path")
-    samples.add_argument("--data", action="append", default=[], metavar="FILE", help="declared data file")
-    samples.add_argument("--seed", type=int, default=0, help="seed of torch, numpy and random")
+    add_function_arguments(samples)
     settings = parser.add_argument_group("settings")
     for flag, help in _SETTINGS.items():
         settings.add_argument(f"--{flag}", default=None, metavar="NAME", help=help)
@@ -77,24 +66,22 @@ _IN_FLOAT = {
 def run(arguments: argparse.Namespace) -> int:
     """Quantizes the program."""
     os.environ.setdefault("TQDM_DISABLE", "1")
-    if arguments.entry and not all(arguments.entry.partition(":")):
-        raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
-    if arguments.source and not arguments.entry:
-        raise CommandLineError("--source names the file of a function: expected --entry as well")
-    check_seed(arguments.seed)
+    check_function(arguments)
     check_environment()
     pin_torch()
     from delegatec.files import replacing
     from delegatec.frontend import archive
     from delegatec.frontend.signature import signature_json
     from delegatec.quantize.checks import check_float
+    from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
     sys.path += paths
     model = archive.load(arguments.program, trusted=arguments.trusted)
     check_float(model.methods)
-    samples = _samples(arguments, model.methods)
+    samples = read_samples(arguments, arguments.calibration, model.methods)
+    check_samples(samples)
     _import_torchao()
     from delegatec.quantize.flow import quantize_model
     from delegatec.quantize.signature import add_levels
@@ -121,31 +108,6 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         float_modules=tuple(arguments.float_module),
         float_operators=tuple(arguments.float_operator),
     )
-
-
-def _samples(arguments: argparse.Namespace, methods: Mapping[str, ExportedProgram]) -> Samples:
-    from delegatec.quantize.samples import check_samples, samples_of_files
-
-    samples = samples_of_files(arguments.calibration, methods)
-    if arguments.entry:
-        for method, group in _samples_of_function(arguments, methods).items():
-            samples[method] += group
-    check_samples(samples)
-    return samples
-
-
-def _samples_of_function(arguments: argparse.Namespace, methods: Mapping[str, ExportedProgram]) -> Samples:
-    from delegatec.frontend.load import call_entry, choose_source, definition
-    from delegatec.frontend.session import Session, running
-    from delegatec.frontend.workspace import Workspace
-    from delegatec.quantize.samples import listed, samples_of_function
-
-    module, _, function = arguments.entry.rpartition(":")
-    source = choose_source(arguments.source, module)
-    session = Session(Workspace.at(os.getcwd(), arguments.import_path), source, tuple(arguments.data))
-    with running(session):
-        called, result = call_entry(session, function, arguments.seed, listed)
-    return samples_of_function(result, methods, definition(session, called))
 
 
 def _import_torchao() -> None:

@@ -4,13 +4,33 @@
 from __future__ import annotations
 
 import argparse
-import math
+import os
 import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from delegatec.cli.delegation_arguments import backends_of, method_backends_of, options_of, rules_of
+from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
+from delegatec.cli.junit import Case, write_junit
+from delegatec.cli.layout import layout_options
+from delegatec.cli.lowering_flags import parsed_flags
+from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.trusted import add_trusted_argument
 
-INPUTS = ("program", "pte", "ptd")
+if TYPE_CHECKING:
+    from delegatec.delegation import BackendRegistry
+    from delegatec.diagnostics import Diagnostic
+    from delegatec.frontend.archive import LoadedModel
+    from delegatec.program import EmittedProgram
+    from delegatec.verify import Verification
+    from delegatec.verify.departure import Methods
+
+INPUTS = ("program", "pte", "ptd", "manifest", "inputs", "source", "data")
+
+# The part of Bazel's time limit after which the search for a departure ends.
+_SEARCH_SHARE: Final = 0.7
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,27 +41,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program to run (.pte)")
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the program's external weights (.ptd)")
     parser.add_argument(
+        "--manifest",
+        default="",
+        metavar="IN.json",
+        help="the program's manifest; a failure then names the first value that departs from eager mode",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of --pte that differs from the manifest's",
+    )
+    parser.add_argument(
         "--backend", action="append", default=[], metavar="MODULE:ATTRIBUTE", help="backend plug-in"
     )
-    parser.add_argument(
-        "--import-path", action="append", default=[], metavar="DIR", help="import path of the plug-ins"
+    tolerances = parser.add_argument_group("tolerances")
+    for flag, kind in (("--atol", "absolute"), ("--rtol", "relative")):
+        tolerances.add_argument(
+            flag,
+            type=_checked(_number),
+            help=f"{kind} tolerance of floats (default: by dtype)",
+        )
+    tolerances.add_argument(
+        "--tolerance",
+        action="append",
+        default=[],
+        type=_checked(_tolerance),
+        metavar="DTYPE=ATOL[,RTOL]",
+        help="tolerance of the outputs of one dtype, also of integers, which are exact otherwise",
     )
-    parser.add_argument(
-        "--atol", type=tolerance, default=1e-5, help="absolute tolerance (default: %(default)s)"
+    inputs = parser.add_argument_group("inputs, besides the model's examples")
+    inputs.add_argument(
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=".safetensors with a tensor per input, or .npy for one input; a first dimension stacks samples",
     )
-    parser.add_argument(
-        "--rtol", type=tolerance, default=1e-5, help="relative tolerance (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seeds", type=count, default=3, help="random inputs besides the examples (default: 3)"
-    )
+    add_function_arguments(inputs)
+    inputs.add_argument("--seeds", type=count, default=3, help="variations of the examples (default: 3)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the program, prints a table of the outputs, and fails if any output is wrong."""
+    started = time.monotonic()
+    check_function(arguments)
     check_environment()
     from delegatec.backends import builtin_backends
-    from delegatec.diagnostics import DelegatecError
+    from delegatec.diagnostics import DelegatecError, render
     from delegatec.frontend import archive
     from delegatec.verify.verification import verify_program
 
@@ -50,29 +98,129 @@ def run(arguments: argparse.Namespace) -> int:
     for backend in arguments.backend:
         registry.resolve(backend)
     model = archive.load(arguments.program, trusted=arguments.trusted)
-    result = verify_program(
-        arguments.pte,
-        model.methods,
-        registry,
-        ptd=arguments.ptd or None,
-        constant_methods=model.constant_methods,
-        atol=arguments.atol,
-        rtol=arguments.rtol,
-        seeds=arguments.seeds,
-    )
-    print(result.table())
-    if result.diagnostics:
-        raise DelegatecError(result.diagnostics)
-    return 0
+    settings: dict[str, Any] = {
+        "atol": arguments.atol,
+        "rtol": arguments.rtol,
+        "of_dtype": dict(arguments.tolerance),
+        "seeds": arguments.seeds,
+        "samples": read_samples(arguments, arguments.inputs, model.methods, "test"),
+    }
+    try:
+        result = verify_program(
+            arguments.pte,
+            model.methods,
+            registry,
+            ptd=arguments.ptd or None,
+            constant_methods=model.constant_methods,
+            **settings,
+        )
+    except DelegatecError as error:
+        write_junit(arguments.label, [Case("the program", failure=render(error.diagnostics))])
+        raise
+    print(result.table(), flush=True)
+    _write_results(arguments.label, result)
+    if not result.diagnostics:
+        return 0
+    departures: dict[str, Diagnostic] = {}
+    if arguments.manifest:
+        print("looking for the first value that departs", file=sys.stderr, flush=True)
+        departures = _departures(arguments, result, registry, settings, _limit(started))
+        _write_results(arguments.label, result, departures)
+    raise DelegatecError([*result.diagnostics, *departures.values()])
 
 
-def tolerance(text: str) -> float:
-    """Parses a tolerance."""
-    value = float(text)
-    # Nothing differs by more than NaN or infinity: a test with either could not fail.
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text}: expected a finite number of at least 0")
-    return value
+def _departures(
+    arguments: argparse.Namespace,
+    result: Verification,
+    registry: BackendRegistry,
+    settings: dict[str, Any],
+    is_late: Callable[[], bool],
+) -> dict[str, Diagnostic]:
+    """Returns what departs first, for the first wrong output of each method."""
+    from delegatec.frontend import archive
+    from delegatec.lowering import lower
+    from delegatec.report.manifest import from_json
+    from delegatec.verify.departure import Search
+
+    flags = parsed_flags([*read_document(arguments.manifest, from_json).flags])
+    options = options_of(flags) | options_of(arguments)
+
+    def load() -> LoadedModel:
+        return archive.load(arguments.program, trusted=arguments.trusted)
+
+    def lowered(methods: Methods) -> EmittedProgram:
+        chosen = {name: several for name, several in method_backends_of(flags).items() if name in methods}
+        return lower(
+            methods,
+            backends_of(flags),
+            options,
+            method_backends=chosen,
+            rules=rules_of(flags),
+            registry=registry,
+            program_options=layout_options(flags),
+        ).emitted
+
+    search = Search(lambda: load().methods, lowered, registry, is_late=is_late, **settings)
+    first = {each.method: each for each in reversed(result.results) if not each.passed}
+    return {name: found for name, failure in first.items() if (found := search.find(failure))}
+
+
+def _write_results(
+    label: str, result: Verification, departures: Mapping[str, Diagnostic] | None = None
+) -> None:
+    """Writes a test case for each output, with its worst call, and one for every other problem.
+
+    Args:
+        label: the target of the test.
+        result: the results.
+        departures: method -> the first value that departs.
+    """
+    from delegatec.diagnostics import render
+
+    cases = []
+    for worst in result.worst():
+        figures: dict[str, object] = {"call": worst.trial, "kind": worst.kind}
+        if (c := worst.comparison) is not None:
+            figures |= {"max abs": f"{c.max_abs:.6g}", "max rel": f"{c.max_rel:.6g}"}
+            figures |= {"cosine": f"{c.cosine:.9g}", "SNR dB": f"{c.snr_db:.4g}"}
+            figures["tolerance"] = worst.tolerance
+        reasons = [worst.problem, (departures or {}).get(worst.method)] if worst.problem else []
+        failure = render(filter(None, reasons))
+        cases.append(Case(f"{worst.method}, output {worst.output} {worst.path}".rstrip(), figures, failure))
+    told = [each.problem for each in result.results]
+    rest = [each for each in result.diagnostics if each not in told]
+    write_junit(label, cases + [Case(each.message, failure=render([each])) for each in rest])
+
+
+def _limit(started: float) -> Callable[[], bool]:
+    """Returns whether little is left of the time that Bazel grants a test."""
+    timeout = os.environ.get("TEST_TIMEOUT", "")
+    end = started + float(timeout) * _SEARCH_SHARE if timeout.isdecimal() else float("inf")
+    return lambda: time.monotonic() > end
+
+
+def _number(text: str) -> float:
+    from delegatec.verify.tolerances import parse_number
+
+    return parse_number(text)
+
+
+def _tolerance(text: str) -> tuple[Any, Any]:
+    from delegatec.verify.tolerances import parse_tolerance
+
+    return parse_tolerance(text)
+
+
+def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Returns a parser whose errors argparse prints."""
+
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
 
 
 def count(text: str) -> int:

@@ -52,9 +52,9 @@ CODES: Final[dict[str, str]] = {
     "DC125": "An operator rejects the dtypes of its operands.",
     "DC126": "A source file has the name of a module that it would hide.",
     "DC130": "A setting of quantization has an invalid value, or names nothing in the model.",
-    "DC131": "Calibration data cannot be read.",
-    "DC132": "Calibration samples are missing, or do not match the model.",
-    "DC133": "A calibration function does not return samples.",
+    "DC131": "Samples of inputs, for calibration or a test, cannot be read.",
+    "DC132": "Samples of inputs are missing, or do not match the model.",
+    "DC133": "A function for samples of inputs does not return any.",
     "DC134": "A program cannot be quantized as requested.",
     "DC135": "torchao is missing.",
     "DC201": "The runtime has no kernel for an operator, and the operator cannot be decomposed.",
@@ -107,4 +107,5 @@ CODES: Final[dict[str, str]] = {
     "DC507": "The program and its model have different methods, inputs or outputs.",
     "DC508": "The tolerance is so large that a program that returns zeros would pass.",
     "DC509": "A program exceeds a budget.",
+    "DC510": "The first value of a program that departs from eager mode, on the way to a wrong output.",
 }

@@ -25,8 +25,10 @@ _SAMPLES: Final = "an iterable of samples: each a tensor, a tuple of arguments, 
 Samples = dict[str, list[Sample]]
 
 
-def samples_of_files(paths: Iterable[str], methods: Mapping[str, ExportedProgram]) -> Samples:
-    """Reads calibration data.
+def samples_of_files(
+    paths: Iterable[str], methods: Mapping[str, ExportedProgram], purpose: str = "calibration"
+) -> Samples:
+    """Reads samples from files.
 
     Tensors of `forward`, or of the only method, have the names of inputs; those of another method,
     "METHOD.INPUT".
@@ -34,6 +36,7 @@ def samples_of_files(paths: Iterable[str], methods: Mapping[str, ExportedProgram
     Args:
         paths: `.safetensors` and `.npy` files, in the order of their samples.
         methods: the model's methods.
+        purpose: what the samples are for, in messages.
 
     Returns:
         Method -> samples. Their tensors are copies.
@@ -49,27 +52,31 @@ def samples_of_files(paths: Iterable[str], methods: Mapping[str, ExportedProgram
         try:
             tensors = _read(path, inputs)
         except _UnreadableError as error:
-            text = f"cannot read calibration data {name}: {error}"
+            text = f"cannot read {purpose} data {name}: {error}"
             problems.append(Diagnostic("DC131", text, expected=_FILES, help=_HELP_SAVE))
             continue
         for method, group in _by_method(tensors, inputs).items():
             found = _stacked(group, inputs[method], samples[method])
             where = "" if len(inputs) == 1 else f", method {method}"
-            texts = [f"calibration data {name}{where}: {text}" for text in found]
+            texts = [f"{purpose} data {name}{where}: {text}" for text in found]
             problems += [Diagnostic("DC132", text, expected=_STACKED) for text in texts]
     _raise(problems)
     return samples
 
 
 def samples_of_function(
-    result: Any, methods: Mapping[str, ExportedProgram], location: SourceLocation | None
+    result: Any,
+    methods: Mapping[str, ExportedProgram],
+    location: SourceLocation | None,
+    purpose: str = "calibration",
 ) -> Samples:
-    """Checks the result of a calibration function.
+    """Checks the result of a function that returns samples.
 
     Args:
         result: samples of `forward` or of the only method, or a dict of samples by method.
         methods: the model's methods.
         location: the function.
+        purpose: what the samples are for, in messages.
 
     Returns:
         Method -> samples.
@@ -84,13 +91,13 @@ def samples_of_function(
     for method, group in groups.items():
         if method not in inputs or not isinstance(group, list):
             what = f'a dict with the key "{method}"' if method not in inputs else f"a {type(group).__name__}"
-            text = f"the calibration function returns {what}"
+            text = f"the {purpose} function returns {what}"
             problems.append(Diagnostic("DC133", text, location=location, expected=_SAMPLES))
             continue
         for number, sample in enumerate(group):
             texts = _checked(sample, inputs[method], samples[method])
             where = "" if len(inputs) == 1 else f" of {method}"
-            texts = [f"calibration sample {number}{where}: {text}" for text in texts]
+            texts = [f"{purpose} sample {number}{where}: {text}" for text in texts]
             problems += [Diagnostic("DC132", text, location=location, expected=_SAMPLES) for text in texts]
             if texts:
                 break

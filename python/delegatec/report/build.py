@@ -59,6 +59,7 @@ def build_manifest(
     emitted: EmittedProgram,
     pte: Path | str,
     checksums: Mapping[tuple[int, int], int] | None = None,
+    flags: Sequence[str] = (),
 ) -> Manifest:
     """Returns the manifest of a program that was just built.
 
@@ -73,6 +74,7 @@ def build_manifest(
         emitted: the emitted program.
         pte: the written file.
         checksums: (offset, size) -> CRC-32 of ranges of the file, which are not read then.
+        flags: those of `delegatec lower` that control delegation and layout.
 
     Raises:
         DelegatecError: DC35x, the file cannot be read.
@@ -96,6 +98,7 @@ def build_manifest(
         constant_methods=tuple(_constant_methods(program, programs)),
         weights=tuple(_weights(program, emitted)),
         file=file,
+        flags=tuple(flags),
     )
 
 

@@ -300,6 +300,7 @@ class Manifest:
         constant_methods: the other methods.
         weights: weights read by the runtime's kernels, in file order; those of delegates are listed there.
         file: size and checksums.
+        flags: those of `delegatec lower` that control delegation and layout, without defaults.
     """
 
     schema_version: int
@@ -311,6 +312,7 @@ class Manifest:
     constant_methods: tuple[ConstantMethod, ...]
     weights: tuple[Weight, ...]
     file: FileInfo
+    flags: tuple[str, ...] = ()
 
 
 def to_json(manifest: Manifest) -> str:

@@ -14,7 +14,7 @@ class Comparison:
     """The difference of `actual` and `expected`, two tensors of one shape and dtype.
 
     Attributes:
-        passed: every element is within tolerance; integers and bools are equal.
+        passed: every element is within tolerance.
         max_abs: largest absolute difference; inf if only one side is finite.
         max_rel: largest difference relative to the expected element, if not zero; inf likewise.
         cosine: cosine similarity; 1 for two zero vectors, NaN if only one side is finite.
@@ -43,7 +43,7 @@ class Comparison:
 def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: float) -> Comparison:
     """Compares element by element: |actual - expected| <= atol + rtol * |expected|.
 
-    NaN equals NaN, and infinities equal themselves. Integers and bools must be equal.
+    NaN equals NaN, and infinities equal themselves.
 
     Args:
         actual: the computed tensor.
@@ -54,8 +54,6 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, *, atol: float, rtol: 
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     if expected.numel() == 0:
         return Comparison(True, 0.0, 0.0, 1.0, math.inf, None, 0.0, 0.0, False, 0, 0)
-    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
-        atol = rtol = 0.0
     a = actual.detach().flatten().to(torch.float64)
     e = expected.detach().flatten().to(torch.float64)
     equal = (actual == expected).flatten() | (a.isnan() & e.isnan())  # exact, also for integers beyond 2**53

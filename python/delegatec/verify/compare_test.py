@@ -37,11 +37,11 @@ def test_a_number_never_passes_for_an_infinity() -> None:
     assert not _compare([-INF], [INF], atol=1.0, rtol=1.0).passed
 
 
-def test_integers_have_no_tolerance() -> None:
+def test_integers_are_compared_as_integers() -> None:
     big = 2**53
-    result = compare(torch.tensor([big + 1]), torch.tensor([big]), atol=10, rtol=10)
-    assert not result.passed
-    assert not compare(torch.tensor([True]), torch.tensor([False]), atol=10, rtol=10).passed
+    assert not compare(torch.tensor([big + 1]), torch.tensor([big]), atol=0, rtol=0).passed
+    assert not compare(torch.tensor([True]), torch.tensor([False]), atol=0, rtol=0).passed
+    assert compare(torch.tensor([3]), torch.tensor([2]), atol=1, rtol=0).passed
 
 
 def test_worst_element_is_the_one_furthest_beyond_its_tolerance() -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs for verification: example inputs, and random variations of them."""
+"""Inputs for verification: example inputs, given ones, and random variations of the examples."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -15,6 +15,33 @@ from torch.utils import _pytree as pytree
 
 # The largest size to try for unbounded dynamic dimensions.
 _LARGEST_SIZE: Final = 128
+
+Sample = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of one call."""
+
+Sizes = dict[Any, int]
+"""Symbol of a dynamic dimension -> its size."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a verification.
+
+    Attributes:
+        seeds: number of random variations of the example; more, if dynamic dimensions need more sizes.
+        samples: method -> given inputs.
+        only: name of the single trial to run; all if empty.
+    """
+
+    seeds: int = 3
+    samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    only: str = ""
+
+    def trials(self, method: str, exported: ExportedProgram) -> Iterator[Trial]:
+        """Yields the arguments of each call of a method: the example, the given ones, the variations."""
+        for trial in trials(exported, self.seeds, self.samples.get(method, ())):
+            if self.only in ("", trial.name):
+                yield trial
 
 
 @dataclass(frozen=True)
@@ -34,16 +61,19 @@ class Trial:
     kwargs: dict[str, Any]
 
 
-def trials(exported: ExportedProgram, seeds: int) -> Iterator[Trial]:
-    """Yields the example inputs, then `seeds` variations.
+def trials(exported: ExportedProgram, seeds: int, samples: Sequence[Sample] = ()) -> Iterator[Trial]:
+    """Yields the example inputs, the given ones, then `seeds` variations of the example.
 
     Variations keep properties that a model may rely on: floats are normal with the mean and deviation of the
     example; integers and bools are permuted, so that token ids stay in the vocabulary and masks keep their
-    ones. Dynamic dimensions take their smallest size, their largest, then random ones.
+    ones. All dynamic dimensions take their smallest size, their largest, and sizes in between. If there are
+    several, each also takes its ends while the others are in between, for which there may be more variations
+    than `seeds`.
 
     Args:
         exported: a program with example inputs.
         seeds: number of variations.
+        samples: further arguments.
     """
     assert exported.example_inputs is not None
     args, kwargs = exported.example_inputs
@@ -53,15 +83,19 @@ def trials(exported: ExportedProgram, seeds: int) -> Iterator[Trial]:
     ordered = {name: kwargs[name] for name in names}
     leaves, spec = pytree.tree_flatten((tuple(args), ordered))
     yield _trial("example", [_copy(leaf) for leaf in leaves], spec)
+    for number, (positional, keywords) in enumerate(samples):
+        given = pytree.tree_leaves((tuple(positional), {name: keywords[name] for name in names}))
+        yield _trial(f"sample {number}", [_copy(leaf) for leaf in given], spec)
+    if not seeds:
+        return
     shapes = _symbolic_shapes(exported)
-    for seed in range(1, seeds + 1):
+    for seed, sizes in enumerate(_assignments(exported, shapes, seeds), start=1):
         generator = torch.Generator().manual_seed(seed)
-        sizes = _sizes(exported, seed)
         varied = [
             _vary(_resize(leaf, shape, sizes), generator) if isinstance(leaf, torch.Tensor) else leaf
             for leaf, shape in zip(leaves, shapes, strict=True)
         ]
-        yield _trial(f"seed {seed}", varied, spec)
+        yield _trial(f"seed {seed}{_resized(varied, shapes)}", varied, spec)
 
 
 def _trial(name: str, leaves: list[Any], spec: pytree.TreeSpec) -> Trial:
@@ -96,15 +130,59 @@ def _symbolic_shapes(exported: ExportedProgram) -> list[Sequence[Any] | None]:
     return [value.shape if isinstance(value, torch.Tensor) else None for value in values]
 
 
-def _sizes(exported: ExportedProgram, seed: int) -> dict[Any, int]:
-    rng = random.Random(seed)
-    sizes: dict[Any, int] = {}
+def _assignments(
+    exported: ExportedProgram, shapes: Sequence[Sequence[Any] | None], seeds: int
+) -> list[Sizes]:
+    """Returns the sizes of dynamic dimensions for each variation: at least `seeds`."""
+    ranges = _ranges(exported, shapes)
+    found = [{symbol: bounds[end] for symbol, bounds in ranges.items()} for end in (0, 1)]
+    if len(ranges) > 1:
+        for symbol, bounds in ranges.items():
+            for end in bounds:
+                found.append({**_between(ranges, len(found) + 1), symbol: end})
+    if ranges:
+        found.append(_between(ranges, len(found) + 1))
+    else:
+        found = []
+    return found + [_between(ranges, seed) for seed in range(len(found) + 1, seeds + 1)]
+
+
+def _ranges(exported: ExportedProgram, shapes: Sequence[Sequence[Any] | None]) -> dict[Any, tuple[int, int]]:
+    """Returns the smallest and largest size of each symbol in the shapes of the inputs."""
+    used = {
+        symbol
+        for shape in shapes
+        for size in shape or ()
+        if isinstance(size, torch.SymInt)
+        for symbol in size.node.expr.free_symbols
+    }
+    ranges: dict[Any, tuple[int, int]] = {}
     for symbol, bounds in exported.range_constraints.items():
+        if symbol not in used:
+            continue
         least = max(1, int(bounds.lower))
         bounded = bounds.upper.is_number and bounds.upper < 2**31
-        largest = int(bounds.upper) if bounded else max(least, _LARGEST_SIZE)
-        sizes[symbol] = {1: least, 2: largest}.get(seed) or rng.randint(least, largest)
-    return sizes
+        ranges[symbol] = least, int(bounds.upper) if bounded else max(least, _LARGEST_SIZE)
+    return ranges
+
+
+def _between(ranges: Mapping[Any, tuple[int, int]], seed: int) -> Sizes:
+    """Returns random sizes that are not at an end, where there are any."""
+    rng = random.Random(seed)
+    return {
+        symbol: rng.randint(least + 1, largest - 1) if largest - least > 1 else least
+        for symbol, (least, largest) in ranges.items()
+    }
+
+
+def _resized(leaves: Sequence[Any], shapes: Sequence[Sequence[Any] | None]) -> str:
+    """Returns the shapes of inputs with dynamic dimensions, as a suffix of the trial's name."""
+    texts = [
+        f"input {index}: {list(leaf.shape)}"
+        for index, (leaf, shape) in enumerate(zip(leaves, shapes, strict=True))
+        if isinstance(leaf, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in shape or ())
+    ]
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def _resize(tensor: torch.Tensor, shape: Sequence[Any] | None, sizes: dict[Any, int]) -> torch.Tensor:

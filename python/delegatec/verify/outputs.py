@@ -12,6 +12,7 @@ import torch
 from delegatec.diagnostics import Diagnostic
 from delegatec.verify.compare import Comparison, compare
 from delegatec.verify.inputs import Trial
+from delegatec.verify.tolerances import EXACT, Tolerance, Tolerances
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class OutputResult:
         path: its path in the result, such as "['logits']"; "" for a single tensor.
         kind: its dtype and shape.
         comparison: its difference from eager mode; None if shape or dtype differ.
+        tolerance: the allowed difference.
+        problem: what is wrong; None if the output is correct.
     """
 
     method: str
@@ -33,6 +36,8 @@ class OutputResult:
     path: str
     kind: str
     comparison: Comparison | None
+    tolerance: Tolerance = EXACT
+    problem: Diagnostic | None = None
 
     @property
     def passed(self) -> bool:
@@ -40,7 +45,7 @@ class OutputResult:
         return self.comparison is not None and self.comparison.passed
 
 
-def vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
+def vacuous(results: Sequence[OutputResult]) -> list[Diagnostic]:
     """Returns a diagnostic for each output whose comparison cannot fail."""
     by_output: dict[tuple[str, str], list[OutputResult]] = {}
     for result in results:
@@ -49,7 +54,10 @@ def vacuous(results: Sequence[OutputResult], atol: float) -> list[Diagnostic]:
     return [
         Diagnostic(
             code="DC508",
-            message=f"method {method!r}, output {output}: zeros would pass with atol = {atol:g}",
+            message=(
+                f"method {method!r}, output {output}: zeros would pass with"
+                f" atol = {calls[0].tolerance.absolute:g}"
+            ),
             help="lower the tolerance, or give the model realistic weights and example inputs",
         )
         for (method, output), calls in by_output.items()
@@ -63,7 +71,7 @@ def compare_output(
     output: tuple[int, str],
     actual: Any,
     expected: Any,
-    tolerance: tuple[float, float],
+    tolerances: Tolerances,
     results: list[OutputResult],
     diagnostics: list[Diagnostic],
 ) -> None:
@@ -75,7 +83,7 @@ def compare_output(
         output: its index and path.
         actual: the program's result: a tensor, a number, a string or None.
         expected: the result in eager mode.
-        tolerance: absolute and relative.
+        tolerances: by dtype.
         results: receives comparisons of tensors and numbers.
         diagnostics: receives DC502 for other values, DC503 for another dtype or shape.
     """
@@ -89,25 +97,27 @@ def compare_output(
             return
         actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
         actual = actual.to(expected.dtype)
+    problem = None
     if _kind(actual) != _kind(expected):
-        results.append(OutputResult(name, trial.name, index, path, _kind(actual), None))
         message = f"{where} is {_kind(actual)}; eager mode returns {_kind(expected)}"
-        diagnostics.append(Diagnostic(code="DC503", message=message))
+        problem = Diagnostic(code="DC503", message=message)
+        diagnostics.append(problem)
+        results.append(OutputResult(name, trial.name, index, path, _kind(actual), None, problem=problem))
         return
-    result = compare(actual, expected, atol=tolerance[0], rtol=tolerance[1])
-    results.append(OutputResult(name, trial.name, index, path, _kind(actual), result))
+    tolerance = tolerances.of(expected.dtype)
+    result = compare(actual, expected, atol=tolerance.absolute, rtol=tolerance.relative)
     if not result.passed:
-        diagnostics.append(
-            Diagnostic(
-                code="DC502",
-                message=(
-                    f"{where} ({_kind(actual)}): {result.failures} of {result.elements} elements are wrong;"
-                    f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
-                    f" eager mode returns {result.worst_expected:.9g}"
-                ),
-                expected=f"|difference| <= {tolerance[0]:g} + {tolerance[1]:g} * |value|",
-            )
+        problem = Diagnostic(
+            code="DC502",
+            message=(
+                f"{where} ({_kind(actual)}): {result.failures} of {result.elements} elements are wrong;"
+                f" element {list(result.worst_index or ())} is {result.worst_actual:.9g},"
+                f" eager mode returns {result.worst_expected:.9g}"
+            ),
+            expected=f"|difference| <= {tolerance}",
         )
+        diagnostics.append(problem)
+    results.append(OutputResult(name, trial.name, index, path, _kind(actual), result, tolerance, problem))
 
 
 def _kind(value: Any) -> str:

@@ -19,9 +19,10 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.constant_methods import flatten
 from delegatec.program.reader import read_flat_tensors, read_program
 from delegatec.verify.arena import Arena
-from delegatec.verify.inputs import Trial, trials
+from delegatec.verify.inputs import Inputs, Sample, Trial
 from delegatec.verify.interpreter import Backends, Interpreter
 from delegatec.verify.outputs import OutputResult, compare_output, vacuous
+from delegatec.verify.tolerances import Tolerance, Tolerances
 
 _Value = TypeVar("_Value")
 
@@ -87,24 +88,30 @@ def verify_program(
     exported: Mapping[str, ExportedProgram],
     backends: Backends,
     *,
-    atol: float,
-    rtol: float,
+    atol: float | None = None,
+    rtol: float | None = None,
+    of_dtype: Mapping[torch.dtype, Tolerance] | None = None,
     seeds: int = 3,
+    samples: Mapping[str, Sequence[Sample]] | None = None,
+    only: str = "",
     ptd: Path | str | None = None,
     constant_methods: Mapping[str, Any] | None = None,
 ) -> Verification:
     """Runs every method of a program on this host and compares it with eager mode.
 
-    Each method is called with its example inputs, then with `seeds` variations, in one sequence on both
-    sides, so that mutable state is compared, too.
+    Each method is called with its example inputs, then with `samples`, then with `seeds` variations of the
+    example, in one sequence on both sides, so that mutable state is compared, too.
 
     Args:
         pte: the program.
         exported: method -> its exported program, with example inputs.
         backends: the registry; its reference executors run the delegates.
-        atol: absolute tolerance, in the unit of the outputs.
-        rtol: relative tolerance.
+        atol: absolute tolerance of floating-point outputs, in their unit; by default that of their dtype.
+        rtol: relative tolerance likewise.
+        of_dtype: tolerances of single dtypes; integers are exact without one.
         seeds: number of variations.
+        samples: method -> arguments of further calls.
+        only: name of the single call to make, such as "seed 1"; all if empty.
         ptd: the program's external weights.
         constant_methods: expected values of constant methods, compared without tolerance.
 
@@ -123,6 +130,7 @@ def verify_program(
     missing = [name for name in (*exported, *constants) if name not in present]
     if missing:
         _mismatch(f"the program lacks method {missing[0]!r} of the model")
+    tolerances, inputs = Tolerances(atol, rtol, of_dtype or {}), Inputs(seeds, samples or {}, only)
     results: list[OutputResult] = []
     diagnostics: list[Diagnostic] = []
     shared: dict[int, Arena] = {}
@@ -133,8 +141,8 @@ def verify_program(
     }
     buffers: dict[str, torch.Tensor] = {}
     for name, model in exported.items():
-        _verify_method(name, model, interpreters[name], buffers, (atol, rtol), seeds, results, diagnostics)
-    diagnostics += vacuous(results, atol)
+        _verify_method(name, model, interpreters[name], buffers, tolerances, inputs, results, diagnostics)
+    diagnostics += vacuous(results)
     for name, value in constants.items():
         _verify_constants(name, flatten(value)[0], interpreters[name], results, diagnostics)
     return Verification(tuple(results), tuple(diagnostics))
@@ -145,8 +153,8 @@ def _verify_method(
     exported: ExportedProgram,
     interpreter: Interpreter,
     buffers: dict[str, torch.Tensor],
-    tolerance: tuple[float, float],
-    seeds: int,
+    tolerances: Tolerances,
+    inputs: Inputs,
     results: list[OutputResult],
     diagnostics: list[Diagnostic],
 ) -> None:
@@ -155,11 +163,11 @@ def _verify_method(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about torch.export's own modules
         eager = _own_buffers(exported.module(check_guards=False), buffers)
-    for trial in trials(exported, seeds):
+    for trial in inputs.trials(name, exported):
         before = _matching(trial.leaves, interpreter.num_inputs, f"inputs of method {name!r}")
-        inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
+        passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in before]
         try:
-            actual = interpreter.run(inputs)
+            actual = interpreter.run(passed)
         except DelegatecError as error:
             diagnostics += error.diagnostics
             return
@@ -167,13 +175,13 @@ def _verify_method(
             wanted = _named(eager(*trial.args, **trial.kwargs))
         expected = _matching(wanted, len(actual), f"outputs of method {name!r}")
         for index, (a, (path, e)) in enumerate(zip(actual, expected, strict=True)):
-            compare_output(name, trial, (index, path), a, e, tolerance, results, diagnostics)
-        after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(inputs), "inputs")
-        for index, (old, a, e) in enumerate(zip(before, inputs, after, strict=True)):
+            compare_output(name, trial, (index, path), a, e, tolerances, results, diagnostics)
+        after = _matching(pytree.tree_leaves((trial.args, trial.kwargs)), len(passed), "inputs")
+        for index, (old, a, e) in enumerate(zip(before, passed, after, strict=True)):
             # writes to inputs, by the program or the model
             if isinstance(old, torch.Tensor) and not (_is_same(old, a) and _is_same(old, e)):
                 output = len(expected) + index, f"(input {index})"
-                compare_output(name, trial, output, a, e, tolerance, results, diagnostics)
+                compare_output(name, trial, output, a, e, tolerances, results, diagnostics)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -197,7 +205,7 @@ def _verify_constants(
     actual = interpreter.run([])
     for index, (a, e) in enumerate(zip(actual, _matching(expected, len(actual), name), strict=True)):
         if isinstance(e, torch.Tensor):
-            compare_output(name, trial, (index, ""), a, e, (0.0, 0.0), results, diagnostics)
+            compare_output(name, trial, (index, ""), a, e, Tolerances(0.0, 0.0), results, diagnostics)
         elif repr(a) != repr(e):  # distinguishes 1 from 1.0 and True; nan equals nan
             message = f"method {name!r}, output {index} is {a!r}; the model gives {e!r}"
             diagnostics.append(Diagnostic(code="DC502", message=message))
