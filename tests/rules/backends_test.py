@@ -29,6 +29,18 @@ def table_of_the_rules() -> dict[str, dict[str, Any]]:
 def test_names_and_options_agree() -> None:
     rows = table_of_the_rules()
     of_bazel = ("file", "host")  # How the rules set an option.
+    files = {
+        (name, option)
+        for name, row in table_of_the_rules().items()
+        for option, spec in row["options"].items()
+        if spec["file"]
+    }
+    assert files == {
+        (backend.name, name)
+        for backend in builtin_backends()
+        for name, option in backend.options.items()
+        if option.is_file
+    }
     assert {
         name: {
             option: {key: value for key, value in spec.items() if key not in of_bazel}

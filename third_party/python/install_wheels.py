@@ -35,15 +35,22 @@ PIP_PLATFORM = (
     "--only-binary=:all:",
 )
 
+# A file next to the modules: versions and hashes of the wheels.
+INSTALLED_LOCK = "wheels.lock.txt"
+
 
 def install(lock: str, target: str) -> None:
-    """Installs exactly the wheels of the lock with pip."""
+    """Installs exactly the wheels of the lock, one wheel per line, with pip."""
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *PIP_PLATFORM]
         + ["--quiet", "--disable-pip-version-check", "--no-warn-conflicts", "--root-user-action=ignore"]
         + ["--no-compile", "--no-deps", "--require-hashes", "--target", target, "--requirement", lock],
         check=True,
     )
+    # For the manifests of programs. A lock without its comments, which are not inputs of any action.
+    lines = Path(lock).read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if "==" in line and not line.startswith("#")]
+    (Path(target) / INSTALLED_LOCK).write_text("".join(f"{line}\n" for line in sorted(pins)))
 
 
 def trim(target: Path, drop: list[str], keep: list[str]) -> None:

@@ -32,9 +32,6 @@ from wheels_fit import (
 PIP_FAILED = 1
 DOES_NOT_FIT = 3
 
-# A file next to the modules: versions and hashes of the installed wheels.
-INSTALLED_LOCK = "wheels.lock.txt"
-
 
 def _named_lock(argument: str) -> Lock:
     shown, _, path = argument.partition("=")
@@ -49,8 +46,6 @@ def _install_rest(lock: Lock, names: set[str], options: argparse.Namespace) -> N
         rest = Path(folder) / "rest.txt"
         rest.write_text("".join(f"{line}\n" for line in [*lock.options, *links]) + pins)
         install(str(rest), options.target)
-    # A function of the wheels, not of the lock: it is an input of every export with these wheels.
-    (Path(options.target) / INSTALLED_LOCK).write_text(pins)
 
 
 def main() -> int:

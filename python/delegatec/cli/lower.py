@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from delegatec.cli.arithmetic import pin_torch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
     from delegatec.frontend.archive import LoadedModel
     from delegatec.lowering import Lowered
+    from delegatec.report.provenance import InputDigests
 
 INPUTS = ("program",)
 OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
@@ -75,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.lowering import lower
+    from delegatec.report.provenance import InputDigests
 
     pin_torch()  # Folded constants must not depend on the machine.
     sys.path[:0] = arguments.import_path
@@ -86,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         registry = builtin_backends()
         for selector in requested:
             registry.resolve(selector)
+    digests = InputDigests(_input_files(arguments, registry)) if arguments.manifest else None
     model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True)
     with model.checked():
         with printing_after(arguments.print_after):
@@ -103,12 +107,31 @@ def run(arguments: argparse.Namespace) -> int:
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
             )
-        _write_outputs(arguments, lowered, model, registry or builtin_backends())
+        _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests)
     return 0
 
 
+def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None) -> dict[str, str]:
+    """Returns the files that the program is built from: "program", or the option that names one -> path."""
+    requested = selectors(backends_of(arguments), method_backends_of(arguments))
+    options = options_of(arguments)
+    files = {"program": arguments.program}
+    for selector in requested:
+        assert registry is not None
+        for name, option in registry.resolve(selector).options.items():
+            role = f"{selector}.{name}" if len(requested) > 1 else name
+            value = options.get(role)
+            if option.is_file and isinstance(value, str) and value:
+                files[role] = value
+    return files
+
+
 def _write_outputs(
-    arguments: argparse.Namespace, lowered: Lowered, model: LoadedModel, backends: BackendRegistry
+    arguments: argparse.Namespace,
+    lowered: Lowered,
+    model: LoadedModel,
+    backends: BackendRegistry,
+    digests: InputDigests | None,
 ) -> None:
     from delegatec.files import replacing
     from delegatec.program import write_program
@@ -128,7 +151,7 @@ def _write_outputs(
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if any(getattr(arguments, output) for output in _DESCRIPTIONS):
-        _describe(arguments, lowered, checksums, backends)
+        _describe(arguments, lowered, checksums, backends, digests)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -156,12 +179,14 @@ def _describe(
     lowered: Lowered,
     checksums: dict[tuple[int, int], int],
     backends: BackendRegistry,
+    digests: InputDigests | None,
 ) -> None:
     from delegatec.report.blob_graphs import blob_graphs
     from delegatec.report.build import build_manifest
     from delegatec.report.debug_map import debug_map
     from delegatec.report.html import render_html
     from delegatec.report.manifest import to_json
+    from delegatec.report.provenance import wheels_on
     from delegatec.report.reasons import format_reasons
 
     manifest = build_manifest(
@@ -177,6 +202,8 @@ def _describe(
         checksums=checksums,
         flags=recorded_flags(arguments),
     )
+    files = tuple(digests.files()) if digests else ()
+    manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)))
     if arguments.reasons:
         _write(arguments.reasons, format_reasons(manifest))
     if arguments.manifest:

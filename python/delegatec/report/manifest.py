@@ -2,7 +2,8 @@
 """The manifest: a JSON description of a program for tools, with these classes as its schema.
 
 It is deterministic: no times, no absolute paths. All sizes are in bytes. Checksums are CRC-32, in 8
-hexadecimal digits; `delegatec inspect --format=json` has SHA-256 hashes of the same ranges.
+hexadecimal digits; `delegatec inspect --format=json` has SHA-256 hashes of the same ranges. Digests of what
+the program was built from are SHA-256.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from delegatec.report.provenance import InputFile, Wheel
 
 # Incremented when a field changes its meaning or is removed, not when fields are added.
 SCHEMA_VERSION: Final = 2
@@ -301,6 +304,8 @@ class Manifest:
         weights: weights read by the runtime's kernels, in file order; those of delegates are listed there.
         file: size and checksums.
         flags: those of `delegatec lower` that control delegation and layout, without defaults.
+        inputs: the files that the program was built from.
+        wheels: the wheels that the compiler could import, by name.
     """
 
     schema_version: int
@@ -313,6 +318,8 @@ class Manifest:
     weights: tuple[Weight, ...]
     file: FileInfo
     flags: tuple[str, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
 
 
 def to_json(manifest: Manifest) -> str:

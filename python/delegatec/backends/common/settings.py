@@ -42,6 +42,7 @@ class Setting:
             name, with the option's value unless it is the default.
         values: value -> bytes of that compile spec.
         parse: parses a text; raises ValueError with what is wrong. None for an enumeration.
+        is_file: whether the text is the path of a file.
     """
 
     doc: str
@@ -49,6 +50,7 @@ class Setting:
     key: str = ""
     values: Mapping[Enum, bytes] = field(default_factory=dict)
     parse: Callable[[str], Any] | None = None
+    is_file: bool = False
 
 
 PRECISION: Final = Setting(
@@ -82,7 +84,10 @@ class SettingsCodec(Generic[SettingsT]):
         self._fields = {name: self._complete(name, each) for name, each in settings.items()}
         self.options: Final[Mapping[str, OptionSpec]] = {
             each.option: OptionSpec(
-                tuple(value.value for value in each.values), _text(getattr(defaults, name)), each.doc
+                tuple(value.value for value in each.values),
+                _text(getattr(defaults, name)),
+                each.doc,
+                each.is_file,
             )
             for name, each in self._fields.items()
         }

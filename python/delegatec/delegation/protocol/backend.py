@@ -33,11 +33,13 @@ class OptionSpec:
         values: the allowed strings; any if empty.
         default: its value if it is not set. A tuple makes it a list of strings.
         doc: one sentence for the user.
+        is_file: whether its value is the path of a file that the backend reads; manifests record its digest.
     """
 
     values: tuple[str, ...]
     default: OptionValue
     doc: str
+    is_file: bool = False
 
     @property
     def is_list(self) -> bool:

@@ -130,6 +130,7 @@ CODEC: Final = EthosUCodec(
             "the configuration file of a board, with its systems and memory modes; by default Vela's own",
             option="config",
             parse=Configuration.parse,
+            is_file=True,
         ),
         "flags": Setting(
             "further flags of Vela, separated by spaces, such as --optimise=Size",
