@@ -9,6 +9,8 @@ load("//rules/private:backend_program.bzl", "backend_program")
 load("//rules/private:backends.bzl", "backend")
 load("//rules/private:options.bzl", "option")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
+load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
+load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
 load(
     "//rules/private:programs.bzl",
@@ -27,6 +29,8 @@ delegate_program = _delegate_program
 exported_program = _exported_program
 portable_program = _portable_program
 program_budget_test = _program_budget_test
+program_diff = _program_diff
+program_golden_test = _program_golden_test
 program_test = _program_test
 quantized_program = _quantized_program
 

@@ -12,12 +12,15 @@ _KIB = 1024
 # Attribute -> the figure that it limits, its unit, and its documentation.
 _LIMITS = {
     "max_arena_kib": ("arena_bytes", _KIB, "Planned memory of a method, in KiB."),
+    "max_delegates": ("delegates", 1, "Delegates of all methods."),
     "max_cycles": ("cycles", 1, "Estimated cycles of all delegates."),
     "max_dram_kib": ("dram_bytes", _KIB, "DRAM that a delegate uses, in KiB."),
     "max_file_kib": ("file_bytes", _KIB, "Size of the `.pte`, in KiB."),
     "max_flash_kib": ("off_chip_flash_bytes", _KIB, "Flash that delegates use, in KiB."),
     "max_operators": ("operators", 1, "Operations of all delegates."),
     "max_sram_kib": ("sram_bytes", _KIB, "SRAM that a delegate uses, in KiB."),
+    "max_undelegated": ("undelegated", 1, "Operators that run on the portable kernels; 0 demands full delegation."),
+    "max_weights_kib": ("weight_bytes", _KIB, "Weights in the model's dtypes, of kernels and delegates, in KiB."),
 }
 
 def _program_budget_test_impl(ctx):

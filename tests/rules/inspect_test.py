@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bazel run //m:foo.inspect` runs."""
+"""What `bazel run //m:foo.inspect`, and of a program_diff and the update of a golden test, runs."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 from runfiles import Runfiles
 
 
-def inspect(name: str, *arguments: str) -> str:
-    """Runs the launcher as a shell would: from elsewhere, with nothing of Bazel in the environment."""
+def launched(target: str, *arguments: str, workspace: Path | None = None) -> str:
+    """Runs the launcher as a shell would: from elsewhere, with nothing of Bazel in the environment.
+
+    Args:
+        target: name of a target in the package of models.
+        arguments: those after `--`.
+        workspace: the directory of `bazel run`.
+    """
     runfiles = Runfiles.Create()
     assert runfiles is not None
-    launcher = runfiles.Rlocation(f"rules_delegate/tests/rules/models/{name}.inspect")
+    launcher = runfiles.Rlocation(f"rules_delegate/tests/rules/models/{target}")
     assert launcher is not None
     environment = {"PATH": "/usr/bin:/bin", "RUNFILES_DIR": runfiles.EnvVars()["RUNFILES_DIR"]}
+    if workspace is not None:
+        environment |= dict.fromkeys(("BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY"), str(workspace))
     done = subprocess.run(
         [launcher, *arguments], cwd="/", env=environment, capture_output=True, text=True, check=True
     )
@@ -23,14 +32,28 @@ def inspect(name: str, *arguments: str) -> str:
 
 
 def test_a_program_as_text() -> None:
-    text = inspect("mlp_mps")
+    text = launched("mlp_mps.inspect")
     assert "forward" in text
     assert "MPSBackend" in text
 
 
 def test_a_program_as_json() -> None:
-    assert json.loads(inspect("mlp_mps", "--format=json"))
+    assert json.loads(launched("mlp_mps.inspect", "--format=json"))
 
 
 def test_an_exported_program() -> None:
-    assert "forward" in inspect("mlp")
+    assert "forward" in launched("mlp.inspect")
+
+
+def test_a_difference() -> None:
+    lines = launched("mlp_diff").splitlines()
+    assert "~     backends: portable -> mps" in lines and "+       0 MPSBackend" in lines
+    assert json.loads(launched("mlp_diff", "--format=json"))["same_bytes"] is False
+
+
+def test_a_record_is_written_to_the_workspace(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/rules/models"
+    folder.mkdir(parents=True)
+    launched("mlp_golden_test.update", workspace=tmp_path)
+    recorded = json.loads((folder / "mlp_golden_test.json").read_text())
+    assert recorded["methods"]["forward"]["backends"] == "mps"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from delegatec.cli.documents import read_document
+from delegatec.cli.junit import Case, write_junit
 
 INPUTS = ("manifest",)
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the figures of the program, and fails if one is beyond its limit."""
-    from delegatec.diagnostics import DelegatecError
+    from delegatec.diagnostics import DelegatecError, render
     from delegatec.report.estimates import budget_problems, figures_of
     from delegatec.report.manifest import from_json
 
@@ -37,7 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     for name, value in figures.items():
         limit = f" of {limits[name]}" if name in limits else ""
         print(f"{name:{width}}  {value}{limit}")
-    problems = list(budget_problems(manifest, limits))
+    found = {name: list(budget_problems(manifest, {name: limit})) for name, limit in limits.items()}
+    cases = [
+        Case(name, {"value": figures.get(name, "unknown"), "limit": limits[name]}, render(problems))
+        for name, problems in found.items()
+    ]
+    write_junit(arguments.label, cases)
+    problems = [each for problems in found.values() for each in problems]
     if problems:
         raise DelegatecError(problems)
     return 0

@@ -23,8 +23,10 @@ VERBS: Final = {
     "report": "write the manifest and the report of a program from its description by lower",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
     "budget": "compare the sizes and estimates of a program with limits",
+    "golden": "compare a program with what was recorded of it, or record it",
     "verify": "run a .pte on this host and compare it with its .pt2 in eager mode",
     "extract": "write the blobs of a .pte's delegates, with their texts, to a .zip",
+    "diff": "print how two .pte programs differ",
     "inspect": "print the contents of a .pte, .ptd or .pt2 file, or of a delegate's blob",
 }
 

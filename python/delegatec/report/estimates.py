@@ -15,6 +15,15 @@ _SHARED: Final = ("sram_bytes", "dram_bytes")
 """Memory that delegates use one after another."""
 _NOT_ADDED: Final = ("clock_hz",)
 
+# Figure -> where to look, if it is beyond its limit.
+_HELP: Final = {
+    "arena_bytes": "the report draws the memory plan",
+    "delegates": "the report draws the partition; `reasons` lists what is not delegated",
+    "file_bytes": "the report lists the weights by size",
+    "undelegated": "the output group `reasons` lists them, with the lines of the model",
+    "weight_bytes": "the report lists the weights by size",
+}
+
 
 def estimate_info(module: LoweredModule) -> EstimateInfo | None:
     """Returns the estimates of a delegate, with the user's lines, if they are known."""
@@ -45,6 +54,9 @@ def figures_of(manifest: Manifest) -> dict[str, int]:
     found = {
         "file_bytes": manifest.file.bytes,
         "arena_bytes": max((method.memory.arena_bytes for method in manifest.methods), default=0),
+        "weight_bytes": _weight_bytes(manifest),
+        "delegates": sum(len(method.delegates) for method in manifest.methods),
+        "undelegated": sum(method.nodes - method.nodes_delegated for method in manifest.methods),
     }
     for method in manifest.methods:
         for delegate in method.delegates:
@@ -54,6 +66,14 @@ def figures_of(manifest: Manifest) -> dict[str, int]:
                 before = found.get(name, 0)
                 found[name] = max(before, value) if name in _SHARED else before + value
     return found
+
+
+def _weight_bytes(manifest: Manifest) -> int:
+    """Returns the size of all weights, in the model's dtypes; methods and delegates may share some."""
+    delegated = [
+        weight for method in manifest.methods for delegate in method.delegates for weight in delegate.weights
+    ]
+    return sum({weight.names: weight.bytes for weight in (*manifest.weights, *delegated)}.values())
 
 
 def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[Diagnostic]:
@@ -76,5 +96,5 @@ def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[D
                 "DC509",
                 f"{name} is {figures[name]}, {figures[name] - limit} more than the budget",
                 expected=f"at most {limit}",
-                help="the report lists the estimates of each operation",
+                help=_HELP.get(name, "the report lists the estimates of each operation"),
             )

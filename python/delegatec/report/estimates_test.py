@@ -19,6 +19,7 @@ from delegatec.report.manifest import (
     Manifest,
     MemoryInfo,
     MethodInfo,
+    Weight,
     from_json,
     to_json,
 )
@@ -57,7 +58,26 @@ def test_the_report_lists_the_costly_operations(manifest: Manifest) -> None:
 
 
 def test_figures_of_several_delegates(manifest: Manifest) -> None:
-    assert figures_of(manifest) == {"file_bytes": 2048, "arena_bytes": 640, "cycles": 42, "sram_bytes": 5000}
+    assert figures_of(manifest) == {
+        "file_bytes": 2048,
+        "arena_bytes": 640,
+        "weight_bytes": 0,
+        "delegates": 2,
+        "undelegated": 0,
+        "cycles": 42,
+        "sram_bytes": 5000,
+    }
+
+
+def test_figures_of_weights_and_of_delegation(manifest: Manifest) -> None:
+    tied, other = (Weight(names, "float32", (4,), 16, False) for names in (("a", "b"), ("c",)))
+    (method,) = manifest.methods
+    first, second = (dataclasses.replace(each, weights=(tied,)) for each in method.delegates)
+    method = dataclasses.replace(method, nodes=9, nodes_delegated=7, delegates=(first, second))
+    found = figures_of(dataclasses.replace(manifest, methods=(method,), weights=(other,)))
+    assert (found["weight_bytes"], found["undelegated"], found["delegates"]) == (32, 2, 2)
+    (problem,) = budget_problems(dataclasses.replace(manifest, methods=(method,)), {"undelegated": 0})
+    assert problem.message == "undelegated is 2, 2 more than the budget" and "`reasons`" in problem.help
 
 
 def test_budgets(manifest: Manifest) -> None:
@@ -69,4 +89,6 @@ def test_budgets(manifest: Manifest) -> None:
         "at most 40",
     )
     assert macs.message == "no backend of the program estimates 'macs'"
-    assert macs.expected == "arena_bytes, cycles, file_bytes, sram_bytes"
+    assert (
+        macs.expected == "arena_bytes, cycles, delegates, file_bytes, sram_bytes, undelegated, weight_bytes"
+    )

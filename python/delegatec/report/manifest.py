@@ -303,7 +303,7 @@ class Manifest:
         constant_methods: the other methods.
         weights: weights read by the runtime's kernels, in file order; those of delegates are listed there.
         file: size and checksums.
-        flags: those of `delegatec lower` that control delegation and layout, without defaults.
+        flags: those of `delegatec lower` that control delegation and layout, as given.
         inputs: the files that the program was built from.
         wheels: the wheels that the compiler could import, by name.
     """
