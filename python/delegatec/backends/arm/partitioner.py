@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
 from torch.fx import Node
 
 from delegatec.backends.arm.conformance.limits import MOST_NESTED
-from delegatec.backends.arm.integer.legality import has_wide_tables, members, unsupported
+from delegatec.backends.arm.integer.abilities import Abilities
+from delegatec.backends.arm.integer.legality import members, unsupported
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE
-from delegatec.backends.arm.integer.units import Unit, crossing, units_of
+from delegatec.backends.arm.integer.units import Unit, crossing, is_float, sources, units_of
 from delegatec.backends.arm.operators.block_scaled import computed_weight
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, Prepare, TableTarget
@@ -22,8 +22,6 @@ from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.control_flow import FORMS, nesting
 from delegatec.edge.program import EdgeProgram
-
-_BOUNDARY: Final = "its floating-point values would be exchanged with nodes outside of the delegate"
 
 
 class IntegerLegality(Legality[Settings]):
@@ -43,22 +41,23 @@ class IntegerLegality(Legality[Settings]):
     ) -> None:
         super().__init__(target, prepare)
         self._specification = target.settings.specification
+        self._abilities = Abilities.of(self._specification)
         self._rejected: dict[Node, Rejection] = {}
         self.converted: Collection[Node] = frozenset()
         if self._specification.integer:
             self._try_units(program)
 
     def _try_units(self, program: EdgeProgram) -> None:
-        units = units_of(program)
-        nodes = [node for node in program.graph.nodes if node in units]
+        units = units_of(program, self._abilities.bools)
+        made = () if self._abilities.bools else sources(program, units)
+        nodes = [node for node in program.graph.nodes if node in units or node in made]
         if not any(unit.is_quantized for unit in units.values()):
             self._rejected = {} if self._specification.floating else dict(_floating(units))
             return
         private = extract_view(PartitionView(program, nodes), program.specs_by_name())
         originals = {node.name: node for node in nodes}
-        found = unsupported(
-            private, Facts(private.fixed_constants()), has_wide_tables(self._target), super().rejection
-        )
+        facts = Facts(private.fixed_constants())
+        found = unsupported(private, facts, self._abilities, super().rejection)
         rejected: dict[Unit, Rejection] = {}
         for each in found.values():
             node = originals[each.node.name]
@@ -119,12 +118,15 @@ class ArmPartitioner(TablePartitioner[Settings]):
         """See `HasBoundary.misplaced`."""
         if self._target.settings.specification.floating:
             return ()
-        found = crossing(nodes)
+        bools = Abilities.of(self._target.settings.specification).bools
+        found = crossing(nodes, bools)
         if not found:
             return ()
-        units = units_of(program)
+        units = units_of(program, bools)
         bad = members({units[node] for node in found})
-        return [Rejection(node, "boundary", _BOUNDARY) for node in nodes if node in bad]
+        what = "floating-point" if any(map(is_float, found)) else "bool"
+        message = f"its {what} values would be exchanged with nodes outside of the delegate"
+        return [Rejection(node, "boundary", message) for node in nodes if node in bad]
 
     def is_worthwhile(self, nodes: Sequence[Node]) -> bool:
         """See `TablePartitioner.is_worthwhile`. Other parameters are worth a call, too."""

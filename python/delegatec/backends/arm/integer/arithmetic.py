@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import INT48, TOSA
+from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.fixed_point import FixedPoint, fixed_point
 from delegatec.backends.arm.integer.values import (
     NARROW,
@@ -37,12 +38,13 @@ class Arithmetic:
 
     Args:
         builder: of the program.
-        wide_tables: whether the target has int16 levels and tables of them.
+        abilities: of the target.
     """
 
-    def __init__(self, builder: Builder, wide_tables: bool = True) -> None:
+    def __init__(self, builder: Builder, abilities: Abilities = ALL) -> None:
         self.builder = builder
-        self.wide_tables = wide_tables
+        self.wide_tables: Final = abilities.wide_tables
+        self.bools: Final = abilities.bools
         self._shared: dict[Any, Node] = {}
 
     # ---- calls -------------------------------------------------------------------------------------------

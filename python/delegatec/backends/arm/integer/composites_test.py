@@ -103,7 +103,8 @@ def test_of_int16(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax", "log_softmax", "layer_norm", "group_norm", "attention", "normalize"]
+    "name",
+    ["softmax", "log_softmax", "layer_norm", "group_norm", "attention", "causal attention", "normalize"],
 )
 def test_on_small_npus(name: str) -> None:
     """Neither divisions, comparisons nor selections are needed."""

@@ -8,23 +8,26 @@ from functools import partial
 from typing import Any, Final
 
 import torch
-from torch import Tensor
-from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.arithmetic import Arithmetic
+from delegatec.backends.arm.integer.choices import WITHOUT_BOOLS
 from delegatec.backends.arm.integer.composites import COMPOSITES
+from delegatec.backends.arm.integer.constants import evaluated, is_constant
 from delegatec.backends.arm.integer.conversion import MOVES, Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import CHEAP, ELEMENTWISE
 from delegatec.backends.arm.integer.from_integers import integer, is_mask, is_quantized_integer, mask
 from delegatec.backends.arm.integer.functions import lookup, unary
+from delegatec.backends.arm.integer.masks import promoted
 from delegatec.backends.arm.integer.moves import MOVEMENTS
 from delegatec.backends.arm.integer.parameters import DEQUANTIZE, QUANTIZE, parameters_of
 from delegatec.backends.arm.integer.products import PRODUCTS
 from delegatec.backends.arm.integer.reductions import REDUCTIONS
 from delegatec.backends.arm.integer.selection import SELECTION
 from delegatec.backends.arm.integer.steep import STEEP
+from delegatec.backends.arm.integer.units import is_bool, is_value
 from delegatec.backends.arm.integer.values import Fixed, Floating, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.analysis.quantized import quantized_constant
@@ -55,7 +58,7 @@ class Converter:
     Args:
         program: edited in place.
         facts: analysis results for its values.
-        wide_tables: whether the target has tables of int16.
+        abilities: of the target.
         skipped: calls that remain as they are.
 
     Attributes:
@@ -64,12 +67,12 @@ class Converter:
     """
 
     def __init__(
-        self, program: EdgeProgram, facts: Facts, wide_tables: bool = True, skipped: Collection[Node] = ()
+        self, program: EdgeProgram, facts: Facts, abilities: Abilities, skipped: Collection[Node] = ()
     ) -> None:
         self._program = program
         self._builder = Builder(program, facts)
         self._skipped = skipped
-        self.conversion: Final = Conversion(Arithmetic(self._builder, wide_tables), facts.constant)
+        self.conversion: Final = Conversion(Arithmetic(self._builder, abilities), facts.constant)
         self.origins: Final[dict[Node, Node]] = {}
 
     def run(self) -> None:
@@ -127,9 +130,9 @@ class Converter:
         return bool(self.conversion.replaced)
 
 
-def converted(program: EdgeProgram, facts: Facts, wide_tables: bool = True) -> Conversion:
+def converted(program: EdgeProgram, facts: Facts, abilities: Abilities = ALL) -> Conversion:
     """Replaces floating-point arithmetic between dequantization and quantization by integer arithmetic."""
-    converter = Converter(program, facts, wide_tables)
+    converter = Converter(program, facts, abilities)
     converter.run()
     converter.finish()
     return converter.conversion
@@ -151,8 +154,10 @@ def _convert(conversion: Conversion, node: Node) -> None:
         _quantize(conversion, node)
     elif is_quantized_integer(conversion, node):
         conversion.quantities[node] = integer(conversion, node)
-    elif _is_constant(conversion, node):
-        conversion.quantities[node] = Fixed(partial(_evaluated, conversion, node), shape_of(node))
+    elif is_constant(conversion, node):
+        conversion.quantities[node] = evaluated(conversion, node)
+    elif not conversion.arithmetic.bools and any(map(is_bool, (node, *node.all_input_nodes))):
+        _convert_mask(conversion, node)
     elif any(each in conversion.quantities for each in node.all_input_nodes):
         if node in conversion.quantities:
             return  # one of several results
@@ -172,9 +177,19 @@ def _convert(conversion: Conversion, node: Node) -> None:
         _follow(conversion, node)
 
 
+def _convert_mask(conversion: Conversion, node: Node) -> None:
+    """Converts a call with operands or results of bool, which the target lacks."""
+    convert: Convert = WITHOUT_BOOLS.get(node.target, _general if is_value(node, bools=False) else promoted)
+    found = (None if node.target in CHEAP else _tabulated(conversion, node)) or convert(conversion, node)
+    if found is not None:
+        conversion.quantities[node] = found
+
+
 def _tabulated(conversion: Conversion, node: Node) -> Lookup | None:
     found = lookup(conversion, node)
     if found is not None and found.values.dtype == torch.bool:
+        if not conversion.arithmetic.bools:
+            return Lookup(found.source, found.values.to(torch.float64))
         conversion.conditions[node] = found
         return None
     return found
@@ -202,33 +217,6 @@ def _general(conversion: Conversion, node: Node) -> Quantity | Floating | None:
     if convert is None:
         raise UnsupportedError("there is no integer arithmetic for this operator")
     return convert(conversion, node)
-
-
-def _is_constant(conversion: Conversion, node: Node) -> bool:
-    """Whether a call returns a floating-point tensor that follows from constants alone."""
-    value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
-        return False
-    if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded in node.target.tags:
-        return False
-    return all(_constant(conversion, each) is not None for each in node.all_input_nodes)
-
-
-def _constant(conversion: Conversion, node: Node) -> Fixed | Tensor | None:
-    found = conversion.quantities.get(node)
-    return found if isinstance(found, Fixed) else conversion.constant(node)
-
-
-def _evaluated(conversion: Conversion, node: Node) -> Tensor:
-    def value(operand: Node) -> Any:
-        found = _constant(conversion, operand)
-        return found.values if isinstance(found, Fixed) else found
-
-    args: Any = map_arg(node.args, value)
-    kwargs: Any = map_arg(node.kwargs, value)
-    target: Any = node.target
-    result: Tensor = target(*args, **kwargs)
-    return result
 
 
 def _follow(conversion: Conversion, node: Node) -> None:

@@ -26,8 +26,17 @@ def is_quantized_integer(conversion: Conversion, node: Node) -> bool:
 
 def integer(conversion: Conversion, node: Node) -> Levels:
     """Returns the result of a call in `is_quantized_integer`."""
-    source = conversion.arithmetic.signed(conversion.node(node.args[0]))
-    zero = -128 if dtype_of(node.all_input_nodes[0]) == torch.uint8 else 0
+    return integer_levels(conversion, node.all_input_nodes[0])
+
+
+def integer_levels(conversion: Conversion, node: Node) -> Levels:
+    """Returns integers as levels; int64 as int32, which it is in a graph."""
+    found = conversion.node(node)
+    if dtype_of(found) == torch.int64:
+        val = conversion.arithmetic.builder.empty(shape_of(found), torch.int32)
+        found = conversion.arithmetic.builder.call(aten._to_copy.default, found, dtype=torch.int32, val=val)
+    source = conversion.arithmetic.signed(found)
+    zero = -128 if dtype_of(node) == torch.uint8 else 0
     limits = torch.iinfo(dtype_of(source))
     return Levels(source, (1.0,), zero, max(limits.max - zero, zero - limits.min))
 

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.values import Fixed, Levels, Lookup, Quantity, UnsupportedError
 from delegatec.backends.common.row import overload
-from delegatec.edge.arguments import shape_of
+from delegatec.edge.arguments import dtype_of, shape_of
 
 aten = torch.ops.aten
 
@@ -65,6 +65,8 @@ def lookup(conversion: Conversion, node: Node) -> Lookup | None:
         found = conversion.conditions.get(operand) or conversion.of(operand)
         values = found.uniform if isinstance(found, Fixed) else found.values
         assert values is not None
+        if dtype_of(operand) == torch.bool:
+            return values.to(torch.bool)
         # Comparisons are those of eager mode, also where numbers are almost equal.
         return values.to(torch.float32) if dtype == torch.bool and values.is_floating_point() else values
 

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import torch
 from torch.fx import Node
 
+from delegatec.backends.arm.integer.abilities import Abilities
 from delegatec.backends.arm.integer.conversion import Conversion
 from delegatec.backends.arm.integer.convert import Converter
 from delegatec.backends.arm.integer.parameters import CALLS
-from delegatec.backends.arm.integer.units import Unit, is_float, units_of
+from delegatec.backends.arm.integer.units import Unit, is_float, is_value, units_of
 from delegatec.backends.arm.settings import Settings
 from delegatec.backends.common.legality import Legality, TableTarget
 from delegatec.delegation import Rejection
@@ -25,18 +26,20 @@ Check = Callable[[EdgeProgram, Node], Rejection | None]
 _HELP: Final = "quantize the whole model, or add the profile FP to the specification"
 
 
-def unsupported(program: EdgeProgram, facts: Facts, wide_tables: bool, check: Check) -> dict[Unit, Rejection]:
+def unsupported(
+    program: EdgeProgram, facts: Facts, abilities: Abilities, check: Check
+) -> dict[Unit, Rejection]:
     """Returns the units that cannot be converted, each with the reason: a call of it, and why.
 
     Args:
         program: a private program; unchanged.
         facts: analysis results for its values.
-        wide_tables: whether the target has tables of int16.
+        abilities: of the target.
         check: returns why the target does not support a call that replaces others.
     """
-    units = units_of(program)
+    units = units_of(program, abilities.bools)
     found: dict[Unit, Rejection] = {}
-    converter = Converter(program, facts, wide_tables)
+    converter = Converter(program, facts, abilities)
     converter.run()
     for unit in dict.fromkeys(units.values()):
         reason = _without_conversion(unit, converter.conversion)
@@ -59,16 +62,14 @@ def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
     if empty is not None:
         return Rejection(empty, "shape", f"{empty.name} is empty, and TOSA has no tensors without elements")
     if unit.inputs:
-        names = ", ".join(dict.fromkeys(each.name for each in unit.inputs))
-        return Rejection(unit.nodes[0], "quantized", f"{names} is floating point", _HELP)
+        return Rejection(unit.nodes[0], "quantized", _named(unit.inputs), _HELP)
     if unit.outputs:
-        names = ", ".join(dict.fromkeys(each.name for each in unit.outputs))
-        return Rejection(unit.nodes[-1], "quantized", f"the result {names} is floating point", _HELP)
+        return Rejection(unit.nodes[-1], "quantized", f"the result {_named(unit.outputs)}", _HELP)
     for node in unit.nodes:
         if node in conversion.reasons:
             return Rejection(node, "quantized", conversion.reasons[node], _HELP)
-    sinks = [node for node in unit.nodes if not is_float(node)]
-    is_quantized = any(node.target in CALLS for node in unit.nodes)
+    sinks = [node for node in unit.nodes if not is_value(node, conversion.arithmetic.bools)]
+    is_quantized = any(node.target in CALLS for node in unit.nodes) or not any(map(is_float, unit.nodes))
     if (
         is_quantized
         and sinks
@@ -76,6 +77,13 @@ def _without_conversion(unit: Unit, conversion: Conversion) -> Rejection | None:
     ):
         return None
     return Rejection(unit.nodes[0], "quantized", "it is not between quantized values", _HELP)
+
+
+def _named(values: Sequence[Node]) -> str:
+    """Returns which values cannot cross the border of a unit."""
+    floats = [each for each in values if is_float(each)]
+    names = ", ".join(dict.fromkeys(each.name for each in floats or values))
+    return f"{names} is {'floating point' if floats else 'of bool, which the target lacks'}"
 
 
 def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settings]) -> bool:
@@ -92,17 +100,13 @@ def convert_units(program: EdgeProgram, facts: Facts, target: TableTarget[Settin
         Whether it changed anything.
     """
     skipped: set[Node] = set()
+    abilities = Abilities.of(target.settings.specification)
     if target.settings.specification.floating:
         check = Legality(target, ()).rejection
-        skipped = members(unsupported(program, facts, has_wide_tables(target), check))
-    converter = Converter(program, facts, has_wide_tables(target), skipped)
+        skipped = members(unsupported(program, facts, abilities, check))
+    converter = Converter(program, facts, abilities, skipped)
     converter.run()
     return converter.finish()
-
-
-def has_wide_tables(target: TableTarget[Settings]) -> bool:
-    """Returns whether the target has levels of int16."""
-    return "int16" in target.settings.specification.extensions
 
 
 def is_empty(node: Node) -> bool:

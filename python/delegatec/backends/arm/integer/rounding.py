@@ -113,19 +113,25 @@ def copy(conversion: Conversion, node: Node) -> Quantity | None:
     value, dtype = conversion.of(node.args[0]), dtype_of(node)
     if dtype.is_floating_point:
         return value
-    limits = _WHOLE.get(torch.int32 if dtype == torch.int64 else dtype)
-    if limits is None:
-        raise UnsupportedError(f"floating-point values become {dtype}")
     if isinstance(value, Lookup) and value.bound >= _MOST_ENTRY:
         raise UnsupportedError(f"whole numbers up to {value.bound:g} of a function")
     whole = _rounded(conversion, value, _TRUNC, tables=value.bound <= _WHOLE[torch.int8].max)
-    found = getattr(torch, limits.dtype)
-    result = conversion.arithmetic.quantize(whole, Parameters(found, (1.0,), 0, limits.min, limits.max))
-    if dtype != found:
-        val = conversion.arithmetic.builder.empty(shape_of(node), dtype)
-        result = conversion.arithmetic.builder.call(aten._to_copy.default, result, dtype=dtype, val=val)
-    conversion.replaced[node] = result
+    conversion.replaced[node] = as_integers(conversion, whole, dtype)
     return None
+
+
+def as_integers(conversion: Conversion, value: Quantity, dtype: torch.dtype) -> Node:
+    """Returns whole numbers as integers, which saturate."""
+    found = torch.int32 if dtype == torch.int64 else dtype
+    limits = _WHOLE.get(found)
+    if limits is None:
+        raise UnsupportedError(f"numbers become {dtype}")
+    arithmetic = conversion.arithmetic
+    node = arithmetic.quantize(value, Parameters(found, (1.0,), 0, limits.min, limits.max))
+    if dtype == found:
+        return node
+    val = arithmetic.builder.empty(value.shape, dtype)
+    return arithmetic.builder.call(aten._to_copy.default, node, dtype=dtype, val=val)
 
 
 ROUNDING: Final[Mapping[Any, Convert]] = {

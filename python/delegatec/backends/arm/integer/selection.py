@@ -35,19 +35,25 @@ def _extreme(target: Any) -> Convert:
 
 def _comparison(target: OpOverload) -> Convert:
     def convert(conversion: Conversion, node: Node) -> None:
-        bound = bind(node)
-        values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
-        scale = conversion.common_scale(values)
-        rank = len(shape_of(node))
-        first, second = (
-            conversion.arithmetic.constant(_rounded(each, scale), rank)
-            if isinstance(each, Fixed)
-            else conversion.arithmetic.accumulate(each, scale)
-            for each in values
-        )
+        first, second = in_one_scale(conversion, node)
         conversion.replaced[node] = conversion.arithmetic.binary(target, first, second, torch.bool)
 
     return convert
+
+
+def in_one_scale(conversion: Conversion, node: Node) -> tuple[Node, Node]:
+    """Returns the operands of a comparison as int32 in one scale, below 2^28."""
+    bound = bind(node)
+    values = similar([conversion.of(bound[name]) for name in ("self", "other")], 2.0)
+    scale = conversion.common_scale(values)
+    rank = len(shape_of(node))
+    first, second = (
+        conversion.arithmetic.constant(_rounded(each, scale), rank)
+        if isinstance(each, Fixed)
+        else conversion.arithmetic.accumulate(each, scale)
+        for each in values
+    )
+    return first, second
 
 
 def _rounded(value: Fixed, scale: float) -> Tensor:

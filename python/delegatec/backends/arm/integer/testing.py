@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 
+from delegatec.backends.arm.integer.abilities import ALL, Abilities
 from delegatec.backends.arm.integer.convert import converted
 from delegatec.backends.common.testing import Call, floats
 from delegatec.edge import EdgeProgram, to_edge
@@ -51,10 +52,10 @@ def channels(levels: torch.Tensor, scales: torch.Tensor) -> Any:
     return quantized.dequantize_per_channel(levels, scales, zeros, 0, -127, 127, torch.int8)
 
 
-def integers(function: Function, args: tuple[torch.Tensor, ...], wide_tables: bool = True) -> EdgeProgram:
+def integers(function: Function, args: tuple[torch.Tensor, ...], abilities: Abilities = ALL) -> EdgeProgram:
     """Returns the converted program of a function, which must have no floating-point values left."""
     program = to_edge(torch.export.export(Call(function), args), preserve=CALLS)
-    found = converted(program, Facts(program.fixed_constants()), wide_tables)
+    found = converted(program, Facts(program.fixed_constants()), abilities)
     assert found.reasons == {}
     verify(program)
     values = [node.meta["val"] for node in program.graph.nodes if node.op != "output"]
@@ -62,9 +63,14 @@ def integers(function: Function, args: tuple[torch.Tensor, ...], wide_tables: bo
     return program
 
 
-def check(function: Function, *args: torch.Tensor, steps: int = 1) -> EdgeProgram:
+def check(
+    function: Function,
+    *args: torch.Tensor,
+    steps: int = 1,
+    abilities: Abilities = ALL,
+) -> EdgeProgram:
     """Checks that results differ from those of eager mode by at most one step, and are not all equal."""
-    program = integers(function, args)
+    program = integers(function, args, abilities)
     wanted = function(*args)
     (result,) = interpret(program, args)
     assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)

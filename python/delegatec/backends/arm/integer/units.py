@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units: the calls that floating-point values connect, from dequantization to quantization.
 
+Values of bool connect them, too, if the target has none.
+
 Integers separate units: whether one can be converted does not depend on others.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
@@ -34,8 +37,8 @@ class Unit:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it dequantizes values."""
-        return any(node.target in DEQUANTIZE for node in self.nodes)
+        """Whether it dequantizes values, or all of its values are of bool."""
+        return any(node.target in DEQUANTIZE for node in self.nodes) or not any(map(is_float, self.nodes))
 
     @property
     def is_closed(self) -> bool:
@@ -43,8 +46,13 @@ class Unit:
         return not self.inputs and not self.outputs
 
 
-def units_of(program: EdgeProgram) -> dict[Node, Unit]:
-    """Returns the unit of each call that has floating-point operands or results."""
+def units_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Unit]:
+    """Returns the unit of each call that has operands or results that connect units.
+
+    Args:
+        program: the program.
+        bools: whether the target has values of bool.
+    """
     parent: dict[Node, Node] = {}
 
     def root(node: Node) -> Node:
@@ -56,10 +64,10 @@ def units_of(program: EdgeProgram) -> dict[Node, Unit]:
     nodes = [node for node in program.graph.nodes if _is_member(node)]
     borders: list[tuple[Node, Node]] = []
     for node in nodes:
-        if is_float(node):
+        if is_value(node, bools):
             parent.setdefault(node, node)
         for source in node.all_input_nodes:
-            if not is_float(source):
+            if not is_value(source, bools):
                 continue
             parent.setdefault(node, node)
             if _is_member(source):
@@ -77,7 +85,7 @@ def units_of(program: EdgeProgram) -> dict[Node, Unit]:
         found[node].inputs.append(source)
     results = {*program.results()}
     for node, unit in found.items():
-        if is_float(node) and (node in results or not all(user in found for user in node.users)):
+        if is_value(node, bools) and (node in results or not all(user in found for user in node.users)):
             unit.outputs.append(node)
     return found
 
@@ -95,16 +103,52 @@ def is_float(node: Node) -> bool:
     return any(each.dtype.is_floating_point for each in tensors(node.meta.get("val")))
 
 
-def crossing(nodes: Sequence[Node]) -> list[Node]:
-    """Returns the nodes of a partition with floating-point operands or results outside of it."""
+def is_value(node: Node, bools: bool) -> bool:
+    """Whether a value connects units: it is of floating point, or of bool if the target has none."""
+    return is_float(node) or (not bools and is_bool(node))
+
+
+def is_bool(node: Node) -> bool:
+    """Whether a value is of bool."""
+    return any(each.dtype == torch.bool for each in tensors(node.meta.get("val")))
+
+
+def sources(program: EdgeProgram, units: Collection[Node]) -> Collection[Node]:
+    """Returns calls of integers that follow from constants, and that units read.
+
+    A mask that is a constant follows from them.
+
+    Args:
+        program: the program.
+        units: the calls of its units.
+    """
+    made: set[Node] = set()
+    for node in program.graph.nodes:
+        is_made = _is_member(node) and node not in units
+        if is_made and all(each in made or each.name in program.constants for each in node.all_input_nodes):
+            made.add(node)
+    found: set[Node] = set()
+    for node in reversed(program.graph.nodes):
+        if node in made and any(user in units or user in found for user in node.users):
+            found.add(node)
+    return found
+
+
+def crossing(nodes: Sequence[Node], bools: bool = True) -> list[Node]:
+    """Returns the nodes of a partition with operands or results outside of it that connect units.
+
+    Args:
+        nodes: of the partition.
+        bools: whether the target has values of bool.
+    """
     members = {*nodes}
 
     def crosses(node: Node) -> bool:
         outside = [
             each for each in node.all_input_nodes if each not in members and each.op == "call_function"
         ]
-        return any(map(is_float, outside)) or (
-            is_float(node) and any(user not in members for user in node.users)
+        return any(is_value(each, bools) for each in outside) or (
+            is_value(node, bools) and any(user not in members for user in node.users)
         )
 
     return [node for node in nodes if crosses(node)]

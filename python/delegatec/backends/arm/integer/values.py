@@ -111,8 +111,12 @@ class Levels:
 
     @property
     def values(self) -> Tensor:
-        """The values of these integers, rounded to float32 like those of a dequantization."""
-        found = (self.knots - self.zero).to(torch.float32) * self.scale[0]
+        """The values of these integers."""
+        return self.of(self.knots)
+
+    def of(self, levels: Tensor) -> Tensor:
+        """Returns the values of levels, rounded to float32 like those of a dequantization."""
+        found = (levels.to(torch.float64) - self.zero).to(torch.float32) * self.scale[0]
         return found.to(torch.float64).clamp(self.low, self.high)
 
 

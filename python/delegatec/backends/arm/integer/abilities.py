@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target computes with, besides integers of 8 and 32 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from delegatec.backends.arm.capabilities import families
+from delegatec.backends.arm.specification import TosaSpecification
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """Abilities of a target that choose the form of integer arithmetic.
+
+    Attributes:
+        wide_tables: whether it has levels of int16, and tables of them.
+        bools: whether it has tensors of bool, comparisons and selection.
+    """
+
+    wide_tables: bool = True
+    bools: bool = True
+
+    @staticmethod
+    def of(specification: TosaSpecification) -> Abilities:
+        """Returns the abilities of targets with a specification."""
+        has_bools = specification.mark not in families.SMALL_FAMILIES
+        return Abilities("int16" in specification.extensions, has_bools)
+
+
+ALL: Final = Abilities()
