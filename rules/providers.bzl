@@ -7,6 +7,7 @@ ExportedProgramInfo = provider(
         "label": "Label: the target that exported the model.",
         "program": "File: the canonical `.pt2` archive.",
         "signature": "File: names, shapes and dtypes of the methods' inputs and outputs, as JSON.",
+        "sources": "File: the lines of the model that each node comes from, as JSON; the `.pt2` itself has none, so that it stays the same when only lines change.",
         "weights": "File: the model's weights as a `.ptd`, for programs with external weights.",
     },
 )

@@ -28,7 +28,7 @@ def delegatec_arguments(ctx, verb):
     args.add(label_text(ctx.label), format = "--label=%s")
     return args
 
-def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
+def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sources = None):
     """Declares an action that runs the compiler.
 
     Args:
@@ -38,7 +38,16 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         inputs: depset of File that the verb reads.
         outputs: list of File that it writes.
         progress_message: what Bazel shows while the action runs.
+        sources: File of the program's lines, for messages of errors only: if it alone changes, Bazel does not
+            run the action again.
     """
+    unused = None
+    if sources:
+        unused = ctx.actions.declare_file("_unused/%s.%s" % (ctx.label.name, mnemonic))
+        args.add(sources, format = "--sources=%s")
+        args.add(unused, format = "--unused-inputs=%s")
+        inputs = depset([sources], transitive = [inputs])
+        outputs = outputs + [unused]
     compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
     ctx.actions.run(
         arguments = _STARTUP + [args],
@@ -57,4 +66,5 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message):
         progress_message = progress_message,
         # Without this, Bazel 4.2.3 flattens the inputs of each action to look for executables.
         tools = [],
+        unused_inputs_list = unused,
     )

@@ -28,13 +28,14 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature):
+def exported_outputs(ctx, program, signature, sources):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
         ctx: the context of a rule with `weights_alignment`.
         program: File, the `.pt2`.
         signature: File, its signature.
+        sources: File, the lines of its nodes.
 
     Returns:
         A list of providers.
@@ -43,6 +44,7 @@ def exported_outputs(ctx, program, signature):
     weights = ctx.actions.declare_file(ctx.label.name + ".ptd")
     args = delegatec_arguments(ctx, "weights")
     args.add(program, format = "--program=%s")
+    args.add("--sources=")  # none: weights have no lines
     args.add(weights, format = "--ptd=%s")
     args.add(ctx.attr.weights_alignment, format = "--segment-alignment=%s")
     delegatec_action(
@@ -62,10 +64,12 @@ def exported_outputs(ctx, program, signature):
             label = ctx.label,
             program = program,
             signature = signature,
+            sources = sources,
             weights = weights,
         ),
         OutputGroupInfo(
             signature = depset([signature]),
+            sources = depset([sources]),
             weights = depset([weights]),
         ),
     ]

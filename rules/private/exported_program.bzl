@@ -12,6 +12,7 @@ def _exported_program_impl(ctx):
     check_entry(ctx, "entry", ctx.attr.entry)
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
     signature = ctx.actions.declare_file(ctx.label.name + ".signature.json")
+    sources = ctx.actions.declare_file(ctx.label.name + ".sources.json")
     python = merged_python(ctx, ctx.attr.deps)
 
     args = delegatec_arguments(ctx, "export")
@@ -28,15 +29,16 @@ def _exported_program_impl(ctx):
     args.add(str(ctx.attr.seed), format = "--seed=%s")
     args.add(program, format = "--program=%s")
     args.add(signature, format = "--signature=%s")
+    args.add(sources, format = "--sources=%s")
     delegatec_action(
         ctx,
         args = args,
         inputs = depset(ctx.files.srcs + ctx.files.data, transitive = [python.files]),
         mnemonic = "TorchExport",
-        outputs = [program, signature],
+        outputs = [program, signature, sources],
         progress_message = "Exporting %s" % label_text(ctx.label),
     )
-    return exported_outputs(ctx, program, signature)
+    return exported_outputs(ctx, program, signature, sources)
 
 exported_program = rule(
     implementation = _exported_program_impl,

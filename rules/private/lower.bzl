@@ -48,23 +48,19 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     exported = ctx.attr.program[ExportedProgramInfo]
     python = merged_python(ctx, plugin)
     lowering_python = merged_python(ctx, plugin + program_tools(ctx))
-    outputs = {
-        flag: ctx.actions.declare_file(ctx.label.name + suffix)
-        for flag, suffix in {
-            "debug": ".debug.json",
-            "ir": ".ir.txt",
-            "manifest": ".manifest.json",
-            "pte": ".pte",
-            "reasons": ".reasons.txt",
-        }.items()
+    lowered = {
+        flag: ctx.actions.declare_file("_without_lines/" + ctx.label.name + suffix)
+        for flag, suffix in _DESCRIPTIONS.items()
     }
+    lowered["pte"] = ctx.actions.declare_file(ctx.label.name + ".pte")
+    outputs = dict(_located(ctx, exported.sources, lowered), pte = lowered["pte"])
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
     host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
 
-    # An ETRecord contains the weights: a separate action writes it, on demand only.
+    # An ETRecord contains the weights, and lines: a separate action writes it, on demand only.
     for mnemonic, message, values, written in [
-        ("DelegateLower", "Lowering %s for %s", options, outputs),
+        ("DelegateLower", "Lowering %s for %s", options, lowered),
         ("DelegateRecord", "Recording %s for %s", options, {"etrecord": etrecord}),
     ] + ([("DelegateHost", "Lowering %s for %s, to run on the host", host_options, {"pte": host_program})] if host_program else []):
         args = delegatec_arguments(ctx, "lower")
@@ -76,13 +72,19 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         add_layout_arguments(ctx, args)
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
+        inputs = [exported.program] + option_files
+        has_lines = mnemonic == "DelegateRecord"
+        if has_lines:
+            args.add(exported.sources, format = "--sources=%s")
+            inputs.append(exported.sources)
         delegatec_action(
             ctx,
             args = args,
-            inputs = depset([exported.program] + option_files, transitive = [lowering_python.files]),
+            inputs = depset(inputs, transitive = [lowering_python.files]),
             mnemonic = mnemonic,
             outputs = written.values(),
             progress_message = message % (label_text(ctx.label), backend),
+            sources = None if has_lines else exported.sources,
         )
     report = _described(ctx, requested, outputs, python, "report", "DelegateReport", ".report.html")
     blobs = _described(ctx, requested, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
@@ -122,6 +124,47 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             report = depset([report]),
         ),
     ]
+
+# The descriptions that the lowering writes without lines, and their suffixes.
+_DESCRIPTIONS = {
+    "debug": ".debug.json",
+    "ir": ".ir.txt",
+    "manifest": ".manifest.json",
+}
+
+def _located(ctx, sources, lowered):
+    """Declares the action that adds the model's lines to the descriptions, on demand.
+
+    So an edit of comments or blank lines does not lower the model again.
+
+    Args:
+        ctx: the context of the rule.
+        sources: File of the lines.
+        lowered: dict of flag to File: what the lowering wrote.
+
+    Returns:
+        A dict of flag to File.
+    """
+    outputs = {
+        flag: ctx.actions.declare_file(ctx.label.name + suffix)
+        for flag, suffix in _DESCRIPTIONS.items()
+    }
+    reasons = ctx.actions.declare_file(ctx.label.name + ".reasons.txt")
+    args = delegatec_arguments(ctx, "locate")
+    args.add(sources, format = "--sources=%s")
+    for flag, output in outputs.items():
+        args.add(lowered[flag], format = "--" + flag + "=%s")
+        args.add(output, format = "--located-" + flag + "=%s")
+    args.add(reasons, format = "--reasons=%s")
+    delegatec_action(
+        ctx,
+        args = args,
+        inputs = depset([sources] + [lowered[flag] for flag in outputs]),
+        mnemonic = "DelegateLocate",
+        outputs = outputs.values() + [reasons],
+        progress_message = "Adding lines to the descriptions of %s" % label_text(ctx.label),
+    )
+    return dict(outputs, reasons = reasons)
 
 def _host_options(table, backends, options):
     """Returns the options of a program that runs on the host; None if the program itself does.

@@ -40,11 +40,12 @@ def _program_test_impl(ctx):
     arguments = [
         "'--label=%s'" % label_text(ctx.label),
         "--program=" + runfiles_path(ctx, info.exported.program),
+        "--sources=" + runfiles_path(ctx, info.exported.sources),
         "--pte=" + runfiles_path(ctx, program),
         "--manifest=" + runfiles_path(ctx, info.manifest),
         "--seeds=%d" % ctx.attr.seeds,
     ]
-    files = [info.exported.program, program, info.manifest] + ctx.files.inputs + ctx.files.srcs + ctx.files.data
+    files = [info.exported.program, info.exported.sources, program, info.manifest] + ctx.files.inputs + ctx.files.srcs + ctx.files.data
     arguments += [
         "'--%s=%s'" % (name, getattr(ctx.attr, name))
         for name in ["atol", "rtol"]

@@ -69,8 +69,11 @@ def _quantized_program_impl(ctx):
         mnemonic = "DelegateQuantize",
         outputs = [program, signature],
         progress_message = "Quantizing %s" % label_text(ctx.label),
+        sources = exported.sources,
     )
-    return exported_outputs(ctx, program, signature)
+
+    # The nodes of the quantized program refer to the same lines.
+    return exported_outputs(ctx, program, signature, exported.sources)
 
 quantized_program = rule(
     implementation = _quantized_program_impl,

@@ -9,13 +9,14 @@ def _export_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     action = action_of(env, "TorchExport")
-    asserts.equals(env, ["mlp.pt2", "mlp.signature.json"], names_of(action.outputs))
+    asserts.equals(env, ["mlp.pt2", "mlp.signature.json", "mlp.sources.json"], names_of(action.outputs))
 
     info = target[ExportedProgramInfo]
     asserts.equals(env, "mlp.pt2", info.program.basename)
     asserts.equals(env, target.label, info.label)
     asserts.equals(env, [info.program], target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.signature.json"], names_of(target[OutputGroupInfo].signature))
+    asserts.equals(env, ["mlp.sources.json"], names_of(target[OutputGroupInfo].sources))
 
     # The weights are written from the archive, on demand only.
     weights = action_of(env, "DelegateWeights")
@@ -44,7 +45,7 @@ def _quantize_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     action = action_of(env, "DelegateQuantize")
-    asserts.equals(env, ["mlp_int8.pt2", "mlp_int8.signature.json"], names_of(action.outputs))
+    asserts.equals(env, ["mlp_int8.DelegateQuantize", "mlp_int8.pt2", "mlp_int8.signature.json"], names_of(action.outputs))
 
     # The same provider as of an exported_program.
     info = target[ExportedProgramInfo]

@@ -30,8 +30,13 @@ def _lowering_test_impl(ctx):
         "manifest": ".manifest.json",
         "reasons": ".reasons.txt",
     }
-    written = [".pte"] + groups.values()
-    asserts.equals(env, sorted([name + suffix for suffix in written]), names_of(action.outputs))
+    without_lines = [".debug.json", ".ir.txt", ".manifest.json"]
+    written = [name + ".DelegateLower"] + [name + suffix for suffix in without_lines + [".pte"]]
+    asserts.equals(env, sorted(written), names_of(action.outputs))
+
+    # A separate action adds the model's lines to the descriptions, so that an edit of lines does not lower again.
+    located = action_of(env, "DelegateLocate")
+    asserts.equals(env, sorted([name + suffix for suffix in groups.values()]), names_of(located.outputs))
     weights = [info.weights] if ctx.attr.external_weights else []
     asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.ptd"] if ctx.attr.external_weights else [], [file.basename for file in weights])

@@ -15,11 +15,13 @@ from delegatec.diagnostics.exceptions import did_you_mean
 from delegatec.version import VERSION
 
 # Verb -> its purpose. Its module, delegatec.cli.<verb>, has add_arguments(parser), run(args) -> exit code,
-# and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any).
+# and the names of its arguments for input files, INPUTS, and for output files, OUTPUTS (if it has any);
+# complete(args) sets defaults that depend on other arguments (if there are any).
 VERBS: Final = {
     "export": "export the model that an entry function returns to a canonical .pt2",
     "quantize": "quantize the model of a .pt2 by samples of its inputs, to another .pt2",
     "lower": "lower a .pt2 to a .pte program, for backends or for the portable kernels",
+    "locate": "add the lines of the model to what lower --unused-inputs wrote",
     "report": "write the manifest and the report of a program from its description by lower",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
     "budget": "compare the sizes and estimates of a program with limits",
@@ -97,6 +99,8 @@ def parse(argv: Sequence[str]) -> Command | None:
     except SystemExit:
         return None
     assert module is not None
+    if hasattr(module, "complete"):
+        module.complete(arguments)
     return Command(module, arguments)
 
 

@@ -70,7 +70,7 @@ BACKENDS = ("portable", *(backend.name for backend in builtin_backends()))
 LOWERED = ("pte", "manifest", "report", "debug", "ir", "etrecord")
 COMMANDS = (
     ("export", "--label=//m", "--entry=net:build", "--source=models/net.py", "--import-path=.")
-    + ("--seed=3", "--program=net.pt2", "--signature=net.json"),
+    + ("--seed=3", "--program=net.pt2", "--signature=net.json", "--sources=net.sources.json"),
     *(
         ("lower", "--label=//m:p", "--program=net.pt2", f"--backend={backend}")
         + tuple(f"--{name}={backend}.{name}" for name in LOWERED)
@@ -128,6 +128,7 @@ def test_outputs_are_all_there(reference: dict[str, str]) -> None:
     assert set(reference) == {
         "net.pt2",
         "net.json",
+        "net.sources.json",
         *(f"{backend}.{name}" for backend in BACKENDS for name in LOWERED),
     }
 

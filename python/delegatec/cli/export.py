@@ -10,9 +10,10 @@ from typing import Final
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.files import sources_beside
 
 INPUTS = ("source", "data")
-OUTPUTS = ("program", "signature")
+OUTPUTS = ("program", "signature", "sources")
 
 # The range of torch.manual_seed.
 _SEEDS: Final = (-(2**63), 2**64 - 1)
@@ -32,6 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of torch, numpy and random")
     parser.add_argument("--program", required=True, metavar="OUT.pt2")
     parser.add_argument("--signature", default="", metavar="OUT.json")
+    parser.add_argument(
+        "--sources",
+        default="",
+        metavar="OUT.json",
+        help="lines of the model for each node (default: NAME.sources.json beside the .pt2)",
+    )
+
+
+def complete(arguments: argparse.Namespace) -> None:
+    """Sets the default of `--sources`."""
+    arguments.sources = arguments.sources or sources_beside(arguments.program)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             program=arguments.program,
             signature=arguments.signature,
+            lines=arguments.sources,
         )
     )
     return 0

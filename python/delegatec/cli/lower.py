@@ -22,6 +22,7 @@ from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.lowering_flags import recorded_flags
 from delegatec.cli.print_after import printing_after
+from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.version import VERSION
 
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from delegatec.lowering import Lowered
     from delegatec.report.provenance import InputDigests
 
-INPUTS = ("program",)
-OUTPUTS = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
+INPUTS = ("program", "sources")
+_PRODUCTS: Final = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
+OUTPUTS = (*_PRODUCTS, "unused_inputs")
 
 _DESCRIPTIONS: Final = ("manifest", "report", "reasons")
 
@@ -42,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
     add_trusted_argument(parser)
+    add_sources_argument(parser)
+    add_unused_argument(parser)
     add_delegation_arguments(parser)
     parser.add_argument(
         "--external-weights",
@@ -70,10 +74,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+complete = find_sources
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
     _check_outputs(arguments)
     check_environment()
+    with sources_unused(arguments):
+        _lower(arguments)
+    return 0
+
+
+def _lower(arguments: argparse.Namespace) -> None:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.lowering import lower
@@ -90,7 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         for selector in requested:
             registry.resolve(selector)
     digests = InputDigests(_input_files(arguments, registry)) if arguments.manifest else None
-    model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True)
+    sources = "" if arguments.unused_inputs else arguments.sources
+    model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True, sources=sources)
     with model.checked():
         with printing_after(arguments.print_after):
             lowered = lower(
@@ -108,7 +122,6 @@ def run(arguments: argparse.Namespace) -> int:
                 constant_methods=model.constant_methods,
             )
         _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests)
-    return 0
 
 
 def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None) -> dict[str, str]:
@@ -155,8 +168,10 @@ def _write_outputs(
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    if not any(getattr(arguments, output) for output in (*OUTPUTS, "print_after")):
-        raise CommandLineError("no output requested: expected --pte, or another of " + ", ".join(OUTPUTS[1:]))
+    if not any(getattr(arguments, output) for output in (*_PRODUCTS, "print_after")):
+        raise CommandLineError(
+            "no output requested: expected --pte, or another of " + ", ".join(_PRODUCTS[1:])
+        )
     if any(getattr(arguments, output) for output in _DESCRIPTIONS) and not arguments.pte:
         flags = ", ".join(f"--{output}" for output in _DESCRIPTIONS)
         raise CommandLineError(f"{flags} describe a .pte: expected --pte as well")

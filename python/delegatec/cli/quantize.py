@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
+from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.files import sources_beside
 
 if TYPE_CHECKING:
     from delegatec.quantize.settings import Settings
 
-INPUTS = ("program", "calibration", "source", "data")
-OUTPUTS = ("pt2", "signature")
+INPUTS = ("program", "calibration", "source", "data", "sources")
+OUTPUTS = ("pt2", "signature", "pt2_sources", "unused_inputs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trusted_argument(parser)
     parser.add_argument("--pt2", required=True, metavar="OUT.pt2", help="the quantized model")
     parser.add_argument("--signature", default="", metavar="OUT.json")
+    add_sources_argument(parser)
+    parser.add_argument(
+        "--pt2-sources",
+        default="",
+        metavar="OUT.json",
+        help="lines of the quantized model (default: NAME.sources.json beside it; with --unused-inputs none, "
+        "as they are those of --sources)",
+    )
+    add_unused_argument(parser)
     samples = parser.add_argument_group("calibration")
     samples.add_argument(
         "--calibration",
@@ -47,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     settings.add_argument("--quantize-io", action="store_true", help="inputs and outputs are levels")
     for flag, help in _IN_FLOAT.items():
         settings.add_argument(f"--{flag}", action="append", default=[], metavar="NAME", help=help)
+
+
+def complete(arguments: argparse.Namespace) -> None:
+    """Sets the defaults of `--sources` and `--pt2-sources`."""
+    find_sources(arguments)
+    if not arguments.unused_inputs:
+        arguments.pt2_sources = arguments.pt2_sources or sources_beside(arguments.pt2)
 
 
 _SETTINGS = {
@@ -69,16 +87,24 @@ def run(arguments: argparse.Namespace) -> int:
     check_function(arguments)
     check_environment()
     pin_torch()
+    with sources_unused(arguments):
+        _quantize(arguments)
+    return 0
+
+
+def _quantize(arguments: argparse.Namespace) -> None:
+    """Quantizes the program; its nodes go on to refer to the lines of the model."""
     from delegatec.files import replacing
     from delegatec.frontend import archive
     from delegatec.frontend.signature import signature_json
+    from delegatec.frontend.sources import read_sources
     from delegatec.quantize.checks import check_float
     from delegatec.quantize.samples import check_samples
 
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
     sys.path += paths
-    model = archive.load(arguments.program, trusted=arguments.trusted)
+    model = archive.load(arguments.program, trusted=arguments.trusted, sources="")
     check_float(model.methods)
     samples = read_samples(arguments, arguments.calibration, model.methods)
     check_samples(samples)
@@ -87,11 +113,16 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.quantize.signature import add_levels
 
     quantized = quantize_model(model.methods, samples, settings)
-    archive.save(quantized.methods, arguments.pt2, model.constant_methods)
+    archive.save(
+        quantized.methods,
+        arguments.pt2,
+        model.constant_methods,
+        sources=arguments.pt2_sources,
+        table=read_sources(arguments.sources) if arguments.sources and arguments.pt2_sources else None,
+    )
     if arguments.signature:
         with replacing(arguments.signature) as file:
             file.write(add_levels(signature_json(quantized.methods), quantized).encode())
-    return 0
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -17,6 +17,7 @@ from delegatec.cli.junit import Case, write_junit
 from delegatec.cli.layout import layout_options
 from delegatec.cli.lowering_flags import parsed_flags
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
+from delegatec.cli.sources import add_sources_argument, find_sources
 from delegatec.cli.trusted import add_trusted_argument
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from delegatec.verify import Verification
     from delegatec.verify.departure import Methods
 
-INPUTS = ("program", "pte", "ptd", "manifest", "inputs", "source", "data")
+INPUTS = ("program", "sources", "pte", "ptd", "manifest", "inputs", "source", "data")
 
 # The part of Bazel's time limit after which the search for a departure ends.
 _SEARCH_SHARE: Final = 0.7
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2", help="the exported program (.pt2)")
     add_trusted_argument(parser)
+    add_sources_argument(parser)
     parser.add_argument("--pte", required=True, metavar="IN.pte", help="the program to run (.pte)")
     parser.add_argument("--ptd", default="", metavar="IN.ptd", help="the program's external weights (.ptd)")
     parser.add_argument(
@@ -83,6 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_argument("--seeds", type=count, default=3, help="variations of the examples (default: 3)")
 
 
+complete = find_sources
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Runs the program, prints a table of the outputs, and fails if any output is wrong."""
     started = time.monotonic()
@@ -97,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     registry = builtin_backends()
     for backend in arguments.backend:
         registry.resolve(backend)
-    model = archive.load(arguments.program, trusted=arguments.trusted)
+    model = archive.load(arguments.program, trusted=arguments.trusted, sources=arguments.sources)
     settings: dict[str, Any] = {
         "atol": arguments.atol,
         "rtol": arguments.rtol,
@@ -146,7 +151,7 @@ def _departures(
     options = options_of(flags) | options_of(arguments)
 
     def load() -> LoadedModel:
-        return archive.load(arguments.program, trusted=arguments.trusted)
+        return archive.load(arguments.program, trusted=arguments.trusted, sources=arguments.sources)
 
     def lowered(methods: Methods) -> EmittedProgram:
         chosen = {name: several for name, several in method_backends_of(flags).items() if name in methods}

@@ -6,9 +6,13 @@ from __future__ import annotations
 import argparse
 
 from delegatec.cli.environment import check_environment
+from delegatec.cli.sources import add_sources_argument, find_sources
 from delegatec.cli.trusted import add_trusted_argument
 
-INPUTS = ("program",)
+INPUTS = (
+    "program",
+    "sources",
+)
 OUTPUTS = ("ptd",)
 
 
@@ -17,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="name of the target, shown in messages")
     parser.add_argument("--program", required=True, metavar="IN.pt2")
     add_trusted_argument(parser)
+    add_sources_argument(parser)
     parser.add_argument("--ptd", required=True, metavar="OUT.ptd")
     parser.add_argument(
         "--segment-alignment",
@@ -27,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+complete = find_sources
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Writes the weights from the mapped archive."""
     check_environment()
@@ -34,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     from delegatec.frontend import archive
     from delegatec.program import weights_of, write_flat_tensors
 
-    model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True)
+    model = archive.load(
+        arguments.program, trusted=arguments.trusted, sources=arguments.sources, postpone=True
+    )
     with replacing(arguments.ptd) as file, model.checked():
         write_flat_tensors(
             weights_of(model.methods), file, alignment=arguments.segment_alignment, sources=[model.file]

@@ -44,7 +44,7 @@ CODES: Final[dict[str, str]] = {
     "DC117": "A checkpoint does not match the module.",
     "DC118": "An operator runs in training mode.",
     "DC119": "The module contains something that an exported program cannot store.",
-    "DC120": "A .pt2 archive cannot be read.",
+    "DC120": "A .pt2 archive, or the file with its lines, cannot be read.",
     "DC121": "A program calls an unregistered operator.",
     "DC122": "A constant method has an invalid name or value.",
     "DC123": "A tensor that the module writes to shares memory with another tensor of the module.",

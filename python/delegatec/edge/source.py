@@ -32,19 +32,25 @@ def location_of(stack_trace: str | None) -> SourceLocation | None:
     Args:
         stack_trace: `node.meta["stack_trace"]`, outermost frame first.
     """
-    frames = [
-        _location(match) for match in _FRAME.finditer(stack_trace or "") if not _INNER.search(match["file"])
-    ]
+    frames = [frame for frame in frames_of(stack_trace or "") if not _INNER.search(frame.file)]
     if not frames:
         return None
     innermost = frames[-1]
     own = [frame for frame in frames if not _LIBRARY.search(frame.file)]
     if not own or own[-1] is innermost:
-        return innermost
-    return replace(own[-1], via=str(innermost))
+        return _shown(innermost)
+    return replace(_shown(own[-1]), via=str(_shown(innermost)))
 
 
-def _location(match: re.Match[str]) -> SourceLocation:
-    library = _LIBRARY.search(match["file"])
-    file = library[1] if library else match["file"]
-    return SourceLocation(file, int(match["line"]), match["function"], (match["text"] or "").strip())
+def frames_of(stack_trace: str) -> tuple[SourceLocation, ...]:
+    """Returns all frames of a stack trace, outermost first."""
+    return tuple(
+        SourceLocation(match["file"], int(match["line"]), match["function"], (match["text"] or "").strip())
+        for match in _FRAME.finditer(stack_trace)
+    )
+
+
+def _shown(frame: SourceLocation) -> SourceLocation:
+    """Returns a frame with the name of a library's file relative to its installation."""
+    library = _LIBRARY.search(frame.file)
+    return replace(frame, file=library[1]) if library else frame

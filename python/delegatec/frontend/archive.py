@@ -33,7 +33,7 @@ from torch.export.pt2_archive._package import load_pt2
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
-from delegatec.files import MappedFile, replacing
+from delegatec.files import MappedFile, replacing, sources_beside
 from delegatec.frontend.aligned_zip import AlignedZipWriter
 from delegatec.frontend.operators import not_storable
 from delegatec.frontend.plain_values import decode, encode
@@ -41,6 +41,7 @@ from delegatec.frontend.pt2.fields import MalformedError, parsed
 from delegatec.frontend.pt2.program import read_program
 from delegatec.frontend.pt2.tensors import read_tensors
 from delegatec.frontend.pt2.zip_reader import MappedZip
+from delegatec.frontend.sources import SourceTable, attach, detach, read_sources, write_sources
 from delegatec.frontend.storages import Region, regions
 
 # torch.export.load expects the name "model" for the program of an archive with a single one.
@@ -95,18 +96,27 @@ class LoadedModel:
 
 
 def save(
-    methods: Mapping[str, ExportedProgram], path: str, constant_methods: Mapping[str, Any] | None = None
+    methods: Mapping[str, ExportedProgram],
+    path: str,
+    constant_methods: Mapping[str, Any] | None = None,
+    *,
+    sources: str | None = None,
+    table: SourceTable | None = None,
 ) -> None:
-    """Writes the programs of a model; creates `path` only on success.
+    """Writes the programs of a model, and their lines; creates files only on success.
 
     Args:
         methods: method name -> program, on CPU, with plain pytrees (`plain_trees`).
         path: the `.pt2` to write.
         constant_methods: method name -> the value that it returns, as in `Model`.
+        sources: the file of lines to write (`frontend.sources`); by default NAME.sources.json beside
+            NAME.pt2; "" for none.
+        table: the lines that the programs refer to already, as after `load(path, sources="")`.
 
     Raises:
         DelegatecError: DC119, a node that torch cannot serialize.
     """
+    table = table or SourceTable()
     with replacing(path) as file, AlignedZipWriter(file, layout.ARCHIVE_ROOT_NAME) as archive:
         _write(archive, layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE.encode())
         _write(archive, layout.ARCHIVE_VERSION_PATH, layout.ARCHIVE_VERSION_VALUE.encode())
@@ -114,7 +124,9 @@ def save(
         _write(archive, "byteorder", b"little")
         for method, program in methods.items():
             name = _member(method)
-            _write(archive, layout.MODELS_FILENAME_FORMAT.format(name), _json(_serialized(program)))
+            serialized = _serialized(program)
+            detach(method, serialized, table)
+            _write(archive, layout.MODELS_FILENAME_FORMAT.format(name), _json(serialized))
             example = serialize_torch_artifact(program.example_inputs)
             _write(archive, layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(name), example)
         _write_tensors(
@@ -138,6 +150,8 @@ def save(
             layout.CONSTANTS_DIR + layout.TENSOR_CONSTANT_FILENAME_PREFIX,
             layout.CONSTANTS_CONFIG_FILENAME_FORMAT,
         )
+        if sources != "":
+            write_sources(table, sources or sources_beside(path))
 
 
 def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +165,9 @@ def _materialized(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
 
 
-def load(path: str, *, trusted: bool = False, postpone: bool = False) -> LoadedModel:
+def load(
+    path: str, *, trusted: bool = False, postpone: bool = False, sources: str | None = None
+) -> LoadedModel:
     """Reads an archive, mapping its weights.
 
     Nothing in the file is evaluated, imported or unpickled.
@@ -161,13 +177,19 @@ def load(path: str, *, trusted: bool = False, postpone: bool = False) -> LoadedM
         trusted: read programs with torch's own reader, which runs code in the file; its weights are copied.
         postpone: leave the checksums of large weights to `LoadedModel.check`: weights that are copied to
             another file in between are read once. It raises DC120, too.
+        sources: the file of its lines; by default NAME.sources.json beside NAME.pt2, if it exists; "" for
+            none: then locations refer to nodes (`SourceTable.location`).
 
     Raises:
         OSError: the file cannot be opened.
         DelegatecError: DC120, it is not an archive, is damaged, is from another version of torch, or needs
             code to run; DC121, it calls operators that are not registered in this process.
     """
-    with _diagnosed(path, trusted):
+    if sources is None:
+        beside = sources_beside(path)
+        sources = beside if os.path.exists(beside) else ""
+    table = read_sources(sources) if sources else SourceTable()
+    with _diagnosed(path, trusted), table.locating():
         archive = MappedZip(path, postpone)
         for name, expected in (
             (layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE),
@@ -178,6 +200,7 @@ def load(path: str, *, trusted: bool = False, postpone: bool = False) -> LoadedM
         constants = _plain_values(archive, _CONSTANT_METHODS, _CONSTANT_METHOD_TENSORS)
         with quiet_logs(logging.ERROR):  # torch logs errors that become diagnostics
             methods = _load_trusted(path) if trusted else _load_methods(archive)
+        attach(methods, table)
 
     def check() -> None:
         with _diagnosed(path, trusted):

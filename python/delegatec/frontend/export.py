@@ -51,6 +51,7 @@ class ExportRequest:
         seed: seed of torch, numpy and random.
         program: path of the `.pt2` to write.
         signature: path of the JSON to write; "" for none.
+        lines: path of the lines to write; by default NAME.sources.json beside NAME.pt2.
     """
 
     entry: str
@@ -60,6 +61,7 @@ class ExportRequest:
     seed: int = 0
     program: str = ""
     signature: str = ""
+    lines: str | None = None
 
 
 def export_model(request: ExportRequest) -> None:
@@ -76,7 +78,7 @@ def export_model(request: ExportRequest) -> None:
     with sessions.running(session):
         model = load_model(session, function, request.seed)
         methods = export(model, workspace)
-    archive.save(methods, request.program, model.constant_methods)
+    archive.save(methods, request.program, model.constant_methods, sources=request.lines)
     if request.signature:
         with replacing(request.signature) as file:
             file.write(signature_json(methods).encode())

@@ -50,7 +50,12 @@ def sources_of(program: EdgeProgram) -> Sources:
 
 def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> str:
     """Returns the result of `debug_map` as JSON."""
-    return json.dumps(debug_map(sources, emitted), indent=1) + "\n"
+    return as_json(debug_map(sources, emitted))
+
+
+def as_json(document: dict[str, Any]) -> str:
+    """Returns a debug map as JSON, with a final newline."""
+    return json.dumps(document, indent=1) + "\n"
 
 
 def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[str, Any]:

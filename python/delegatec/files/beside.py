@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of files that belong to another one."""
+
+from __future__ import annotations
+
+import os
+
+
+def sources_beside(program: str) -> str:
+    """Returns the path of the lines of a `.pt2`, unless another one is given: NAME.sources.json."""
+    return os.path.splitext(program)[0] + ".sources.json"
