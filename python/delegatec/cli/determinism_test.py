@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every output has the same bytes for any directory, hash seed and number of threads, and with workers."""
+"""Every output has the same bytes in five runs that share nothing but the inputs.
+
+They differ in directory, HOME, TMPDIR, time zone, locale and its encoding, hash seed, number of threads, CPU,
+and in whether a new process, a worker or a worker that has done the same before runs the compiler.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,7 +59,7 @@ class Net(torch.nn.Module):
         self.bias = torch.nn.Parameter(image.mean() + torch.from_numpy(numbers).float().mean())
 
     def forward(self, ids, options):
-        x = self.embedding(ids) + self.table[:1]
+        x = self.embedding(ids) + self.table[:1]  # größer, 大
         for block in self.blocks:
             x = torch.nn.functional.dropout(block(x), 0.1, self.training) + self.bias
         names = {"logits", "hidden", "last", "first"}
@@ -79,10 +84,52 @@ COMMANDS = (
 )
 
 
+# Run -> variables; {root} is its directory. Without coercion, the encoding of the locale "C" is ASCII.
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "reference": {
+        "HOME": "/dev/null",
+        "LC_ALL": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        "TZ": "UTC",
+    },
+    "elsewhere": {
+        "HOME": "{root}/home",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": "4",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONHASHSEED": "12345",
+        "PYTHONUTF8": "0",
+        "TMPDIR": "{root}/temporary",
+        "TZ": "XXX-13:45",
+    },
+    # Unless pinned, libraries choose other instructions for an older CPU.
+    "older": {
+        "HOME": "{root}/absent",
+        "LANG": "tr_TR.UTF-8",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "PYTHONHASHSEED": "random",
+        "TZ": "YYY11",
+    },
+    "worker": {
+        "HOME": "{root}/home",
+        "LC_ALL": "POSIX",
+        "OMP_NUM_THREADS": "2",
+        "PYTHONHASHSEED": "7",
+        "TMPDIR": "{root}/temporary",
+        "TZ": "ZZZ-5:30",
+    },
+}
+
+
 def make_workspace(root: Path) -> Path:
     for name, text in (("models/net.py", MODEL), ("parts/blocks.py", BLOCKS)):
         (root / name).parent.mkdir(parents=True)
-        (root / name).write_text(text)
+        (root / name).write_text(text, encoding="utf-8")
+    for folder in ("home", "temporary", "again"):
+        (root / folder).mkdir()
     return root
 
 
@@ -92,36 +139,42 @@ def digests(root: Path) -> dict[str, str]:
     }
 
 
-def environment(**more: str) -> dict[str, str]:
-    return dict(os.environ, PYTHONPATH=":".join(path for path in sys.path if path), **more)
+def environment(root: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    path = {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    return path | {name: value.format(root=root) for name, value in variables.items()}
 
 
-def run_cold(root: Path, commands: Sequence[tuple[str, ...]] = COMMANDS, **variables: str) -> dict[str, str]:
+def run_cold(
+    root: Path, variables: Mapping[str, str], commands: Sequence[tuple[str, ...]] = COMMANDS
+) -> dict[str, str]:
     for command in commands:
         process = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", *command]
-        subprocess.run(process, cwd=root, env=environment(**variables), check=True)
+        subprocess.run(process, cwd=root, env=environment(root, variables), check=True)
     return digests(root)
 
 
-def run_worker(root: Path, **variables: str) -> dict[str, str]:
+def run_worker(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the digests of the outputs of a worker's first requests, and of the same ones after these."""
+
     def request(arguments: tuple[str, ...]) -> bytes:
         body = b"".join(b"\x0a" + bytes([len(text)]) + text.encode() for text in arguments)
         assert len(body) < 2**14
         return bytes([len(body) & 0x7F | 0x80, len(body) >> 7]) + body
 
     process = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", "--persistent_worker"]
-    requests = b"".join(map(request, COMMANDS * 2))  # the second round after the first has run
-    done = subprocess.run(
-        process, cwd=root, env=environment(**variables), input=requests, capture_output=True, check=True
-    )
+    written = re.compile(rf"(?<=--)({'|'.join((*LOWERED, 'program', 'signature'))})=")
+    again = [tuple(written.sub(r"\1=again/", argument) for argument in command) for command in COMMANDS]
+    requests = b"".join(map(request, [*COMMANDS, *again]))
+    variables = environment(root, variables)
+    done = subprocess.run(process, cwd=root, env=variables, input=requests, capture_output=True, check=True)
     assert done.stdout == b"\0" * len(COMMANDS) * 2
-    return digests(root)
+    return digests(root), digests(root / "again")
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = make_workspace(tmp_path_factory.mktemp("reference"))
-    return run_cold(root, PYTHONHASHSEED="0", OMP_NUM_THREADS="1")
+    return run_cold(root, ENVIRONMENTS["reference"])
 
 
 def test_outputs_are_all_there(reference: dict[str, str]) -> None:
@@ -133,23 +186,18 @@ def test_outputs_are_all_there(reference: dict[str, str]) -> None:
     }
 
 
-def test_other_directory_hash_seed_and_threads(reference: dict[str, str], tmp_path: Path) -> None:
+def test_elsewhere(reference: dict[str, str], tmp_path: Path) -> None:
     root = make_workspace(tmp_path / "unmistakable" / "folder")
-    assert run_cold(root, PYTHONHASHSEED="12345", OMP_NUM_THREADS="4") == reference
+    assert run_cold(root, ENVIRONMENTS["elsewhere"]) == reference
+    assert not [*(root / "home").iterdir()]
     for name in reference:
         content = (root / name).read_bytes()
         assert b"unmistakable" not in content
         assert sys.prefix.encode() not in content
 
 
-def test_other_cpu(reference: dict[str, str], tmp_path: Path) -> None:
-    """Unless pinned, libraries choose other instructions for an older CPU."""
-    older = {
-        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
-        "ONEDNN_MAX_CPU_ISA": "SSE41",
-        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
-    }
-    assert run_cold(make_workspace(tmp_path / "older"), **older) == reference
+def test_older_cpu(reference: dict[str, str], tmp_path: Path) -> None:
+    assert run_cold(make_workspace(tmp_path / "older"), ENVIRONMENTS["older"]) == reference
 
 
 @pytest.mark.parametrize("pin", [{"ATEN_CPU_CAPABILITY": "default"}, {"MKL_CBWR": "AVX2"}])
@@ -157,10 +205,11 @@ def test_the_pins_are_needed(reference: dict[str, str], tmp_path: Path, pin: dic
     """On CPUs without AVX2, or not of x86-64, there may be nothing to choose from."""
     if " avx2 " not in Path("/proc/cpuinfo").read_text():
         pytest.skip("the CPU has no AVX2")
-    other = run_cold(make_workspace(tmp_path / "other"), COMMANDS[:1], **pin)
+    other = run_cold(make_workspace(tmp_path / "other"), ENVIRONMENTS["reference"] | pin, COMMANDS[:1])
     assert other["net.pt2"] != reference["net.pt2"]
 
 
 def test_worker(reference: dict[str, str], tmp_path: Path) -> None:
-    root = make_workspace(tmp_path / "worker")
-    assert run_worker(root, PYTHONHASHSEED="7", OMP_NUM_THREADS="2") == reference
+    first, again = run_worker(make_workspace(tmp_path / "worker"), ENVIRONMENTS["worker"])
+    assert first == reference
+    assert again == reference
