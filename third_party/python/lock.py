@@ -39,6 +39,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "model_converter": (),
     "emulation_layer": (),
     "tosa_tools": (),
+    "sbom": (),
 }
 
 HEADER = """\

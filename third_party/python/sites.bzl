@@ -102,6 +102,11 @@ _SITES = {
         keep = [],
         exports = [],
     ),
+    "sbom": struct(
+        drop = _DROP_EVERYWHERE,
+        keep = [],
+        exports = [],
+    ),
     "test": struct(
         drop = _DROP_EVERYWHERE,
         keep = [],
@@ -131,7 +136,7 @@ _SITES = {
 }
 
 # Sites that the rules use.
-RULES_SITES = ["compiler", "flatc", "model_converter", "quantization", "vela"]
+RULES_SITES = ["compiler", "flatc", "model_converter", "quantization", "sbom", "vela"]
 
 # Sites that only tests, examples and linters of this repository use.
 DEVELOPMENT_SITES = ["emulation_layer", "lint", "models", "oracle", "test", "tosa_tools"]

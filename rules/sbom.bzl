@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bills of materials of programs.
+
+`bazel build //models:foo_mps --aspects=@rules_delegate//rules:sbom.bzl%sbom --output_groups=sbom`, or a target of
+`program_sboms`.
+"""
+
+load("//rules/private:sbom.bzl", _SbomInfo = "SbomInfo", _program_sboms = "program_sboms", _sbom = "sbom")
+
+SbomInfo = _SbomInfo
+program_sboms = _program_sboms
+sbom = _sbom
