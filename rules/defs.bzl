@@ -10,7 +10,8 @@ load("//rules/private:backends.bzl", "backend")
 load("//rules/private:options.bzl", "option")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
-load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
+load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
+load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
 load(
     "//rules/private:programs.bzl",
@@ -25,13 +26,16 @@ load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedPr
 
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
+ProgramsInfo = _ProgramsInfo
 delegate_program = _delegate_program
 exported_program = _exported_program
 portable_program = _portable_program
 program_budget_test = _program_budget_test
 program_diff = _program_diff
 program_golden_test = _program_golden_test
+program_index = _program_index
 program_test = _program_test
+programs_aspect = _programs_aspect
 quantized_program = _quantized_program
 
 # Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.

@@ -38,7 +38,7 @@ def _golden_test_impl(ctx):
 def _golden_update_impl(ctx):
     return _launcher(ctx, ["'--update=%s'" % ctx.attr.path], [])
 
-_program_golden_test = rule(
+program_golden_test = rule(
     implementation = _golden_test_impl,
     doc = """\
 Compares a program with a committed description: methods with their inputs and outputs, options, delegates with their
@@ -75,7 +75,7 @@ program_golden_update = rule(
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )
 
-def program_golden_test(name, program, golden = None, **kwargs):
+def declare_golden_test(name, program, golden = None, **kwargs):
     """Compares a program with a committed description; `bazel run` of `NAME.update` writes it.
 
     Args:
@@ -85,7 +85,7 @@ def program_golden_test(name, program, golden = None, **kwargs):
         **kwargs: `size_tolerance_percent`, and the attributes of every test.
     """
     golden = golden or name + ".json"
-    _program_golden_test(name = name, program = program, golden = golden, **kwargs)
+    program_golden_test(name = name, program = program, golden = golden, **kwargs)
     package = native.package_name()
     program_golden_update(
         name = name + ".update",

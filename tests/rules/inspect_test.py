@@ -51,6 +51,16 @@ def test_a_difference() -> None:
     assert json.loads(launched("mlp_diff", "--format=json"))["same_bytes"] is False
 
 
+def test_an_index_has_the_programs_below_its_targets() -> None:
+    runfiles = Runfiles.Create()
+    assert runfiles is not None
+    path = runfiles.Rlocation("rules_delegate/tests/rules/models/index.json")
+    assert path is not None
+    programs = json.loads(Path(path).read_text())["programs"]
+    assert [each["label"].rpartition(":")[2] for each in programs] == ["mlp_mps", "mlp_vulkan"]
+    assert all(each["report"] == "" for each in programs)
+
+
 def test_a_record_is_written_to_the_workspace(tmp_path: Path) -> None:
     folder = tmp_path / "tests/rules/models"
     folder.mkdir(parents=True)

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "program_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "program_budget_test", "program_index", "program_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -57,6 +57,7 @@ def refusal_tests(name):
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
+    program_index(name = "empty_index", programs = [program], tags = ["manual"])
     program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
     quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
@@ -66,6 +67,7 @@ def refusal_tests(name):
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
+        "empty_index": ["error DC512", "no program among the targets of the index"],
         "entry_of_another_module": ["error DC101", "entry \"foo:build\"", "one of: mlp"],
         "entry_without_function": ["error DC101", "entry \"mlp\"", "entry = \"mlp:build\""],
         "extension_without_profile": ["error DC402", "int16 extends the profile INT, which is absent"],

@@ -6,19 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from delegatec.delegation import BlobGraph, BlobLabels
 from delegatec.report.blob_labels import delegate_labels
 from delegatec.report.blob_picture import BOXES_SHOWN as BOXES_OF_A_GRAPH
 from delegatec.report.blob_picture import BlobPicture, draw_blob
 from delegatec.report.debug_text import debug_rows
-from delegatec.report.estimates import costly
+from delegatec.report.environment import template
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
-from delegatec.report.partition_picture import draw_partition, short_name
+from delegatec.report.partition_picture import draw_partition
 from delegatec.report.reasons import reasons_of
-from delegatec.report.sizes import human_bytes
 
 # Number of rows to show of a method's debug map.
 LINES_SHOWN: Final = 1000
@@ -41,18 +38,8 @@ def render_html(
     Returns:
         The whole document.
     """
-    environment = Environment(
-        loader=PackageLoader("delegatec.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(bytes=human_bytes, short=short_name, percent=_percent, shape=_shape)
-    environment.filters["costly"] = costly
     pictures = {method.name: draw_partition(method) for method in manifest.methods if method.graph}
-    return environment.get_template("report.html.jinja").render(
+    return template("report.html.jinja").render(
         manifest=manifest,
         totals=_totals(manifest),
         reasons={method.name: reasons_of(method) for method in manifest.methods},
@@ -112,16 +99,3 @@ def _parts(manifest: Manifest) -> list[tuple[str, int]]:
         sizes[part.kind] = sizes.get(part.kind, 0) + part.bytes
     padding = manifest.file.bytes - sum(sizes.values())
     return [*sizes.items(), ("padding", padding)] if padding else list(sizes.items())
-
-
-def _percent(part: int, whole: int) -> str:
-    if whole == 0:
-        return "0 %"
-    if part in (0, whole):
-        return f"{100 * part // whole} %"
-    value = min(max(100 * part / whole, 0.1), 99.9)  # never round to none or all
-    return f"{value:.0f} %" if 1 <= value <= 99 else f"{value:.1f} %"
-
-
-def _shape(sizes: tuple[int, ...]) -> str:
-    return " \u00d7 ".join(map(str, sizes)) or "scalar"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The templates of HTML pages, with the functions that they use."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from delegatec.report.estimates import costly
+from delegatec.report.partition_picture import short_name
+from delegatec.report.sizes import human_bytes
+
+
+def template(name: str) -> Template:
+    """Returns a template of this package."""
+    environment = Environment(
+        loader=PackageLoader("delegatec.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(bytes=human_bytes, short=short_name, percent=_percent, shape=_shape)
+    environment.filters["costly"] = costly
+    return environment.get_template(name)
+
+
+def _percent(part: int, whole: int) -> str:
+    if whole == 0:
+        return "0 %"
+    if part in (0, whole):
+        return f"{100 * part // whole} %"
+    value = min(max(100 * part / whole, 0.1), 99.9)  # never round to none or all
+    return f"{value:.0f} %" if 1 <= value <= 99 else f"{value:.1f} %"
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return " \u00d7 ".join(map(str, sizes)) or "scalar"
