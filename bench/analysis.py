@@ -5,8 +5,8 @@
     bazel run //bench:analysis -- --rules=../before --rules=.
 
 Nothing is built. Each tree has its own server, and the rounds of the trees alternate, so that the figures
-can be compared. A figure is the minimum of its rounds: the CPU time of the server, which other programs on
-the machine affect little, or its heap after a garbage collection.
+can be compared. A figure is the minimum of its rounds: the CPU time of the server apart from Java's compiler,
+which other programs on the machine affect little, or its heap after a garbage collection.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Server:
         """
         flags = () if command == "shutdown" else self.flags
         done = subprocess.run(
-            ["bazel", f"--output_user_root={self.root}", *self.startup, command, *flags, *arguments],
+            [*self._bazel(), command, *flags, *arguments],
             cwd=self.workspace,
             capture_output=True,
             text=True,
@@ -64,9 +64,14 @@ class Server:
             raise SystemExit(f"bazel {command} failed\n{done.stderr}")
         return done.stdout
 
+    def _bazel(self) -> list[str]:
+        # Compiler threads that ended could not be subtracted.
+        threads = "--host_jvm_args=-XX:-UseDynamicNumberOfCompilerThreads"
+        return ["bazel", f"--output_user_root={self.root}", threads, *self.startup]
+
     def measure(self, step: str, command: str, *arguments: str) -> str:
         """Adds the CPU seconds of a command to the figures, and returns its output."""
-        process = Path("/proc", self.run("info", "server_pid").strip(), "stat")
+        process = Path("/proc", self.run("info", "server_pid").strip())
         before = _cpu_seconds(process)
         output = self.run(command, *arguments)
         self.figures.setdefault(step, []).append(_cpu_seconds(process) - before)
@@ -97,9 +102,23 @@ class Server:
         self.run("shutdown")
 
 
-def _cpu_seconds(stat: Path) -> float:
+def _cpu_seconds(process: Path) -> float:
+    """Returns the CPU time of the server without the compilation of Java.
+
+    Java's compiler threads spend more than Bazel in the first minute, and hardly anything later.
+    """
+    total = _ticks(process / "stat")
+    compilers = [
+        _ticks(task / "stat")
+        for task in (process / "task").iterdir()
+        if (task / "comm").read_text().startswith(("C1 Compiler", "C2 Compiler"))
+    ]
+    return (total - sum(compilers)) / _TICKS
+
+
+def _ticks(stat: Path) -> int:
     fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return int(fields[11]) + int(fields[12])
 
 
 def table(servers: Sequence[Server], names: Sequence[str]) -> str:

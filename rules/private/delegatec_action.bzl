@@ -7,6 +7,14 @@ load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _STARTUP = INTERPRETER_FLAGS + ["-m", "delegatec"]
 
+_REQUIREMENTS = {
+    "block-network": "1",
+    "requires-worker-protocol": "proto",
+    "supports-workers": "1",
+    # Export and lowering share one pool of workers, so that torch is loaded once.
+    "worker-key-mnemonic": "Delegatec",
+}
+
 def delegatec_arguments(ctx, verb):
     """Returns arguments of the compiler for `delegatec_action`, to be completed by a rule.
 
@@ -24,8 +32,7 @@ def delegatec_arguments(ctx, verb):
     args = ctx.actions.args()
     args.set_param_file_format("multiline")
     args.use_param_file("@%s", use_always = True)
-    args.add(verb)
-    args.add(label_text(ctx.label), format = "--label=%s")
+    args.add_all([verb, "--label=" + label_text(ctx.label)])
     return args
 
 def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sources = None):
@@ -53,18 +60,12 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sou
         arguments = _STARTUP + [args],
         env = compiler.environment,
         executable = compiler.tool,
-        execution_requirements = {
-            "block-network": "1",
-            "requires-worker-protocol": "proto",
-            "supports-workers": "1",
-            # Export and lowering share one pool of workers, so that torch is loaded once.
-            "worker-key-mnemonic": "Delegatec",
-        },
+        execution_requirements = _REQUIREMENTS,
         inputs = depset(transitive = [compiler.inputs, inputs]),
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,
-        # Without this, Bazel 4.2.3 flattens the inputs of each action to look for executables.
+        # Without this, Bazel 4.2.3 looks for executables among the inputs of each action.
         tools = [],
         unused_inputs_list = unused,
     )

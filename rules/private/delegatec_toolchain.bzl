@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The delegatec toolchain: how Bazel runs the compiler."""
 
+load(":launcher.bzl", "SHARED_LAUNCHER_ATTRS", "shared_launcher")
 load(":python_paths.bzl", "import_roots", "merged_python")
 
 DelegatecInfo = provider(
     doc = "The compiler: `toolchain.delegatec` of the resolved toolchain.",
     fields = {
         "environment": "dict of string to string: the environment of an action that runs the compiler.",
-        "imports": "depset of strings: import paths of the compiler, for a runfiles tree.",
         "inputs": "depset of File: inputs of an action that runs the compiler, besides its tool.",
-        "interpreter": "File: the Python interpreter.",
+        "launcher": "struct: `script`, a File that runs the compiler from runfiles, and `files`, a depset of these.",
         "tool": "FilesToRunProvider: it runs the interpreter; the compiler's sources and the manifests are its runfiles.",
     },
 )
@@ -54,9 +54,15 @@ def _delegatec_binary_impl(ctx):
         ),
         DelegatecInfo(
             environment = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join(import_roots(ctx, python.imports))),
-            imports = python.imports,
             inputs = depset(directories + [ctx.file.interpreter] + manifests + sources),
-            interpreter = ctx.file.interpreter,
+            launcher = shared_launcher(
+                ctx,
+                environment = FIXED_ENVIRONMENT,
+                flags = INTERPRETER_FLAGS,
+                interpreter = [ctx.file.interpreter, ctx.file.interpreter_library, ctx.file.interpreter_manifest],
+                python = python,
+                site_packages = [ctx.file.site_packages, ctx.file.site_packages_manifest],
+            ),
             tool = None,
         ),
     ]
@@ -69,7 +75,7 @@ The compiler as the executable of an action.
 It runs the interpreter, and has the compiler's sources as its runfiles. Bazel 4.2.3 puts only an executable's runfiles in
 the key of a worker: with the sources as plain inputs, a worker would keep running the old ones after an edit.
 """,
-    attrs = {
+    attrs = dict(SHARED_LAUNCHER_ATTRS, **{
         "interpreter": attr.label(
             mandatory = True,
             allow_single_file = True,
@@ -100,7 +106,7 @@ the key of a worker: with the sources as plain inputs, a worker would keep runni
             allow_single_file = True,
             doc = "Names and digests of the files in that directory.",
         ),
-    },
+    }),
     executable = True,
 )
 
@@ -110,9 +116,8 @@ def _delegatec_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(
         delegatec = DelegatecInfo(
             environment = info.environment,
-            imports = info.imports,
             inputs = info.inputs,
-            interpreter = info.interpreter,
+            launcher = info.launcher,
             tool = binary[DefaultInfo].files_to_run,
         ),
     )]

@@ -40,37 +40,51 @@ DELEGATION_ATTRS = {
     ),
 }
 
-_LISTS = ["allow_modules", "allow_operators", "block_modules", "block_operators"]
+_LEAST = {
+    "maximum_delegates": -1,
+    "minimum_nodes": 1,
+}
 
-def add_delegation_arguments(ctx, args):
-    """Adds the flags of these attributes, if the rule has them.
+_LISTS = {
+    "allow_modules": "--allow-module=",
+    "allow_operators": "--allow-operator=",
+    "block_modules": "--block-module=",
+    "block_operators": "--block-operator=",
+}
+
+def delegation_flags(ctx):
+    """Returns the compiler's flags for these attributes, if the rule has them.
 
     Args:
         ctx: the rule's context.
-        args: Args of the compiler.
+
+    Returns:
+        A list of strings.
     """
-    if not hasattr(ctx.attr, "minimum_nodes"):
-        return
-    for name, least in {"maximum_delegates": -1, "minimum_nodes": 1}.items():
-        if getattr(ctx.attr, name) < least:
+    values = ctx.attr
+    if not hasattr(values, "minimum_nodes"):
+        return []
+    for name, least in _LEAST.items():
+        if getattr(values, name) < least:
             fail_with(
                 ctx.label,
                 "DC412",
-                "%s cannot be %d" % (name, getattr(ctx.attr, name)),
+                "%s cannot be %d" % (name, getattr(values, name)),
                 expected = "%d or more" % least,
             )
-    for method in sorted(ctx.attr.method_backends):
-        args.add_all(
-            ["%s=%s" % (method, backend) for backend in ctx.attr.method_backends[method]],
-            format_each = "--method-backend=%s",
-        )
-    for name in _LISTS:
-        args.add_all(getattr(ctx.attr, name), format_each = "--%s=%%s" % name[:-1].replace("_", "-"))
-    if ctx.attr.minimum_nodes != 1:
-        args.add(ctx.attr.minimum_nodes, format = "--minimum-nodes=%s")
-    if ctx.attr.maximum_delegates != -1:
-        args.add(ctx.attr.maximum_delegates, format = "--maximum-delegates=%s")
-    if ctx.attr.all_or_nothing:
-        args.add("--all-or-nothing")
-    if ctx.attr.require_full_delegation:
-        args.add("--require-full-delegation")
+    flags = [
+        "--method-backend=%s=%s" % (method, backend)
+        for method in sorted(values.method_backends)
+        for backend in values.method_backends[method]
+    ]
+    for name, flag in _LISTS.items():
+        flags += [flag + value for value in getattr(values, name)]
+    if values.minimum_nodes != 1:
+        flags.append("--minimum-nodes=%d" % values.minimum_nodes)
+    if values.maximum_delegates != -1:
+        flags.append("--maximum-delegates=%d" % values.maximum_delegates)
+    if values.all_or_nothing:
+        flags.append("--all-or-nothing")
+    if values.require_full_delegation:
+        flags.append("--require-full-delegation")
+    return flags

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels in messages and paths: the same with a WORKSPACE file and with modules."""
 
+# Once for all targets: it is slow.
+_HAS_REPO_NAME = hasattr(Label("//rules/private:labels.bzl"), "repo_name")
+
 def label_text(label):
     """Returns a label as a user writes it.
 
@@ -23,4 +26,4 @@ def repository_name(label):
     Returns:
         A string; empty in the main repository.
     """
-    return label.repo_name if hasattr(label, "repo_name") else label.workspace_name
+    return label.repo_name if _HAS_REPO_NAME else label.workspace_name

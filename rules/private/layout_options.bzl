@@ -71,7 +71,24 @@ and has a channels-last input.
     ),
 }
 
+# The least value.
 _ALIGNMENTS = {"constant_alignment": 16, "delegate_alignment": 1, "segment_alignment": 1}
+
+# Attribute and flag: of an alignment with its value, else only if the attribute differs from its default.
+_FLAGS = [
+    ("constant_alignment", "--constant-alignment="),
+    ("segment_alignment", "--segment-alignment="),
+    ("plan_inputs", "--no-plan-inputs"),
+    ("plan_outputs", "--no-plan-outputs"),
+    ("channels_last_inputs", "--channels-last-inputs"),
+    ("channels_last_outputs", "--channels-last-outputs"),
+    ("external_weights", "--external-weights"),
+]
+
+_DELEGATE_FLAGS = [
+    ("delegate_alignment", "--delegate-alignment="),
+    ("inline_delegates", "--inline-delegates"),
+]
 
 def check_alignment(label, name, value, least = 1):
     """Fails unless a value is a valid alignment.
@@ -90,21 +107,23 @@ def check_alignment(label, name, value, least = 1):
             expected = "a power of two from %d to %d" % (least, _LARGEST),
         )
 
-def add_layout_arguments(ctx, args):
-    """Adds the flags of LAYOUT_ATTRS to the arguments of `delegatec lower`.
+def layout_flags(ctx):
+    """Returns the flags of `delegatec lower` for LAYOUT_ATTRS, and for DELEGATE_LAYOUT_ATTRS if the rule has them.
 
     Args:
         ctx: the rule's context.
-        args: Args.
+
+    Returns:
+        A list of strings.
     """
-    for name, least in _ALIGNMENTS.items():
-        value = getattr(ctx.attr, name, None)
-        if value != None:
-            check_alignment(ctx.label, name, value, least)
-            args.add(value, format = "--" + name.replace("_", "-") + "=%s")
-    for name in ["plan_inputs", "plan_outputs"]:
-        if not getattr(ctx.attr, name):
-            args.add("--no-" + name.replace("_", "-"))
-    for name in ["channels_last_inputs", "channels_last_outputs", "external_weights", "inline_delegates"]:
-        if getattr(ctx.attr, name, False):
-            args.add("--" + name.replace("_", "-"))
+    values = ctx.attr
+    names = _FLAGS + _DELEGATE_FLAGS if hasattr(values, "inline_delegates") else _FLAGS
+    flags = []
+    for name, flag in names:
+        value = getattr(values, name)
+        if name in _ALIGNMENTS:
+            check_alignment(ctx.label, name, value, _ALIGNMENTS[name])
+            flags.append(flag + str(value))
+        elif value != name.startswith("plan_"):
+            flags.append(flag)
+    return flags

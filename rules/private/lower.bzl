@@ -5,9 +5,9 @@ load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
-load(":delegation_options.bzl", "DELEGATION_ATTRS", "add_delegation_arguments")
+load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":labels.bzl", "label_text")
-load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "add_layout_arguments")
+load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "layout_flags")
 load(":options.bzl", "option_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
 
@@ -58,6 +58,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
 
     host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
 
+    flags = delegation_flags(ctx) + layout_flags(ctx)
+
     # An ETRecord contains the weights, and lines: a separate action writes it, on demand only.
     for mnemonic, message, values, written in [
         ("DelegateLower", "Lowering %s for %s", options, lowered),
@@ -68,8 +70,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         args.add_all(backends, format_each = "--backend=%s")
         args.add_all(option_arguments(values), format_each = "--option=%s")
         args.add_all(import_roots(ctx, lowering_python.imports), format_each = "--import-path=%s", uniquify = True)
-        add_delegation_arguments(ctx, args)
-        add_layout_arguments(ctx, args)
+        args.add_all(flags)
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
         inputs = [exported.program] + option_files

@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
 load(":options.bzl", "fail_with")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -48,11 +48,11 @@ The estimates are those of the backend's compiler, such as Vela's for an `ethos_
 estimates is an error. Limits are inclusive.
 """,
     attrs = dict(
-        dict(LAUNCHER_ATTRS, program = attr.label(
+        program = attr.label(
             mandatory = True,
             doc = "The lowered program.",
             providers = [DelegateProgramInfo],
-        )),
+        ),
         **{
             name: attr.int(default = -1, doc = doc)
             for name, (_, _, doc) in _LIMITS.items()

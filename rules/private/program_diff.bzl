@@ -2,7 +2,7 @@
 """`program_diff`: `bazel run` prints how a program differs from another one."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
-load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _described(ctx, target, flag):
@@ -30,7 +30,6 @@ plan, sizes and estimates. Without `base`, the other program is an argument: `ba
 `-- --format=json` prints JSON, and `-- --exit-code` fails if the programs differ.
 """,
     attrs = dict(
-        LAUNCHER_ATTRS,
         base = attr.label(
             allow_files = [".pte"],
             doc = "The program before: a target, or a `.pte` file.",

@@ -3,14 +3,16 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
-_ATTRS = dict(LAUNCHER_ATTRS, program = attr.label(
-    mandatory = True,
-    doc = "The lowered program.",
-    providers = [DelegateProgramInfo],
-))
+_ATTRS = {
+    "program": attr.label(
+        mandatory = True,
+        doc = "The lowered program.",
+        providers = [DelegateProgramInfo],
+    ),
+}
 
 def _launcher(ctx, arguments, files):
     manifest = ctx.attr.program[DelegateProgramInfo].manifest

@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "is_plugin")
-load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _program_inspect_impl(ctx):
@@ -36,14 +36,13 @@ delegates' blobs, and `-- --lines` the model's line of each instruction.
 
 The macros of the program rules declare one for each program, as `NAME.inspect`.
 """,
-    attrs = dict(
-        LAUNCHER_ATTRS,
-        program = attr.label(
+    attrs = {
+        "program": attr.label(
             mandatory = True,
             doc = "An `exported_program`, or a program lowered from one.",
             providers = [[DelegateProgramInfo], [ExportedProgramInfo]],
         ),
-    ),
+    },
     executable = True,
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

@@ -5,7 +5,7 @@ load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHER_ATTRS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
 load(":options.bzl", "fail_with", "option_arguments")
 load(":python_paths.bzl", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -86,7 +86,6 @@ A program of command streams, such as an `ethos_u_program`, has a second one for
 compiler of the device translates them.
 """,
     attrs = dict(
-        LAUNCHER_ATTRS,
         atol = attr.string(
             doc = "Absolute tolerance of floating-point outputs. By default that of the dtype: 1e-7 for float64, 1e-5 for " +
                   "float32, 2e-3 for float16, 1.6e-2 for bfloat16. A string: older versions of Bazel do not support floats.",

@@ -20,6 +20,8 @@ def import_roots(ctx, imports):
         roots += [source or ".", ctx.bin_dir.path + "/" + source if source else ctx.bin_dir.path]
     return roots
 
+_NOTHING = struct(files = depset(), imports = depset())
+
 def merged_python(ctx, targets):
     """Merges the Python of several targets.
 
@@ -31,6 +33,8 @@ def merged_python(ctx, targets):
         A struct: `imports`, a depset of import strings, which include the roots of the targets' repositories as in any
         Python rule, and `files`, a depset of their sources and runfiles.
     """
+    if not targets:
+        return _NOTHING
     return struct(
         files = depset(transitive = [
             depset(transitive = [target[PyInfo].transitive_sources, target[DefaultInfo].default_runfiles.files])

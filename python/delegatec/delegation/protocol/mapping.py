@@ -171,7 +171,8 @@ def _misuse(message: str, expected: str) -> DelegatecError:
 def _caller() -> SourceLocation | None:
     """Returns the line that called the builder, relative to the current directory; None if outside of it."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+    # By name: the file's path in bytecode differs from `__file__` if the module comes from an archive.
+    while frame.f_globals.get("__name__") == __name__ and frame.f_back is not None:
         frame = frame.f_back
     path = os.path.relpath(frame.f_code.co_filename)
     if path.startswith(os.pardir):
