@@ -17,16 +17,18 @@ class Abilities:
     Attributes:
         wide_tables: whether it has levels of int16, and tables of them.
         bools: whether it has tensors of bool, comparisons and selection.
+        wide_products: whether it multiplies matrices of int16.
     """
 
     wide_tables: bool = True
     bools: bool = True
+    wide_products: bool = True
 
     @staticmethod
     def of(specification: TosaSpecification) -> Abilities:
         """Returns the abilities of targets with a specification."""
-        has_bools = specification.mark not in families.SMALL_FAMILIES
-        return Abilities("int16" in specification.extensions, has_bools)
+        is_large = specification.mark not in families.SMALL_FAMILIES
+        return Abilities("int16" in specification.extensions, bools=is_large, wide_products=is_large)
 
 
 ALL: Final = Abilities()

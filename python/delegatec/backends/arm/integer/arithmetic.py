@@ -45,6 +45,7 @@ class Arithmetic:
         self.builder = builder
         self.wide_tables: Final = abilities.wide_tables
         self.bools: Final = abilities.bools
+        self.wide_products: Final = abilities.wide_products
         self._shared: dict[Any, Node] = {}
 
     # ---- calls -------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from delegatec.backends.arm.dialect import INT48, TOSA
-from delegatec.backends.arm.integer.arithmetic import BITS, INT32
+from delegatec.backends.arm.dialect import INT48
+from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.elementwise import add
-from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, Quantity, UnsupportedError
+from delegatec.backends.arm.integer.elementwise import add, scaled
+from delegatec.backends.arm.integer.matrices import matrices
+from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.analysis.quantized import quantized_constant
 from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
@@ -165,23 +166,6 @@ def _convolved(conversion: Conversion, layer: Layer, call: Convolution, node: No
     return Levels(result.node, layer.scale, 0, layer.limit, 1)
 
 
-def finished(conversion: Conversion, value: Levels, node: Node | None) -> Levels:
-    """Returns accumulators in the parameters in which all users quantize them; as int32 if they are int48.
-
-    Nothing but RESCALE has operands of int48.
-
-    Args:
-        conversion: the state.
-        value: the accumulators.
-        node: the floating-point value; None if it is not one of the program.
-    """
-    to = None if node is None else conversion.target(node)
-    if to is None and value.dtype == INT48:
-        scale = value.bound / ((1 << BITS) - 1)
-        to = Parameters(torch.int32, (scale,), 0, INT32.low, INT32.high)
-    return value if to is None else conversion.quantized(value, to)
-
-
 _POINTWISE: Final = Convolution([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 
@@ -209,15 +193,15 @@ def _linear(conversion: Conversion, node: Node) -> Quantity:
 
 def _addmm(conversion: Conversion, node: Node) -> Quantity:
     bound = bind(node)
-    if bound["beta"] != 1 or bound["alpha"] != 1:
-        raise UnsupportedError("a product with factors")
-    is_bias = (
-        isinstance(conversion.of(bound["self"]), Fixed) and shape_of(bound["self"]) == shape_of(node)[1:]
-    )
-    if not is_bias or not _is_constant(conversion, bound["mat2"]):
-        product = _matrices(conversion, bound["mat1"], bound["mat2"], node, is_final=False)
-        return add(conversion, [product, conversion.of(bound["self"])], (1, 1))
-    return _with_weight(conversion, bound["mat1"], bound["mat2"], bound["self"], node)
+    term, factors = conversion.of(bound["self"]), (bound["alpha"], bound["beta"])
+    is_bias = isinstance(term, Fixed) and shape_of(bound["self"]) == shape_of(node)[1:]
+    if is_bias and factors == (1, 1) and _is_constant(conversion, bound["mat2"]):
+        return _with_weight(conversion, bound["mat1"], bound["mat2"], bound["self"], node)
+    if 0 in factors:
+        raise UnsupportedError("a product or a term with the factor 0")
+    product = matrices(conversion, bound["mat1"], bound["mat2"], node, is_final=False)
+    values = [scaled(conversion, value, by) for value, by in zip((product, term), factors, strict=True)]
+    return add(conversion, values, (1, 1))
 
 
 def _mm(conversion: Conversion, node: Node) -> Quantity:
@@ -225,7 +209,7 @@ def _mm(conversion: Conversion, node: Node) -> Quantity:
     assert isinstance(x, Node) and isinstance(y, Node)
     if _is_constant(conversion, y):
         return _with_weight(conversion, x, y, None, node)
-    return _matrices(conversion, x, y, node)
+    return matrices(conversion, x, y, node)
 
 
 def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node) -> Levels:
@@ -236,38 +220,6 @@ def _with_weight(conversion: Conversion, x: Node, y: Node, bias: Any, node: Node
 
 def _is_constant(conversion: Conversion, node: Node) -> bool:
     return isinstance(conversion.quantities.get(node), Fixed)
-
-
-def _matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: bool = True) -> Levels:
-    """Returns the product of two values; `is_final` if it is the value of the node."""
-    found = []
-    for operand in (x, y):
-        value = conversion.of(operand)
-        if isinstance(value, Fixed):
-            raise UnsupportedError(f"the matrix {operand.name} is not quantized")
-        found.append(conversion.narrow(value, operand))
-    first, second = found
-    if first.dtype != second.dtype:
-        first, second = found = [_as_int16(conversion, each) for each in found]
-    builder = conversion.arithmetic.builder
-    one, two = (Value(builder, each.node) for each in found)
-    if one.rank == 2:
-        one, two = one.view(1, *one.shape), two.view(1, *two.shape)
-    dtype = torch.int32 if first.dtype == torch.int8 else INT48
-    size = (*one.shape[:2], two.shape[2])
-    product = conversion.arithmetic.call(
-        TOSA.matmul.default, one.node, two.node, first.zero, second.zero, dtype=dtype, shape=size
-    )
-    limit = min(first.limit * second.limit * one.shape[2], _MOST if dtype == torch.int32 else 1 << 47)
-    result = Levels(product, (first.scale[0] * second.scale[0],), 0, limit)
-    result = finished(conversion, result, node if is_final else None)
-    return replace(result, node=Value(builder, result.node).view(*shape_of(node)).node)
-
-
-def _as_int16(conversion: Conversion, levels: Levels) -> Levels:
-    if levels.dtype == torch.int16:
-        return levels
-    return conversion.quantized(levels, Parameters(torch.int16, levels.scale, 0, -32768, 32767))
 
 
 PRODUCTS: Final[Mapping[Any, Convert]] = {

@@ -14,8 +14,8 @@ import torch
 from torch.fx import Node
 
 from delegatec.backends.arm.dialect import INT48, TOSA
+from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
-from delegatec.backends.arm.integer.products import finished
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve

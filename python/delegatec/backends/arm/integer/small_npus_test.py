@@ -63,3 +63,21 @@ def test_a_pool_of_blocks_needs_no_stride() -> None:
     compiled, _ = _compiled(lambda x: f.max_pool2d(x, 4), levels(1, 8, 32, 32))
     found = [name for name in operators(compiled) if name not in ("RESHAPE", "TRANSPOSE")]
     assert found == ["MAX_POOL2D", "MAX_POOL2D"]
+
+
+@pytest.mark.parametrize("shapes", [((4, 7), (7, 5)), ((2, 3, 40, 30), (2, 3, 30, 50))], ids=str)
+def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """They are multiplied element by element, and added."""
+
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found = dequantize(x, 1e-3) @ dequantize(y, 1e-3)
+        return quantize(found, 0.2, 0, torch.int16)  # type: ignore[no-any-return]
+
+    args = tuple(levels(*shape, dtype=torch.int16, seed=seed) for seed, shape in enumerate(shapes))
+    compiled = compile_module(Call(product), args, specification=_U55)
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    found = operators(compiled)
+    assert "MATMUL" not in found and found.count("MUL") == found.count("REDUCE_SUM") > 0
+    (result,), (wanted,) = compiled(*args), eager(Call(product), args)
+    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= 1
+    assert wanted.min() < -1000 and wanted.max() > 1000

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of two quantized matrices, for targets with and without such products of int16."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+import torch
+
+from delegatec.backends.arm.dialect import TOSA
+from delegatec.backends.arm.integer.abilities import ALL, Abilities
+from delegatec.backends.arm.integer.convert import converted
+from delegatec.backends.arm.integer.testing import CALLS, calls, check, dequantize, levels, quantize
+from delegatec.backends.common.testing import Call
+from delegatec.edge import to_edge
+from delegatec.edge.analysis.facts import Facts
+
+aten = torch.ops.aten
+
+_NARROW: Final = Abilities(wide_products=False)
+_X_STEP: Final = 1e-3
+_Y_STEP: Final = 2e-3
+_SHAPES: Final = {
+    "matrices": ((4, 7), (7, 5)),
+    "one product": ((4, 1), (1, 5)),
+    "long rows": ((3, 3000), (3000, 4)),
+    "parts": ((50, 200), (200, 100)),
+    "batches": ((3, 4, 7), (3, 7, 5)),
+    "batches of batches": ((2, 3, 4, 5), (2, 3, 5, 6)),
+}
+
+
+def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiplies; the range is that of products of random levels."""
+    one, two = dequantize(x, _X_STEP, 0), dequantize(y, _Y_STEP, 0)
+    step = _X_STEP * _Y_STEP * 32768 * 3 * x.shape[-1] ** 0.5
+    return quantize(one @ two, step, 0, torch.int16)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", _SHAPES)
+def test_int16(name: str, abilities: Abilities) -> None:
+    x, y = (levels(*shape, dtype=torch.int16, seed=seed) for seed, shape in enumerate(_SHAPES[name]))
+    found = calls(check(_product, x, y, abilities=abilities))
+    assert (TOSA.matmul.default in found) == (abilities is ALL)
+    assert found.count(aten.mul.Tensor) == (0 if abilities is ALL else 4 if name == "parts" else 1)
+
+
+def test_int8_with_int16() -> None:
+    x, y = levels(4, 7), levels(7, 5, dtype=torch.int16)
+
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        found = dequantize(x, 0.02, -9) @ dequantize(y, _Y_STEP)
+        return quantize(found, 0.01, 0, torch.int16)  # type: ignore[no-any-return]
+
+    for abilities in (ALL, _NARROW):
+        check(product, x, y, abilities=abilities)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2.5, 1), (1, -0.5), (-2, 3)])
+@pytest.mark.parametrize("shape", [(4, 5), (5,)], ids=str)
+@pytest.mark.parametrize("abilities", [ALL, _NARROW], ids=["wide", "narrow"])
+def test_sums_with_factors(alpha: float, beta: float, shape: tuple[int, ...], abilities: Abilities) -> None:
+    def function(term: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        operands = (dequantize(term, 0.05), dequantize(x, _X_STEP), dequantize(y, _Y_STEP))
+        found = torch.addmm(*operands, alpha=alpha, beta=beta)
+        return quantize(found, 0.2, 0, torch.int16)  # type: ignore[no-any-return]
+
+    shapes = (shape, (4, 7), (7, 5))
+    operands = [levels(*each, dtype=torch.int16, seed=seed) for seed, each in enumerate(shapes)]
+    check(function, *operands, abilities=abilities)
+
+
+def test_too_many_products() -> None:
+    x, y = levels(300, 512, dtype=torch.int16), levels(512, 600, dtype=torch.int16)
+    program = to_edge(torch.export.export(Call(_product), (x, y)), preserve=CALLS)
+    found = converted(program, Facts(program.fixed_constants()), _NARROW)
+    assert (
+        next(iter(found.reasons.values())) == "a product of int16 matrices with 92160000 products of elements"
+    )
