@@ -9,6 +9,7 @@ load("//rules/private:backend_program.bzl", "backend_program")
 load("//rules/private:backends.bzl", "backend")
 load("//rules/private:options.bzl", "option")
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
+load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
@@ -26,11 +27,13 @@ load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedPr
 
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
+ProgramBundleInfo = _ProgramBundleInfo
 ProgramsInfo = _ProgramsInfo
 delegate_program = _delegate_program
 exported_program = _exported_program
 portable_program = _portable_program
 program_budget_test = _program_budget_test
+program_bundle = _program_bundle
 program_diff = _program_diff
 program_golden_test = _program_golden_test
 program_index = _program_index

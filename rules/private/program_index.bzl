@@ -13,7 +13,7 @@ _FOLLOWED = ["actual", "base", "data", "deps", "program", "programs", "srcs", "t
 ProgramsInfo = provider(
     doc = "The programs that a target is made of.",
     fields = {
-        "programs": "depset of struct(manifest, report): Files of DelegateProgramInfo.",
+        "programs": "depset of struct(manifest, program, report, weights): Files of DelegateProgramInfo.",
     },
 )
 
@@ -21,7 +21,12 @@ def _programs_aspect_impl(target, ctx):
     own = []
     if DelegateProgramInfo in target:
         info = target[DelegateProgramInfo]
-        own.append(struct(manifest = info.manifest, report = info.report))
+        own.append(struct(
+            manifest = info.manifest,
+            program = info.program,
+            report = info.report,
+            weights = info.weights,
+        ))
     below = []
     for name in _FOLLOWED:
         value = getattr(ctx.rule.attr, name, None)

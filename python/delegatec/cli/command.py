@@ -24,6 +24,7 @@ VERBS: Final = {
     "locate": "add the lines of the model to what lower --unused-inputs wrote",
     "report": "write the manifest and the report of a program from its description by lower",
     "index": "write one page over many programs from their manifests",
+    "bundle": "collect programs, weights and licenses in a directory or a .zip, with an index",
     "weights": "write the weights of a .pt2 to a .ptd that programs of any backend share",
     "budget": "compare the sizes and estimates of a program with limits",
     "golden": "compare a program with what was recorded of it, or record it",

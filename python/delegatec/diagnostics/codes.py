@@ -109,5 +109,5 @@ CODES: Final[dict[str, str]] = {
     "DC509": "A program exceeds a budget.",
     "DC510": "The first value of a program that departs from eager mode, on the way to a wrong output.",
     "DC511": "A program differs from what was recorded of it.",
-    "DC512": "An index has no programs.",
+    "DC512": "An index or a bundle has no programs.",
 }
