@@ -162,7 +162,7 @@ def run_worker(root: Path, variables: Mapping[str, str]) -> tuple[dict[str, str]
         return bytes([len(body) & 0x7F | 0x80, len(body) >> 7]) + body
 
     process = [sys.executable, "-s", "-P", "-B", "-m", "delegatec", "--persistent_worker"]
-    written = re.compile(rf"(?<=--)({'|'.join((*LOWERED, 'program', 'signature'))})=")
+    written = re.compile(rf"(?<=--)({'|'.join((*LOWERED, 'program', 'signature', 'sources'))})=")
     again = [tuple(written.sub(r"\1=again/", argument) for argument in command) for command in COMMANDS]
     requests = b"".join(map(request, [*COMMANDS, *again]))
     variables = environment(root, variables)
