@@ -61,7 +61,15 @@ class Decoder(torch.nn.Module):
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/arm.md", "docs/mps.md", "docs/vulkan.md"],
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "SUPPORT.md",
+        "docs/arm.md",
+        "docs/mps.md",
+        "docs/vulkan.md",
+    ],
 )
 def test_links_lead_to_files(page: str) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
@@ -86,6 +94,12 @@ def test_the_model_compiles(backend: str) -> None:
     exec(code, namespace)
     lowered = lower(export(namespace["build"]()), backend)  # type: ignore[operator]
     assert lowered.emitted.methods[0].instructions
+
+
+@pytest.mark.parametrize("file", ["WORKSPACE", "MODULE.bazel"])
+def test_declarations_are_those_of_the_tested_workspace(file: str) -> None:
+    (code,) = re.findall(rf"```starlark\n# {file}\n(.*?)```", README, re.DOTALL)
+    assert code in (ROOT / "tests/consumer/workspace" / file).read_text(encoding="utf-8")
 
 
 def test_several_sizes_are_methods() -> None:

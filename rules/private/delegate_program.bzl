@@ -23,7 +23,7 @@ the rest. The output groups `blobs`, `manifest`, `report`, `reasons`, `debug`, `
         backends = attr.string_list(
             allow_empty = False,
             mandatory = True,
-            doc = "In order of priority: a built-in backend, such as `mps` or `portable`, or `module:attribute`, a `delegatec.delegation.Backend` in `deps`.",
+            doc = "In order of priority: a built-in backend, such as `mps` or `portable`, or `module:attribute`, a `delegatec.delegation.Backend` in `deps`. `backend` sets a single one.",
         ),
         deps = attr.label_list(
             doc = "Libraries that contain the plug-ins.",

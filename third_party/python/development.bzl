@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repositories for the tests, examples and linters of this repository, which users of the rules do not need."""
 
+load("//third_party/bazel7:repository.bzl", "bazel7")
 load("//third_party/buildbox:repository.bzl", "buildbox")
 load("//third_party/buildifier:repository.bzl", "buildifier")
 load("//third_party/mesa:repository.bzl", "mesa")
 load(":sites.bzl", "DEVELOPMENT_SITES", "python_sites")
 
 def development_repositories():
-    """Declares the wheels of tests, examples, oracle and lint, and @delegatec_{buildbox,buildifier,mesa}."""
+    """Declares the wheels of tests, examples, oracle and lint, and @delegatec_{bazel7,buildbox,buildifier,mesa}."""
     python_sites(DEVELOPMENT_SITES)
+    bazel7(name = "delegatec_bazel7")
     buildbox(name = "delegatec_buildbox")
     buildifier(name = "delegatec_buildifier")
     mesa(name = "delegatec_mesa")

@@ -21,8 +21,8 @@ def backend_package(name, schema, other_schemas = [], tools = []):
         other_schemas: schemas of formats that its blobs contain.
         tools: programs that it runs, as in `rules/private/backend_tools.bzl`.
     """
-    helpers = native.glob(_HELPERS)
-    operators_tests = native.glob(["operators/**/*_test.py"])
+    helpers = native.glob(_HELPERS, allow_empty = True)
+    operators_tests = native.glob(["operators/**/*_test.py"], allow_empty = True)
     conftest = ["operators/conftest.py"]
     native.py_library(
         name = name,

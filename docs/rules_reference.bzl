@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules.md documents: public names, with the rules behind the macros of `//rules:defs.bzl`."""
+
+load(
+    "//rules:defs.bzl",
+    "BACKENDS",
+    _DelegateProgramInfo = "DelegateProgramInfo",
+    _ExportedProgramInfo = "ExportedProgramInfo",
+    _ProgramBundleInfo = "ProgramBundleInfo",
+    _ProgramsInfo = "ProgramsInfo",
+    _delegate_programs = "delegate_programs",
+    _program_budget_test = "program_budget_test",
+    _program_bundle = "program_bundle",
+    _program_diff = "program_diff",
+    _program_test = "program_test",
+    _programs_aspect = "programs_aspect",
+)
+load("//rules:flatbuffers.bzl", _flatbuffer_py_library = "flatbuffer_py_library")
+load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_sboms = "program_sboms", _sbom = "sbom")
+load("//rules:toolchain.bzl", _DelegatecInfo = "DelegatecInfo", _FlatcInfo = "FlatcInfo", _delegatec_toolchain = "delegatec_toolchain", _flatc_toolchain = "flatc_toolchain")
+load("//rules:wheels.bzl", _wheels = "wheels")
+load("//rules/private:backend_program.bzl", "backend_program")
+load("//rules/private:delegate_program.bzl", _delegate_program = "delegate_program")
+load("//rules/private:exported_program.bzl", _exported_program = "exported_program")
+load("//rules/private:portable_program.bzl", _portable_program = "portable_program")
+load("//rules/private:program_golden_test.bzl", _program_golden_test = "program_golden_test")
+load("//rules/private:program_index.bzl", _program_index = "program_index")
+load("//rules/private:quantized_program.bzl", _quantized_program = "quantized_program")
+
+exported_program = _exported_program
+quantized_program = _quantized_program
+delegate_program = _delegate_program
+delegate_programs = _delegate_programs
+ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
+mps_program = backend_program("mps", BACKENDS["mps"])
+portable_program = _portable_program
+tosa_program = backend_program("tosa", BACKENDS["tosa"])
+vgf_program = backend_program("vgf", BACKENDS["vgf"])
+vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
+program_test = _program_test
+program_budget_test = _program_budget_test
+program_golden_test = _program_golden_test
+program_diff = _program_diff
+program_index = _program_index
+program_bundle = _program_bundle
+program_sboms = _program_sboms
+programs_aspect = _programs_aspect
+sbom = _sbom
+flatbuffer_py_library = _flatbuffer_py_library
+wheels = _wheels
+delegatec_toolchain = _delegatec_toolchain
+flatc_toolchain = _flatc_toolchain
+ExportedProgramInfo = _ExportedProgramInfo
+DelegateProgramInfo = _DelegateProgramInfo
+ProgramsInfo = _ProgramsInfo
+ProgramBundleInfo = _ProgramBundleInfo
+SbomInfo = _SbomInfo
+DelegatecInfo = _DelegatecInfo
+FlatcInfo = _FlatcInfo
