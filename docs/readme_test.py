@@ -124,3 +124,12 @@ def test_the_message_is_what_the_compiler_says(
     assert run_verb(["export", *label, *source, "--program=foo.pt2", "--signature=foo.json"]) == 0
     assert run_verb(["lower", *label, "--program=foo.pt2", "--backend=portable", "--pte=foo.pte"]) == 1
     assert f"```\n{capfd.readouterr().err.strip()}\n```" in README
+
+
+def test_recipes_are_part_of_a_tested_workspace() -> None:
+    page = (ROOT / "docs" / "monorepo.md").read_text(encoding="utf-8")
+    tested = (ROOT / "tests/consumer/workspace/settings/BUILD.bazel").read_text(encoding="utf-8")
+    recipes = re.findall(r"^```starlark\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(recipes) >= 4
+    for recipe in recipes:
+        assert recipe in tested, recipe

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that backends run, such as a vendor's compiler: wheels on the import path of the lowering.
 
-Bazel fetches them only to lower a program for such a backend.
+Bazel fetches them only to lower a program for such a backend. Each is a flag, which a workspace may set to a target of its
+choice with the same modules.
 """
 
 _TOOLS = {
-    "ethos_u": [Label("@delegatec_pip_vela//:lib")],
-    "vgf": [Label("@delegatec_pip_model_converter//:lib")],
+    "ethos_u": [Label("//config:vela")],
+    "vgf": [Label("//config:model_converter")],
 }
 
 def requested_tools(backends, method_backends = {}):

@@ -69,6 +69,13 @@ def delegate_program(name, program, backend = None, backends = None, options = {
             `method_backends`), `external_weights`, layout options (such as `segment_alignment`), and the attributes
             of every rule.
     """
+    if type(backend) == "select":
+        fail_with(
+            "//%s:%s" % (native.package_name(), name),
+            "DC401",
+            "backend is a select",
+            expected = "backends = select(...) of lists, such as [\"mps\"]",
+        )
     if (backend == None) == (not backends):
         fail_with(
             "//%s:%s" % (native.package_name(), name),

@@ -105,12 +105,34 @@ def test_wheels_that_do_not_fit(consumer: NestedBazel) -> None:
 
 
 def test_query_by_kind(consumer: NestedBazel) -> None:
-    mps = consumer.run("query", "kind(mps_program, //...)").stdout.split()
+    mps = consumer.run("query", "kind(mps_program, //model:all)").stdout.split()
     assert sorted(mps) == ["//model:net_half_mps", "//model:net_mps"]
-    vulkan = consumer.run("query", "kind(vulkan_program, //...)").stdout.split()
+    vulkan = consumer.run("query", "kind(vulkan_program, //model:all)").stdout.split()
     assert sorted(vulkan) == ["//model:net_half_vulkan", "//model:net_vulkan"]
     portable = consumer.run("query", "kind(portable_program, //model:all)").stdout.split()
     assert sorted(portable) == ["//model:net_portable", "//model:scaled_portable"]
+
+
+def test_queries_of_the_documentation(consumer: NestedBazel) -> None:
+    of_net = 'kind("_program rule", rdeps(//settings:all, //model:net, 1)) - //model:net'
+    lowered = sorted(consumer.run("query", of_net).stdout.split())
+    assert lowered == [f"//settings:{name}" for name in ("net", "net_of_camera", "net_with_memory")]
+    manual = "kind(program_inspect, attr(tags, manual, //settings:all))"
+    assert sorted(consumer.run("query", manual).stdout.split()) == [f"{name}.inspect" for name in lowered]
+
+
+def test_a_setting_of_the_consumer(consumer: NestedBazel) -> None:
+    lowering = "mnemonic(DelegateLower, //settings:net)"
+    for precision in ("fp16", "fp32"):
+        command = consumer.run("aquery", lowering, f"--//settings:precision={precision}").stdout
+        assert f"--option=precision={precision}" in command
+
+
+def test_a_program_of_another_product_is_skipped(consumer: NestedBazel) -> None:
+    consumer.run("build", "--nobuild", "//settings:all")
+    refused = consumer.attempt("build", "--nobuild", "//settings:net_of_camera")
+    assert refused.returncode != 0
+    assert "//settings:camera" in refused.stderr
 
 
 def test_inspect(consumer: NestedBazel) -> None:
