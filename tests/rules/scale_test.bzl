@@ -24,7 +24,7 @@ def _cost_test_impl(ctx):
     return analysistest.end(env)
 
 # Those that Bazel adds to each executable.
-_OF_BAZEL = ["Middleman", "SourceSymlinkManifest", "SymlinkTree", "TestRunner"]
+_OF_BAZEL = ["Middleman", "SourceSymlinkManifest", "SymlinkTree", "TestRunner", "RepoMappingManifest"]
 
 _cost_test = analysistest.make(
     _cost_test_impl,
