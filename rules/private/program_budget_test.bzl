@@ -20,7 +20,7 @@ _LIMITS = {
     "max_operators": ("operators", 1, "Operations of all delegates."),
     "max_sram_kib": ("sram_bytes", _KIB, "SRAM that a delegate uses, in KiB."),
     "max_undelegated": ("undelegated", 1, "Operators that run on the portable kernels; 0 demands full delegation."),
-    "max_weights_kib": ("weight_bytes", _KIB, "Weights in the model's dtypes, of kernels and delegates, in KiB."),
+    "max_weights_kib": ("model_weight_bytes", _KIB, "Weights in the model's dtypes, of kernels and delegates, in KiB."),
 }
 
 def _program_budget_test_impl(ctx):

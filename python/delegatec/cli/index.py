@@ -49,12 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for manifest, report in zip(arguments.manifest, reports, strict=True)
     ]
-    texts = {
-        arguments.page: lambda: index_html(entries, arguments.label),
-        arguments.json: lambda: index_json(entries),
-    }
-    for path, text in texts.items():
-        if path:
-            with replacing(path) as file:
-                file.write(text().encode())
+    if arguments.page:
+        with replacing(arguments.page) as file:
+            file.write(index_html(entries, arguments.label).encode())
+    if arguments.json:
+        with replacing(arguments.json) as file:
+            file.write(index_json(entries).encode())
     return 0

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
     from delegatec.frontend.archive import LoadedModel
     from delegatec.lowering import Lowered
+    from delegatec.report.manifest import QuantizedValue
     from delegatec.report.provenance import InputDigests
 
 INPUTS = ("program", "sources")
@@ -91,6 +92,7 @@ def _lower(arguments: argparse.Namespace) -> None:
     from delegatec.frontend import archive
     from delegatec.lowering import lower
     from delegatec.report.provenance import InputDigests
+    from delegatec.report.quantization import quantized_values
 
     pin_torch()  # Folded constants must not depend on the machine.
     sys.path[:0] = arguments.import_path
@@ -106,6 +108,7 @@ def _lower(arguments: argparse.Namespace) -> None:
     sources = "" if arguments.unused_inputs else arguments.sources
     model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True, sources=sources)
     with model.checked():
+        quantized = {name: quantized_values(method) for name, method in model.methods.items()}
         with printing_after(arguments.print_after):
             lowered = lower(
                 model.methods,
@@ -121,7 +124,7 @@ def _lower(arguments: argparse.Namespace) -> None:
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
             )
-        _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests)
+        _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests, quantized)
 
 
 def _input_files(arguments: argparse.Namespace, registry: BackendRegistry | None) -> dict[str, str]:
@@ -145,6 +148,7 @@ def _write_outputs(
     model: LoadedModel,
     backends: BackendRegistry,
     digests: InputDigests | None,
+    quantized: dict[str, tuple[QuantizedValue, ...]],
 ) -> None:
     from delegatec.files import replacing
     from delegatec.program import write_program
@@ -164,7 +168,7 @@ def _write_outputs(
     if arguments.debug:
         _write(arguments.debug, debug_map_json(lowered.sources, lowered.emitted))
     if any(getattr(arguments, output) for output in _DESCRIPTIONS):
-        _describe(arguments, lowered, checksums, backends, digests)
+        _describe(arguments, lowered, checksums, backends, digests, quantized)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -195,6 +199,7 @@ def _describe(
     checksums: dict[tuple[int, int], int],
     backends: BackendRegistry,
     digests: InputDigests | None,
+    quantized: dict[str, tuple[QuantizedValue, ...]],
 ) -> None:
     from delegatec.report.blob_graphs import blob_graphs
     from delegatec.report.build import build_manifest
@@ -216,6 +221,7 @@ def _describe(
         pte=arguments.pte,
         checksums=checksums,
         flags=recorded_flags(arguments),
+        quantized=quantized,
     )
     files = tuple(digests.files()) if digests else ()
     manifest = replace(manifest, inputs=files, wheels=tuple(wheels_on(sys.path)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch.fx import Node
@@ -42,6 +43,7 @@ from delegatec.report.manifest import (
     NotDelegated,
     OperatorCount,
     PlannedStorage,
+    QuantizedValue,
     Weight,
 )
 from delegatec.report.paths import input_paths, output_paths
@@ -60,6 +62,7 @@ def build_manifest(
     pte: Path | str,
     checksums: Mapping[tuple[int, int], int] | None = None,
     flags: Sequence[str] = (),
+    quantized: Mapping[str, tuple[QuantizedValue, ...]] | None = None,
 ) -> Manifest:
     """Returns the manifest of a program that was just built.
 
@@ -75,6 +78,7 @@ def build_manifest(
         pte: the written file.
         checksums: (offset, size) -> CRC-32 of ranges of the file, which are not read then.
         flags: those of `delegatec lower` that control delegation and layout.
+        quantized: method -> its quantized values, before it was lowered.
 
     Raises:
         DelegatecError: DC35x, the file cannot be read.
@@ -87,7 +91,8 @@ def build_manifest(
             continue
         report = reports.get(plan.name, DelegationReport())
         backends = tuple(method_backends[plan.name])
-        methods.append(_method(file, program.method(plan.name), backends, plan, programs[plan.name], report))
+        method = _method(file, program.method(plan.name), backends, plan, programs[plan.name], report)
+        methods.append(replace(method, quantized=(quantized or {}).get(plan.name, ())))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,

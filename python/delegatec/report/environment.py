@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+import re
 
-from delegatec.report.estimates import costly
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
+
+from delegatec.report.estimates import costly, figure_names
 from delegatec.report.partition_picture import short_name
 from delegatec.report.sizes import human_bytes
 
@@ -21,8 +24,16 @@ def template(name: str) -> Template:
         keep_trailing_newline=True,
     )
     environment.filters.update(bytes=human_bytes, short=short_name, percent=_percent, shape=_shape)
-    environment.filters["costly"] = costly
+    environment.filters.update(costly=costly, figure_names=figure_names, breakable=_breakable)
     return environment.get_template(name)
+
+
+def _breakable(label: str) -> Markup:
+    """Returns a label that may be broken into lines between its parts, not inside words."""
+    return Markup("").join(
+        part if index % 2 == 0 else part + Markup("<wbr>")
+        for index, part in enumerate(map(escape, re.split(r"([/:_.-]+)", label)))
+    )
 
 
 def _percent(part: int, whole: int) -> str:

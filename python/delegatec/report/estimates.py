@@ -21,7 +21,7 @@ _HELP: Final = {
     "delegates": "the report draws the partition; `reasons` lists what is not delegated",
     "file_bytes": "the report lists the weights by size",
     "undelegated": "the output group `reasons` lists them, with the lines of the model",
-    "weight_bytes": "the report lists the weights by size",
+    "model_weight_bytes": "the report lists the weights by size",
 }
 
 
@@ -46,6 +46,12 @@ def costly(layers: Sequence[LayerInfo]) -> list[LayerInfo]:
     return sorted(layers, key=lambda layer: -next(iter(layer.figures.values()), 0))
 
 
+def figure_names(layers: Sequence[LayerInfo]) -> list[str]:
+    """Returns the names of the figures that are not 0 for all operations."""
+    names = dict.fromkeys(name for layer in layers for name in layer.figures)
+    return [name for name in names if any(layer.figures.get(name) for layer in layers)]
+
+
 def figures_of(manifest: Manifest) -> dict[str, int]:
     """Returns the figures of a program that a budget may limit.
 
@@ -54,7 +60,7 @@ def figures_of(manifest: Manifest) -> dict[str, int]:
     found = {
         "file_bytes": manifest.file.bytes,
         "arena_bytes": max((method.memory.arena_bytes for method in manifest.methods), default=0),
-        "weight_bytes": _weight_bytes(manifest),
+        "model_weight_bytes": _weight_bytes(manifest),
         "delegates": sum(len(method.delegates) for method in manifest.methods),
         "undelegated": sum(method.nodes - method.nodes_delegated for method in manifest.methods),
     }

@@ -21,7 +21,7 @@ from delegatec.report.manifest import (
 
 
 def _manifest(label: str, backend: str, nodes: int, delegated: int, size: int, **totals: int) -> Manifest:
-    estimates = EstimateInfo("Vela", totals, ()) if totals else None
+    estimates = EstimateInfo("Vela", {**totals, "weight_bytes": 7}, ()) if totals else None
     delegate = DelegateInfo("lowered_0", "X", 100, "0", delegated, (), {}, (), (), (), estimates)
     method = MethodInfo(
         name="forward",
@@ -63,7 +63,7 @@ class _Reader(HTMLParser):
         self.external += [values[name] for name in ("src", "srcset") if name in values]
         if tag == "link":
             self.external.append(values["href"])
-        if tag not in ("meta", "input", "col", "link"):
+        if tag not in ("meta", "input", "col", "link", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -95,7 +95,11 @@ def test_json() -> None:
     document = json.loads(index_json([entry_of(each) for each in MANIFESTS]))
     assert [each["label"] for each in document["programs"]] == ["//a:<one>", "//a:one", "//b:two"]
     last = document["programs"][2]
-    assert last["figures"]["cycles"] == 4321 and last["figures"]["file_bytes"] == 2000
+    assert (
+        last["figures"]["cycles"] == 4321
+        and last["figures"]["model_weight_bytes"] == 0
+        and last["figures"]["file_bytes"] == 2000
+    )
     assert (last["nodes"], last["nodes_delegated"], last["options"]) == (10, 10, "precision=fp16")
 
 

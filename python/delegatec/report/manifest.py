@@ -230,6 +230,29 @@ class MemoryInfo:
 
 
 @dataclass(frozen=True)
+class QuantizedValue:
+    """A quantized value of the exported program.
+
+    Attributes:
+        name: fully qualified name of a weight's levels, or the node of an activation.
+        kind: "weight" or "activation".
+        dtype: dtype of its levels, such as "int8".
+        scales: the least and the largest scale; empty if the program computes them.
+        zero_points: the least and the largest zero point likewise.
+        groups: number of scales: 1 for one per tensor; 0 if the program computes them.
+        location: the user's line.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    groups: int
+    location: Location | None
+
+
+@dataclass(frozen=True)
 class MethodInfo:
     """A method.
 
@@ -246,6 +269,7 @@ class MethodInfo:
         not_delegated: for each node that was not delegated, one entry per requested backend.
         memory: its memory plan.
         graph: its graph after delegation, in execution order.
+        quantized: its quantized values, in execution order.
     """
 
     name: str
@@ -260,6 +284,7 @@ class MethodInfo:
     not_delegated: tuple[NotDelegated, ...]
     memory: MemoryInfo
     graph: tuple[GraphNode, ...]
+    quantized: tuple[QuantizedValue, ...] = ()
 
 
 @dataclass(frozen=True)

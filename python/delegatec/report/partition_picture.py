@@ -69,10 +69,13 @@ def draw_partition(method: MethodInfo) -> Picture:
     return Picture(drawing.width, drawing.height, boxes, drawing.paths)
 
 
+_NAMESPACES: Final = frozenset({"aten", "delegatec", "dim_order_ops", "prims", "quantized_decomposed"})
+
+
 def short_name(operator: str) -> str:
     """Returns the short name of an operator: "add" for "aten.add.Tensor"."""
     parts = operator.split(".")
-    return parts[1] if len(parts) > 1 and parts[0] in {"aten", "prims", "dim_order_ops"} else operator
+    return parts[1] if len(parts) > 1 and parts[0] in _NAMESPACES else operator
 
 
 def _boxes(method: MethodInfo) -> tuple[list[Box], list[Edge]]:

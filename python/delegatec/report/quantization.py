@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quantized values of an exported program: dtypes, scales and zero points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+from delegatec.edge.source import location_of
+from delegatec.report.manifest import Location, QuantizedValue
+
+_SCALES: Final = ("scale", "scales")
+_ZERO_POINTS: Final = ("zero_point", "zero_points")
+_DTYPES: Final = ("dtype", "input_dtype", "output_dtype")
+
+
+def quantized_values(exported: ExportedProgram) -> tuple[QuantizedValue, ...]:
+    """Returns the quantized weights and activations of a program, in execution order, each once.
+
+    Args:
+        exported: the program, before it is lowered. Constants with scales are read.
+    """
+    signature = exported.graph_signature
+    weights = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    constants = {
+        node: exported.state_dict.get(name, exported.constants.get(name)) for node, name in weights.items()
+    }
+    found: dict[str, QuantizedValue] = {}
+    for node in exported.graph.nodes:
+        for value in _of_node(node, weights, constants):
+            found.setdefault(value.name, value)
+    return tuple(found.values())
+
+
+def _of_node(
+    node: Node, weights: Mapping[str, str], constants: Mapping[str, object]
+) -> Iterator[QuantizedValue]:
+    """Yields the value that a node quantizes, or the weight that it dequantizes."""
+    name = getattr(node.target, "__name__", "")
+    if node.op != "call_function" or not name.startswith(("quantize_", "dequantize_")):
+        return
+    bound = bind(node)
+    value = next(iter(bound.values()))
+    if not isinstance(value, Node):
+        return
+    weight = weights.get(value.name)
+    if name.startswith("dequantize_") and weight is None:
+        return  # of an activation, which another node has quantized
+    scales = _numbers(constants, _first(bound, _SCALES))
+    zeros = _numbers(constants, _first(bound, _ZERO_POINTS))
+    dtype = next((bound[key] for key in _DTYPES if isinstance(bound.get(key), torch.dtype)), None)
+    yield QuantizedValue(
+        name=weight or value.name,
+        kind="weight" if weight else "activation",
+        dtype=str(dtype).removeprefix("torch.") if dtype else "",
+        scales=_range(scales),
+        zero_points=tuple(int(each) for each in _range(zeros)),
+        groups=len(scales) if scales is not None else 0,
+        location=_line(node),
+    )
+
+
+def _line(node: Node) -> Location | None:
+    found = location_of(node.meta.get("stack_trace"))
+    return Location(found.file, found.line, found.function, found.text) if found else None
+
+
+def _first(bound: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((bound[name] for name in names if name in bound), None)
+
+
+def _numbers(constants: Mapping[str, object], value: Any) -> list[float] | None:
+    """Returns the numbers of an argument; None if the program computes them."""
+    if value is None:
+        return [0.0]
+    if isinstance(value, Node):
+        stored = constants.get(value.name)
+        if not isinstance(stored, torch.Tensor):
+            return None
+        return [float(each) for each in stored.detach().flatten().tolist()]
+    return [float(value)]
+
+
+def _range(numbers: list[float] | None) -> tuple[float, ...]:
+    """Returns the least and the largest of finite numbers; nothing if there are none."""
+    return (min(numbers), max(numbers)) if numbers else ()
