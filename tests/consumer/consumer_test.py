@@ -89,11 +89,19 @@ def test_tools_of_other_backends_are_not_fetched(consumer: NestedBazel) -> None:
     assert fetched.isdisjoint({"delegatec_pip_model_converter", "delegatec_pip_vela"})
 
 
-def test_a_private_wheel(consumer: NestedBazel) -> None:
-    """Its lock also has torch, which is left to the compiler: pip would reject the hash."""
-    consumer.run("build", "//model:scaled_portable", "--output_groups=+debug")
-    debug = (consumer.workspace / "bazel-bin" / "model" / "scaled_portable.debug.json").read_text()
-    assert "team_layers/scale.py:" in debug
+def test_private_wheels(consumer: NestedBazel) -> None:
+    """The lock of one also has torch, which is left to the compiler: pip would reject the hash."""
+    aspect = "--aspects=@rules_delegate//rules:sbom.bzl%sbom"
+    consumer.run("build", "//model:scaled_portable", "--output_groups=+debug,+sbom", aspect)
+    folder = consumer.workspace / "bazel-bin" / "model"
+    debug = (folder / "scaled_portable.debug.json").read_text()
+    assert "team_layers/scale.py:" in debug and "team_shifts.py:" in debug
+    document = json.loads((folder / "scaled_portable.cdx.json").read_text())
+    wheels = {part["name"]: part for part in document["components"] if part["type"] == "library"}
+    assert {"team-layers", "team-shifts", "torch"} <= wheels.keys()
+    lock = (consumer.workspace / "wheels" / "team.lock.txt").read_text()
+    assert wheels["team-layers"]["hashes"][0]["content"] in lock
+    assert "hashes" not in wheels["team-shifts"], "it has no lock"
 
 
 def test_wheels_that_do_not_fit(consumer: NestedBazel) -> None:

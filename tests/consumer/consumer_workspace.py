@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,23 +17,35 @@ _LAYER = """
 import torch
 
 
-class Scale(torch.nn.Module):
-    def __init__(self, factor: float) -> None:
+class {name}(torch.nn.Module):
+    def __init__(self, operand: float) -> None:
         super().__init__()
-        self.factor = factor
+        self.operand = operand
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
-        return value * self.factor
+        return value {operator} self.operand
 """
 
 
 def _write_wheels(folder: Path) -> None:
     """Builds a private wheel and its lock, and a lock that does not fit the compiler's wheels."""
-    modules = {"team_layers/__init__.py": "", "team_layers/scale.py": _LAYER}
+    modules = {
+        "team_layers/__init__.py": "",
+        "team_layers/scale.py": _LAYER.format(name="Scale", operator="*"),
+    }
     private = write_wheel(folder, "team_layers", "1.0", modules, requires=["torch>=2.13", "numpy"])
     (folder / "team.lock.txt").write_text(f"--no-index\n{private}\ntorch==2.13.0 --hash=sha256:{'0' * 64}\n")
     unfit = [f"{name} --hash=sha256:{'0' * 64}" for name in ("numpy==1.26.4", "nvidia-cublas==13.1.0")]
     (folder / "unfit.lock.txt").write_text("\n".join([private, *unfit]) + "\n")
+
+
+def _unpack_wheel(folder: Path) -> None:
+    """Builds another private wheel, and unpacks it as rules_python does."""
+    write_wheel(folder, "team_shifts", "1.0", {"team_shifts.py": _LAYER.format(name="Shift", operator="+")})
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site-packages")
+    wheel.unlink()
 
 
 @contextmanager
@@ -45,5 +58,6 @@ def consumer_bazel(folder: Path, generation: Generation = WITH_WORKSPACE) -> Ite
         declaration = workspace / name
         declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(root)))
     _write_wheels(workspace / "wheels")
+    _unpack_wheel(workspace / "pip")
     with nested_bazel(workspace, folder / "output", generation) as bazel:
         yield bazel

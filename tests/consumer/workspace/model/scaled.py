@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network with a layer from a wheel of the consumer's."""
+"""A network with layers from two wheels of the consumer's."""
 
 from __future__ import annotations
 
 import torch
 from team_layers.scale import Scale
+from team_shifts import Shift
 
 import delegatec
 
 
 def build() -> delegatec.Model:
-    """A linear layer, scaled."""
-    network = torch.nn.Sequential(torch.nn.Linear(4, 4), Scale(3.0))
+    """A linear layer, scaled and shifted."""
+    network = torch.nn.Sequential(torch.nn.Linear(4, 4), Scale(3.0), Shift(0.5))
     return delegatec.Model(network.eval(), (torch.rand(2, 4),))
