@@ -46,6 +46,10 @@ def _choices_of_integers(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.where((one > other) | (one == 3), one, other - 7)
 
 
+def _rounded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.floor(x * 2) + torch.ceil(y) + torch.trunc(x - y) + torch.round(x + y)
+
+
 MODELS: Final[Mapping[str, tuple[Callable[..., torch.Tensor], int]]] = {
     "causal attention": (_causal, 2),
     "masked attention": (_masked, 2),
@@ -55,7 +59,7 @@ MODELS: Final[Mapping[str, tuple[Callable[..., torch.Tensor], int]]] = {
     "product": (lambda x, y: x @ y.transpose(-1, -2), 1),
     "pools": (lambda x, y: f.max_pool2d(x, 5, 4, 2) + f.max_pool2d(y, (3, 4), 4), 1),
     "reflection": (lambda x, y: f.pad(x, (3, 2, 1, 4), mode="reflect").flip(1) * y.mean(), 1),
-    "rounded": (lambda x, y: torch.floor(x * 2) + torch.ceil(y) + torch.trunc(x - y), 1),
+    "rounded": (_rounded, 1),
 }
 """Functions of two images of rows, and how many steps their results may be from those of eager mode."""
 

@@ -27,7 +27,7 @@ _EXACT: Final = frozenset(
         *(f"{name}.{variant}" for name in ("add", "sub", "mul", "div") for variant in ("Tensor", "Scalar")),
         *("reciprocal", "rsqrt", "sqrt", "log", "log2", "log10", "log1p"),
         *("rsub.Scalar", "neg", "abs", "where.self", "maximum", "minimum", "pow.Tensor_Scalar"),
-        *("floor", "ceil", "trunc", "sign"),
+        *("floor", "ceil", "round", "trunc", "sign"),
     )
 )
 """Arithmetic, or a table of the mantissa, is more precise than interpolation of these."""

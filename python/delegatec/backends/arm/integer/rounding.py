@@ -23,6 +23,7 @@ from delegatec.backends.arm.integer.values import (
     UnsupportedError,
 )
 from delegatec.edge.arguments import dtype_of, shape_of
+from delegatec.edge.legalize.value import Value
 
 aten = torch.ops.aten
 
@@ -48,6 +49,23 @@ def _trunc(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
     least = arithmetic.binary(aten.maximum.default, opposite, _number(arithmetic, 0, wide))
     bias = arithmetic.binary(aten.minimum.default, least, _number(arithmetic, (1 << bits) - 1, wide))
     return _floor(arithmetic, arithmetic.binary(aten.add.Tensor, wide, bias), bits)
+
+
+def _round(arithmetic: Arithmetic, wide: Node, bits: int) -> Node:
+    """Corrects odd numbers to which halves were rounded up; ATen rounds halves to even numbers."""
+    x = Value(arithmetic.builder, wide)
+    by = Value(arithmetic.builder, _number(arithmetic, bits, wide))
+    one, zero = (Value(arithmetic.builder, _number(arithmetic, each, wide)) for each in (1, 0))
+
+    def shifted(target: Any, value: Value, count: Value) -> Value:
+        args = (value.node, count.node)
+        return Value(x.builder, arithmetic.once(target, args, torch.int32, x.shape))
+
+    nearest = shifted(TOSA.shift_right.default, x, by)
+    rest = shifted(TOSA.shift_left.default, nearest, by) - x
+    is_half = (rest - (_half(bits) - 1)).maximum(zero)
+    even = shifted(TOSA.shift_left.default, shifted(TOSA.shift_right.default, nearest - 1, one), one)
+    return (nearest - is_half * (nearest - even)).node
 
 
 def _half(bits: int) -> int:
@@ -138,5 +156,6 @@ ROUNDING: Final[Mapping[Any, Convert]] = {
     aten.floor.default: _rounding((torch.floor, _floor)),
     aten.ceil.default: _rounding((torch.ceil, _ceil)),
     aten.trunc.default: _rounding(_TRUNC),
+    aten.round.default: _rounding((torch.round, _round)),
     aten.sign.default: _sign,
 }

@@ -26,7 +26,13 @@ from delegatec.edge.interpret import interpret
 
 aten = torch.ops.aten
 
-_ROUNDED: Final = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "sign": torch.sign}
+_ROUNDED: Final = {
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": torch.trunc,
+    "sign": torch.sign,
+}
 _INPUT: Final = {torch.int8: (0.3, -7), torch.int16: (0.0625, 3)}
 
 
@@ -44,7 +50,7 @@ def test_whole_numbers(name: str, dtype: torch.dtype) -> None:
     assert calls(program).count(TOSA.table.default) == (dtype == torch.int8)
 
 
-@pytest.mark.parametrize("name", ["floor", "ceil", "trunc"])
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc"])
 def test_whole_numbers_of_sums(name: str) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         total = dequantize(x, 0.125) + dequantize(y, 0.0625, 5)
