@@ -81,14 +81,50 @@ def test_floating_point_alone() -> None:
 
 
 def test_a_quantized_constant_of_a_rejected_call() -> None:
-    """Ethos-U55 does not compare; a delegate may contain only the constant."""
+    """A result of bool is not one of Ethos-U55; a delegate may contain only the constant."""
 
     def function(x: torch.Tensor) -> Any:
         return through(x) >= through(torch.full([1], -0.1))
 
     x = floats(2, 3)
     compiled = compile_module(Call(function), (x,), specification="TOSA-1.0+INT+u55")
-    assert "aten.ge.Tensor" in {operator for operator, _, _ in compiled.left}
+    left = {operator: message for operator, _, message in compiled.left}
+    assert left["aten.ge.Tensor"] == "the result ge is of bool, which the target lacks"
+    assert torch.equal(compiled(x)[0], function(x))
+
+
+def test_values_of_bool_connect_units_of_small_npus() -> None:
+    """What chooses by a value of bool from outside, or gives one away, is not delegated."""
+
+    def function(x: torch.Tensor, mask: torch.Tensor) -> Any:
+        is_positive = dequantize(x) > 0.1
+        chosen = quantize(torch.where(is_positive, dequantize(quantize(dequantize(x).sigmoid())), 0.0))
+        masked = quantize(torch.where(mask, dequantize(quantize(dequantize(x).tanh())), 0.0))
+        return chosen, masked, is_positive
+
+    x, mask = torch.arange(-8, 8, dtype=torch.int8), torch.arange(16) % 3 == 0
+    compiled = compile_module(Call(function), (x, mask), specification="TOSA-1.0+INT+u55")
+    assert {name for name, _, _ in compiled.left if "where" in name or "gt" in name} == {
+        "aten.gt.Scalar",
+        "aten.where.self",
+    }
+    assert set(operators(compiled)) == {"TABLE"}
+    for result, wanted in zip(compiled(x, mask), function(x, mask), strict=True):
+        assert torch.equal(result, wanted)
+
+
+def test_a_large_mask_that_follows_from_constants() -> None:
+    """It is not folded before, and needs no comparison on Ethos-U55."""
+
+    def function(x: torch.Tensor) -> Any:
+        position = torch.arange(300)
+        is_causal = position.unsqueeze(1) >= position
+        return quantize(torch.where(is_causal, dequantize(x), -1e9))
+
+    x = torch.arange(300, dtype=torch.int16).to(torch.int8).expand(300, 300).contiguous()
+    compiled = compile_module(Call(function), (x,), specification="TOSA-1.0+INT+u55")
+    assert compiled.left == []
+    assert sorted(operators(compiled)) == ["ADD", "RESCALE", "RESCALE", "RESCALE"]
     assert torch.equal(compiled(x)[0], function(x))
 
 
