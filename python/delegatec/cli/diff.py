@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from delegatec.cli.colors import DIFFERENCE, add_color_argument, write_colored
 from delegatec.cli.documents import read_document
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"the manifest of {name.upper()}.pte (default: {name.upper()}.manifest.json, if it exists);"
             " with both, weights and operators that were not delegated are compared as well",
         )
+    add_color_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
         "--exit-code", action="store_true", help="exit with 1 if the programs differ (default: 0)"
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         print("the programs differ in the values of their constants only")
     else:
-        sys.stdout.write(format_changes(found))
+        write_colored(format_changes(found), DIFFERENCE, arguments.color)
     return int(arguments.exit_code and not is_same)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from delegatec.cli.colors import INSPECTION, add_color_argument, write_colored
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plugin_arguments(parser)
     add_trusted_argument(parser)
+    add_color_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     parser.add_argument(
         "--blobs", action="store_true", help="print the contents of the delegates' blobs of a .pte"
@@ -68,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         text = _exported(arguments.file, arguments.format, arguments.trusted)
     else:
         text = _blob(arguments.file, arguments.format, registry_of(arguments))
-    sys.stdout.write(text)
+    if arguments.format == "json":
+        sys.stdout.write(text)
+    else:
+        write_colored(text, INSPECTION, arguments.color)
     return 0
 
 

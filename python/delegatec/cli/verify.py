@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from delegatec.cli.colors import Progress
 from delegatec.cli.delegation_arguments import backends_of, method_backends_of, options_of, rules_of
 from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
@@ -165,9 +166,16 @@ def _departures(
             program_options=layout_options(flags),
         ).emitted
 
-    search = Search(lambda: load().methods, lowered, registry, is_late=is_late, **settings)
+    progress = Progress()
+
+    def announce(name: str) -> None:
+        progress.show(f"comparing {name}")
+
+    search = Search(lambda: load().methods, lowered, registry, is_late=is_late, on_value=announce, **settings)
     first = {each.method: each for each in reversed(result.results) if not each.passed}
-    return {name: found for name, failure in first.items() if (found := search.find(failure))}
+    departures = {name: found for name, failure in first.items() if (found := search.find(failure))}
+    progress.show("")
+    return departures
 
 
 def _write_results(

@@ -45,6 +45,7 @@ class Search:
         seeds: number of variations of the verification that failed.
         samples: its given inputs.
         is_late: whether to stop, with what is known by then.
+        on_value: is called with the name of each value before it is compared.
     """
 
     load: Callable[[], dict[str, ExportedProgram]]
@@ -56,6 +57,7 @@ class Search:
     seeds: int
     samples: Mapping[str, Sequence[Sample]]
     is_late: Callable[[], bool] = lambda: False
+    on_value: Callable[[str], None] = lambda _: None
 
     def find(self, failure: OutputResult) -> Diagnostic | None:
         """Returns what departs first on the way to a wrong output; None for an output that is not computed.
@@ -146,6 +148,7 @@ class _Bisection:
 
     def _value(self, name: str) -> OutputResult | None:
         if name not in self._known:
+            self._search.on_value(name)
             self._known[name] = self._search.value(name, self._failure)
         return self._known[name]
 
