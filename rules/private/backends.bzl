@@ -62,6 +62,16 @@ def is_plugin(backend):
     """Whether a backend is a plug-in, named as `module:attribute`."""
     return ":" in backend
 
+def builtin_packages(table, backends):
+    """Returns the packages of the built-in ones among some backends, sorted.
+
+    Args:
+        table: the built-in backends, from BackendTableInfo.
+        backends: list of backends that exist.
+    """
+    names = [table[backend].package or backend for backend in backends if backend in table]
+    return sorted(depset(names).to_list())
+
 def check_backends(label, table, lists, options):
     """Fails unless the backends exist and accept these options.
 

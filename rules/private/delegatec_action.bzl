@@ -35,7 +35,7 @@ def delegatec_arguments(ctx, verb):
     args.add_all([verb, "--label=" + label_text(ctx.label)])
     return args
 
-def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sources = None):
+def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sources = None, backends = []):
     """Declares an action that runs the compiler.
 
     Args:
@@ -47,6 +47,7 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sou
         progress_message: what Bazel shows while the action runs.
         sources: File of the program's lines, for messages of errors only: if it alone changes, Bazel does not
             run the action again.
+        backends: list of packages of the built-in backends that the verb uses.
     """
     unused = None
     if sources:
@@ -56,12 +57,13 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sou
         inputs = depset([sources], transitive = [inputs])
         outputs = outputs + [unused]
     compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
+    args.add(",".join(backends), format = "--builtin-backends=%s")
     ctx.actions.run(
         arguments = _STARTUP + [args],
         env = compiler.environment,
         executable = compiler.tool,
         execution_requirements = _REQUIREMENTS,
-        inputs = depset(transitive = [compiler.inputs, inputs]),
+        inputs = depset(transitive = [compiler.inputs, inputs] + [compiler.backends[each] for each in backends if each in compiler.backends]),
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,

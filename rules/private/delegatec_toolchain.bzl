@@ -7,8 +7,9 @@ load(":python_paths.bzl", "import_roots", "merged_python")
 DelegatecInfo = provider(
     doc = "The compiler: `toolchain.delegatec` of the resolved toolchain.",
     fields = {
+        "backends": "dict of string to depset of File: sources of each package of built-in backends, which are inputs of the actions that use it.",
         "environment": "dict of string to string: the environment of an action that runs the compiler.",
-        "inputs": "depset of File: inputs of an action that runs the compiler, besides its tool.",
+        "inputs": "depset of File: inputs of an action that runs the compiler, besides its tool and backends.",
         "launcher": "struct: `script`, a File that runs the compiler from runfiles, and `files`, a depset of these.",
         "tool": "FilesToRunProvider: it runs the interpreter; the compiler's sources and the manifests are its runfiles.",
     },
@@ -38,7 +39,7 @@ def _delegatec_binary_impl(ctx):
     # The directories are inputs of each action. As runfiles they would be part of the worker's key, and Bazel would
     # read them for each request.
     directories = [ctx.file.interpreter_library, ctx.file.site_packages]
-    sources = [file for file in python.files.to_list() if file not in directories]
+    sources, backends = _sources(ctx, python.files.to_list(), directories)
 
     # A link to the interpreter would be a copy of it on a remote worker, far from its shared library and its modules.
     executable = ctx.actions.declare_file(ctx.label.name)
@@ -53,6 +54,7 @@ def _delegatec_binary_impl(ctx):
             runfiles = ctx.runfiles([ctx.file.interpreter] + manifests + sources),
         ),
         DelegatecInfo(
+            backends = backends,
             environment = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join(import_roots(ctx, python.imports))),
             inputs = depset(directories + [ctx.file.interpreter] + manifests + sources),
             launcher = shared_launcher(
@@ -67,6 +69,17 @@ def _delegatec_binary_impl(ctx):
         ),
     ]
 
+def _sources(ctx, files, directories):
+    """Returns the sources of the compiler: those of its core, and a dict of package to depset of a backend's."""
+    core = {file: True for file in merged_python(ctx, ctx.attr.core).files.to_list()}
+    backends = {}
+    own_files = {}
+    for target, name in ctx.attr.backends.items():
+        own = [file for file in merged_python(ctx, [target]).files.to_list() if file not in core]
+        backends[name] = depset(own)
+        own_files.update([(file, True) for file in own])
+    return [file for file in files if file not in directories and file not in own_files], backends
+
 delegatec_binary = rule(
     implementation = _delegatec_binary_impl,
     doc = """\
@@ -76,6 +89,15 @@ It runs the interpreter, and has the compiler's sources as its runfiles. Bazel 4
 the key of a worker: with the sources as plain inputs, a worker would keep running the old ones after an edit.
 """,
     attrs = dict(SHARED_LAUNCHER_ATTRS, **{
+        "backends": attr.label_keyed_string_dict(
+            doc = "Libraries of built-in backends -> package. Their sources are inputs of the actions that use them, " +
+                  "but not in the worker's key: an edit of one does not run the actions of the others.",
+            providers = [PyInfo],
+        ),
+        "core": attr.label_list(
+            doc = "Libraries that are part of the tool even if a backend depends on them.",
+            providers = [PyInfo],
+        ),
         "interpreter": attr.label(
             mandatory = True,
             allow_single_file = True,
@@ -115,6 +137,7 @@ def _delegatec_toolchain_impl(ctx):
     info = binary[DelegatecInfo]
     return [platform_common.ToolchainInfo(
         delegatec = DelegatecInfo(
+            backends = info.backends,
             environment = info.environment,
             inputs = info.inputs,
             launcher = info.launcher,

@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backend_tools.bzl", "program_tools")
-load(":backends.bzl", "BackendTableInfo", "check_backends")
+load(":backends.bzl", "BackendTableInfo", "builtin_packages", "check_backends")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":labels.bzl", "label_text")
@@ -46,6 +46,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     host_options = _host_options(table, requested, options)
     backend = ", ".join(requested) or "portable"
     exported = ctx.attr.program[ExportedProgramInfo]
+    packages = builtin_packages(table, requested)
     python = merged_python(ctx, plugin)
     lowering_python = merged_python(ctx, plugin + program_tools(ctx))
     lowered = {
@@ -86,9 +87,10 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             outputs = written.values(),
             progress_message = message % (label_text(ctx.label), backend),
             sources = None if has_lines else exported.sources,
+            backends = packages,
         )
-    report = _described(ctx, requested, outputs, python, "report", "DelegateReport", ".report.html")
-    blobs = _described(ctx, requested, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
+    report = _described(ctx, requested, packages, outputs, python, "report", "DelegateReport", ".report.html")
+    blobs = _described(ctx, requested, packages, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
     weights = exported.weights if ctx.attr.external_weights else None
     files = [outputs["pte"]] + ([weights] if weights else [])
     return [
@@ -186,12 +188,13 @@ def _host_options(table, backends, options):
                 host[key] = spec.host
     return host if host != options else None
 
-def _described(ctx, backends, lowered, python, verb, mnemonic, suffix):
+def _described(ctx, backends, packages, lowered, python, verb, mnemonic, suffix):
     """Declares an action that describes the program, on demand: it reads the blobs.
 
     Args:
         ctx: the context of the rule.
         backends: those of the program.
+        packages: those of the built-in ones among them.
         lowered: the outputs of the lowering.
         python: the sources of plug-ins.
         verb: the compiler's verb, a key of `_VERBS`.
@@ -216,6 +219,7 @@ def _described(ctx, backends, lowered, python, verb, mnemonic, suffix):
         mnemonic = mnemonic,
         outputs = [output],
         progress_message = "Describing %s" % label_text(ctx.label),
+        backends = packages,
     )
     return output
 

@@ -8,6 +8,7 @@ A test that uses it has the tags `exclusive`, as two Bazels at a time are too mu
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,13 @@ def real_path(rlocation: str) -> Path:
 def source_root() -> Path:
     """The root of this repository's source tree."""
     return real_path("rules_delegate/WORKSPACE").parent
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    """Copies the source tree, without files of Bazel and other tools."""
+    ignored = shutil.ignore_patterns("bazel-*", ".git", ".*_cache", ".hypothesis", "__pycache__")
+    shutil.copytree(source_root(), folder, ignore=ignored, symlinks=True)
+    return folder
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-from pathlib import Path
 
 import pytest
-from nested_bazel import NestedBazel, nested_bazel, source_root, with_modules
+from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel, with_modules
 
 PROGRAMS = "kind('_program rule', //examples/... + //tests/rules/models:all)"
 # A sample, without programs that need wheels of vendors' compilers.
@@ -19,13 +17,6 @@ SAMPLE = (
 )
 GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
 KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
-
-
-def copy_of_the_sources(folder: Path) -> Path:
-    """Copies the source tree, without files of Bazel and other tools."""
-    ignored = shutil.ignore_patterns("bazel-*", ".git", ".*_cache", ".hypothesis", "__pycache__")
-    shutil.copytree(source_root(), folder, ignore=ignored, symlinks=True)
-    return folder
 
 
 def digests(

@@ -13,11 +13,18 @@ def _worker_key_test_impl(ctx):
         external_path(Label("@delegatec_python//:bin/python3")),
         external_path(Label("@delegatec_python//:python.manifest")),
         "python/delegatec/__main__.py",
+        "python/delegatec/backends/__init__.py",
+        "python/delegatec/backends/common/partitioner.py",
         "python/delegatec/cli/worker.py",
         "python/delegatec/delegation/lowering/to_backend.py",
         "schemas/delegatec_schemas/program.py",
     ]:
         asserts.true(env, path in files, "%s is not in the worker's key" % path)
+
+    # The sources of backends are inputs of the actions that use them.
+    for path in files:
+        is_core = not path.startswith("python/delegatec/backends/") or path.split("/")[3] in ["__init__.py", "common"]
+        asserts.true(env, is_core, "%s is in the worker's key" % path)
 
     # Bazel would hash all of torch for each request.
     asserts.false(env, external_path(Label("@delegatec_pip_compiler//:site-packages")) in files)

@@ -54,6 +54,10 @@ class Command:
 
     def run(self) -> int:
         """Runs the verb and returns its exit code."""
+        if self.arguments.builtin_backends is not None:
+            from delegatec.backends import declare_packages
+
+            declare_packages(filter(None, self.arguments.builtin_backends.split(",")))
         code: int = self.module.run(self.arguments)
         return code
 
@@ -94,6 +98,12 @@ def parse(argv: Sequence[str]) -> Command | None:
         subparser = verbs.add_parser(verb, help=purpose, description=purpose, allow_abbrev=False)
         if verb == wanted:
             module = importlib.import_module(f"delegatec.cli.{verb}")
+            subparser.add_argument(
+                "--builtin-backends",
+                default=None,
+                metavar="PACKAGE,...",
+                help="packages of built-in backends that may be used, such as arm,mps (default: all)",
+            )
             module.add_arguments(subparser)
             subparser.check_flags(expanded[1:])
     try:

@@ -10,7 +10,7 @@ from typing import Final
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
-from delegatec.files import sources_beside
+from delegatec.files import sources_path
 
 INPUTS = ("source", "data")
 OUTPUTS = ("program", "signature", "sources")
@@ -37,13 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sources",
         default="",
         metavar="OUT.json",
-        help="lines of the model for each node (default: NAME.sources.json beside the .pt2)",
+        help="lines of the model for each node (default: NAME.sources.json next to the .pt2)",
     )
 
 
 def complete(arguments: argparse.Namespace) -> None:
     """Sets the default of `--sources`."""
-    arguments.sources = arguments.sources or sources_beside(arguments.program)
+    arguments.sources = arguments.sources or sources_path(arguments.program)
 
 
 def run(arguments: argparse.Namespace) -> int:

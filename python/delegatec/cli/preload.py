@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the worker that has imported the libraries of an export, for others with the same libraries.
+"""A copy of the worker that has imported the libraries of a request, for others with the same libraries.
 
-A library such as transformers takes longer to import than a model to export. The second export with the same
-libraries starts the copy, which later ones are forked from. It imports what the first one has imported, in
-the same order, and is used only if that changes nothing but the modules that are loaded.
+A library such as transformers takes longer to import than a model to export, and a backend longer than a
+small model to lower. The second request with the same libraries starts the copy, which later ones are forked
+from. It imports what the first one has imported, in the same order, and is used only if that changes nothing
+but the modules that are loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import random
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -33,40 +35,42 @@ _PARAMETERS: Final = re.compile(r".*-\d+\.params")
 
 @dataclass(frozen=True)
 class Libraries:
-    """What an export may import besides its own sources.
+    """What a request may import besides its own sources.
 
     Attributes:
+        verb: the compiler's verb.
         paths: the import paths, in order.
         inputs: hash of the paths and digests of all inputs except the target's own.
         sources: the target's own files.
     """
 
+    verb: str
     paths: tuple[str, ...]
     inputs: str
     sources: frozenset[str]
 
     @property
-    def key(self) -> tuple[tuple[str, ...], str]:
+    def key(self) -> tuple[str, tuple[str, ...], str]:
         """Equal for requests that import the same libraries."""
-        return self.paths, self.inputs
+        return self.verb, self.paths, self.inputs
 
 
 def libraries_of(request: WorkRequest) -> Libraries | None:
-    """Returns the libraries of an export; None for other requests, and for inputs without digests."""
-    if "export" not in request.arguments[:1]:
-        return None
-    own = frozenset(_values(request, "--source") + _values(request, "--data"))
-    digests = dict(request.inputs)
+    """Returns the libraries of a request; None for inputs without digests."""
+    own = frozenset(argument.rpartition("=")[2] for argument in request.arguments)
+    manifests = {
+        os.path.dirname(path): digest for path, digest in request.inputs if path.endswith(".manifest")
+    }
     others = [
-        # A directory has no digest, but its manifest.
-        (path, digest or digests.get(f"{path}.manifest", b""))
+        # A directory has no digest, but the manifest next to it.
+        (path, digest or manifests.get(os.path.dirname(path), b""))
         for path, digest in request.inputs
         if path not in own and not _PARAMETERS.fullmatch(path)
     ]
-    if not others or not all(digest for _, digest in others):
+    if not request.arguments or not others or not all(digest for _, digest in others):
         return None
     digest = hashlib.sha256(repr(sorted(others)).encode()).hexdigest()
-    return Libraries(tuple(_values(request, "--import-path")), digest, own)
+    return Libraries(request.arguments[0], tuple(_values(request, "--import-path")), digest, own)
 
 
 def _values(request: WorkRequest, flag: str) -> list[str]:
@@ -129,10 +133,12 @@ class Preloaded:
         return None
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, which waits for a request."""
         with contextlib.suppress(OSError):  # what was not sent
             self._requests.close()
         self._responses.close()
+        # Other copies have inherited the pipe, so that it has no end.
+        os.kill(self._child, signal.SIGKILL)
         os.waitpid(self._child, 0)
 
 

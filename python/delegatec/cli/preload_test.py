@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -60,12 +60,6 @@ class Worker:
 
     def export(self, library: str, model: str = MODEL) -> str:
         """Exports the model, and returns the hash of the file."""
-        files = {"model.py": model, "lib/library.py": library}
-        body = b""
-        for name, text in files.items():
-            (self.folder / name).write_text(text)
-            digest = hashlib.sha256(text.encode()).hexdigest().encode()
-            body += _field(2, _field(1, name.encode()) + _field(2, digest))
         arguments = [
             "export",
             "--entry=model:build",
@@ -73,12 +67,26 @@ class Worker:
             "--import-path=lib",
             "--program=a.pt2",
         ]
+        return self.request(arguments, {"model.py": model, "lib/library.py": library}, "a.pt2")
+
+    def copies(self) -> int:
+        """Returns how many copies of the worker run."""
+        process = self.process.pid
+        return len(Path(f"/proc/{process}/task/{process}/children").read_text().split())
+
+    def request(self, arguments: Sequence[str], files: Mapping[str, str], output: str) -> str:
+        """Runs the compiler with some inputs, and returns the hash of an output, which it deletes."""
+        body = b""
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
+            digest = hashlib.sha256(text.encode()).hexdigest().encode()
+            body += _field(2, _field(1, name.encode()) + _field(2, digest))
         body += b"".join(_field(1, text.encode()) for text in arguments)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(_length(body) + body)
         self.process.stdin.flush()
         assert read_message(cast(BinaryIO, self.process.stdout)) is not None
-        program = self.folder / "a.pt2"
+        program = self.folder / output
         digest = hashlib.sha256(program.read_bytes()).digest()
         program.unlink()
         return digest.hex()
@@ -135,6 +143,27 @@ def test_libraries_with_other_effects_are_imported_each_time(effect: str, worker
     assert worker.imports() == 4  # once in vain
 
 
+def test_backends_are_imported_once_and_results_are_the_same(worker: Worker) -> None:
+    worker.export(LIBRARY)
+    export = ["export", "--entry=model:build", "--source=model.py", "--import-path=lib", "--program=b.pt2"]
+    worker.request(export, {"lib/library.py": LIBRARY}, "b.sources.json")
+    before = worker.copies()
+
+    def lower(backend: str, package: str) -> str:
+        flags = [f"--backend={backend}", f"--builtin-backends={package}", "--pte=b.pte"]
+        # in a build, the sources of the backend
+        files = {f"{package}.txt": package}
+        return worker.request(["lower", "--program=b.pt2", "--sources=", *flags], files, "b.pte")
+
+    several = (("mps", "mps"), ("vulkan", "vulkan"), ("tosa", "arm"))
+    first = [lower(*each) for each in several]
+    assert len(set(first)) == 3
+    assert worker.copies() == before
+    for _ in range(2):
+        assert [lower(*each) for each in several] == first
+        assert worker.copies() == before + 3
+
+
 def test_the_same_libraries_have_the_same_key() -> None:
     def key(*inputs: tuple[str, bytes], paths: tuple[str, ...] = ("lib",), verb: str = "export") -> object:
         flags = ["--source=a.py", "--data=b", *(f"--import-path={path}" for path in paths)]
@@ -147,8 +176,11 @@ def test_the_same_libraries_have_the_same_key() -> None:
     assert key(library) != key(("lib/c.py", b"2"))
     assert key(library) != key(library, ("lib/d.py", b"1"))
     assert key(library) != key(library, paths=("lib", "."))
-    assert key(library, verb="lower") is None
-    site = ("site", b"")
-    assert key(site, ("site.manifest", b"1")) != key(site, ("site.manifest", b"2")) is not None
+    assert key(library, verb="lower") != key(library)
+    site = ("wheels/site", b"")
+    assert key(site, ("wheels/site.manifest", b"1")) != key(site, ("wheels/site.manifest", b"2")) is not None
+    # as of the interpreter
+    assert key(site, ("wheels/other.manifest", b"1")) is not None
+    assert key(site, ("site.manifest", b"1")) is None
     assert key(library, site) is None
     assert key() is None and key(("lib/c.py", b"")) is None

@@ -18,7 +18,7 @@ from delegatec.cli.samples import add_function_arguments, check_function, read_s
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.files import sources_beside
+from delegatec.files import sources_path
 
 if TYPE_CHECKING:
     from delegatec.quantize.settings import Settings
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pt2-sources",
         default="",
         metavar="OUT.json",
-        help="lines of the quantized model (default: NAME.sources.json beside it; with --unused-inputs none, "
-        "as they are those of --sources)",
+        help="lines of the quantized model (default: NAME.sources.json next to it; with --unused-inputs "
+        "none, as they are those of --sources)",
     )
     add_unused_argument(parser)
     samples = parser.add_argument_group("calibration")
@@ -64,7 +64,7 @@ def complete(arguments: argparse.Namespace) -> None:
     """Sets the defaults of `--sources` and `--pt2-sources`."""
     find_sources(arguments)
     if not arguments.unused_inputs:
-        arguments.pt2_sources = arguments.pt2_sources or sources_beside(arguments.pt2)
+        arguments.pt2_sources = arguments.pt2_sources or sources_path(arguments.pt2)
 
 
 _SETTINGS = {

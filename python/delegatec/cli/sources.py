@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments for the lines of a `.pt2`, which are in a file beside it."""
+"""Arguments for the lines of a `.pt2`, which are in a file next to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from delegatec.cli.errors import CommandLineError
 from delegatec.diagnostics import DelegatecError
-from delegatec.files import sources_beside
+from delegatec.files import sources_path
 
 
 def add_sources_argument(parser: argparse.ArgumentParser) -> None:
@@ -19,16 +19,16 @@ def add_sources_argument(parser: argparse.ArgumentParser) -> None:
         "--sources",
         default=None,
         metavar="IN.json",
-        help="lines of the .pt2, as `export --sources` writes them (default: NAME.sources.json beside it, if "
-        "it exists); empty for none",
+        help="lines of the .pt2, as `export --sources` writes them (default: NAME.sources.json next to it, "
+        "if it exists); empty for none",
     )
 
 
 def find_sources(arguments: argparse.Namespace) -> None:
     """Sets the default of `--sources`."""
     if arguments.sources is None:
-        beside = sources_beside(arguments.program)
-        arguments.sources = beside if os.path.exists(beside) else ""
+        path = sources_path(arguments.program)
+        arguments.sources = path if os.path.exists(path) else ""
 
 
 def add_unused_argument(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,8 @@
 """A persistent Bazel worker: imports torch once, and forks a child for each request.
 
 Every child starts from the same state, so that a request gives the same bytes as a cold process; user code
-cannot affect the worker or the next request. Exports with the same libraries are forked from a copy of the
-worker that has imported them (`preload.py`). Requests run one at a time (singleplex).
+cannot affect the worker or the next request. Requests with the same libraries are forked from a copy of the
+worker that has imported them (`copies.py`). Requests run one at a time (singleplex).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO
 
 from delegatec.cli.arithmetic import pin_torch
+from delegatec.cli.copies import Copies
 from delegatec.cli.isolation import leave_network
-from delegatec.cli.preload import Libraries, Preloaded, imported_modules, libraries_of
 from delegatec.cli.supervisor import supervised
 from delegatec.cli.worker_protocol import (
     ProtocolError,
@@ -56,12 +56,12 @@ def serve(run: Run, warm_up: Callable[[], None]) -> int:
     warm_up()
     gc.collect()
     gc.freeze()  # A collection in a child would touch, and so copy, all pages of these objects.
-    server = _Server(run, (requests, responses))
+    copies = Copies(partial(_answer, run), (requests, responses))
     try:
         while (request := read_request(requests)) is not None:
             # Requests run one at a time: a cancelled request has finished when its cancellation is read.
             if not request.cancel:
-                write_response(responses, server.answer(request))
+                write_response(responses, copies.answer(request))
     except ProtocolError as error:
         print(f"delegatec worker: {error}", file=sys.stderr)
         return 1
@@ -80,8 +80,6 @@ def warm_up() -> None:
 
     import delegatec.report.build
     import delegatec.report.html  # noqa: F401 - loads its template library
-    from delegatec.backends import builtin_backends
-    from delegatec.diagnostics import DelegatecError
     from delegatec.frontend import archive
     from delegatec.frontend.export import export
     from delegatec.frontend.model import Model
@@ -96,74 +94,10 @@ def warm_up() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "warm_up.pt2")
         archive.save(export(Model(module, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=shapes)), path)
-        for backend in (PORTABLE, *(backend.name for backend in builtin_backends())):
-            loaded = archive.load(path)
-            # A worker may lack the programs that a backend runs.
-            with contextlib.suppress(DelegatecError):
-                lowered = lower(loaded.methods, backend)
-                write_program(lowered.emitted, io.BytesIO(), [loaded.file])
-
-
-class _Server:
-    """Answers requests, in a child of this process, or of one that has imported an export's libraries.
-
-    Args:
-        run: as in `serve`.
-        streams: the streams to Bazel.
-    """
-
-    def __init__(self, run: Run, streams: Sequence[BinaryIO]) -> None:
-        self._run = run
-        self._streams = streams
-        # the libraries of the last export; the modules that it imported, until they are preloaded
-        self._last: Any = None
-        self._modules: list[str] = []
-        self._preloaded: Preloaded | None = None
-
-    def answer(self, request: WorkRequest) -> WorkResponse:
-        """Answers a request."""
-        libraries = libraries_of(request)
-        if libraries is None:
-            return _answer(self._run, request, self._streams)
-        if libraries.key != self._last:
-            self._forget()
-            self._last = libraries.key
-            with tempfile.TemporaryFile("w+") as names:
-                listing = partial(_listing, libraries, names)
-                first = _answer(self._run, request, self._streams, listing)
-                names.seek(0)
-                self._modules = names.read().split()
-            return first
-        if self._modules:
-            answer = partial(_answer, self._run)
-            self._preloaded = Preloaded(libraries, self._modules, answer, self._streams)
-            self._modules = []
-            if not self._preloaded.is_ready:
-                self._forget()
-        response = self._preloaded.answer(request) if self._preloaded is not None else None
-        if response is None:
-            self._forget()
-            return _answer(self._run, request, self._streams)
-        return response
-
-    def _forget(self) -> None:
-        if self._preloaded is not None:
-            self._preloaded.close()
-        self._preloaded, self._modules = None, []
-
-
-def _listing(libraries: Libraries, names: TextIO, run: Callable[[], int]) -> Callable[[], int]:
-    """Returns a function that runs another one, and writes the modules that it imported if it succeeds."""
-
-    def listed() -> int:
-        before = list(sys.modules)
-        code = run()
-        if code == 0:
-            names.write("\n".join(imported_modules(before, libraries.sources)))
-            names.flush()
-        return code
-
-    return listed
+        # No backend: their sources are inputs of requests, so that a worker serves all of them.
+        loaded = archive.load(path)
+        lowered = lower(loaded.methods, PORTABLE)
+        write_program(lowered.emitted, io.BytesIO(), [loaded.file])
 
 
 def _answer(

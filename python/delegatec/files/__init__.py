@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mapped files, and replacement of files. Imports no other package."""
 
-from delegatec.files.beside import sources_beside as sources_beside
+from delegatec.files.companions import sources_path as sources_path
 from delegatec.files.kinds import HEAD_BYTES as HEAD_BYTES
 from delegatec.files.kinds import kind_of_file as kind_of_file
 from delegatec.files.mapped_file import MappedFile as MappedFile

@@ -33,7 +33,7 @@ from torch.export.pt2_archive._package import load_pt2
 
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
-from delegatec.files import MappedFile, replacing, sources_beside
+from delegatec.files import MappedFile, replacing, sources_path
 from delegatec.frontend.aligned_zip import AlignedZipWriter
 from delegatec.frontend.operators import not_storable
 from delegatec.frontend.plain_values import decode, encode
@@ -109,7 +109,7 @@ def save(
         methods: method name -> program, on CPU, with plain pytrees (`plain_trees`).
         path: the `.pt2` to write.
         constant_methods: method name -> the value that it returns, as in `Model`.
-        sources: the file of lines to write (`frontend.sources`); by default NAME.sources.json beside
+        sources: the file of lines to write (`frontend.sources`); by default NAME.sources.json next to
             NAME.pt2; "" for none.
         table: the lines that the programs refer to already, as after `load(path, sources="")`.
 
@@ -151,7 +151,7 @@ def save(
             layout.CONSTANTS_CONFIG_FILENAME_FORMAT,
         )
         if sources != "":
-            write_sources(table, sources or sources_beside(path))
+            write_sources(table, sources or sources_path(path))
 
 
 def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def load(
         trusted: read programs with torch's own reader, which runs code in the file; its weights are copied.
         postpone: leave the checksums of large weights to `LoadedModel.check`: weights that are copied to
             another file in between are read once. It raises DC120, too.
-        sources: the file of its lines; by default NAME.sources.json beside NAME.pt2, if it exists; "" for
+        sources: the file of its lines; by default NAME.sources.json next to NAME.pt2, if it exists; "" for
             none: then locations refer to nodes (`SourceTable.location`).
 
     Raises:
@@ -186,8 +186,8 @@ def load(
             code to run; DC121, it calls operators that are not registered in this process.
     """
     if sources is None:
-        beside = sources_beside(path)
-        sources = beside if os.path.exists(beside) else ""
+        found = sources_path(path)
+        sources = found if os.path.exists(found) else ""
     table = read_sources(sources) if sources else SourceTable()
     with _diagnosed(path, trusted), table.locating():
         archive = MappedZip(path, postpone)

@@ -51,7 +51,7 @@ class ExportRequest:
         seed: seed of torch, numpy and random.
         program: path of the `.pt2` to write.
         signature: path of the JSON to write; "" for none.
-        lines: path of the lines to write; by default NAME.sources.json beside NAME.pt2.
+        lines: path of the lines to write; by default NAME.sources.json next to NAME.pt2.
     """
 
     entry: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of the model that the nodes of an archive come from: a file beside it.
+"""The lines of the model that the nodes of an archive come from: a file next to it.
 
 The `.pt2` refers to them by number, so its bytes stay the same when only comments, blank lines or formatting
 of the model change, and what is built from it need not be built again.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the model: beside the archive, which stays the same when only they change."""
+"""Lines of the model: next to the archive, which stays the same when only they change."""
 
 from __future__ import annotations
 

@@ -6,6 +6,6 @@ from __future__ import annotations
 import os
 
 
-def sources_beside(program: str) -> str:
+def sources_path(program: str) -> str:
     """Returns the path of the lines of a `.pt2`, unless another one is given: NAME.sources.json."""
     return os.path.splitext(program)[0] + ".sources.json"
