@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which actions run after which edit, as in docs/caching.md, and what another checkout finds in a cache."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel
+from safetensors.torch import save_file
+
+BUILD = """
+load("//rules:defs.bzl", "exported_program", "mps_program", "portable_program", "vulkan_program")
+
+exported_program(
+    name = "net",
+    srcs = ["net.py"],
+    data = ["net.safetensors"],
+    entry = "net:build",
+)
+
+portable_program(
+    name = "net_portable",
+    program = ":net",
+)
+
+mps_program(
+    name = "net_mps",
+    program = ":net",
+)
+
+vulkan_program(
+    name = "net_vulkan",
+    program = ":net",
+)
+"""
+NET = """\
+import torch
+import delegatec
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: x * 2, (x,))
+
+def build():
+    net = Net()
+    delegatec.load_checkpoint(net, "net.safetensors")
+    return delegatec.Model(net, (torch.ones(1, 4),))
+"""
+PROGRAMS = ("net_mps", "net_portable", "net_vulkan")
+OURS = ("TorchExport", "DelegateLower", "DelegateLocate")
+
+EXPORT = {"TorchExport net"}
+LOWER = {f"DelegateLower {name}" for name in PROGRAMS}
+LOCATE = {f"DelegateLocate {name}" for name in PROGRAMS}
+ALL = EXPORT | LOWER | LOCATE
+
+
+def _weights(path: Path, first: float) -> None:
+    weight = torch.arange(16.0).reshape(4, 4) / 16
+    weight[0, 0] = first
+    save_file({"linear.weight": weight, "linear.bias": torch.zeros(4)}, str(path))
+
+
+def write_package(workspace: Path) -> Path:
+    """Writes a package with a model and three programs."""
+    package = workspace / "cached"
+    package.mkdir()
+    (package / "BUILD.bazel").write_text(BUILD)
+    (package / "net.py").write_text(NET)
+    _weights(package / "net.safetensors", 0)
+    return package
+
+
+@dataclass(frozen=True)
+class Ran:
+    """An action that ran, or whose outputs were found in a cache."""
+
+    action: str
+    found: bool
+
+
+def built(bazel: NestedBazel, *flags: str, programs: Sequence[str] = PROGRAMS) -> list[Ran]:
+    """Builds the programs and their reasons; returns the compiler's actions that were not up to date."""
+    log = bazel.output_user_root.parent / "execution.json"
+    log.unlink(missing_ok=True)
+    targets = [f"//cached:{name}" for name in programs]
+    bazel.run("build", "--output_groups=+reasons", f"--execution_log_json_file={log}", *flags, *targets)
+    return list(_parsed(log.read_text()))
+
+
+def _parsed(text: str) -> Iterator[Ran]:
+    decoder = json.JSONDecoder()
+    while text:
+        spawn, end = decoder.raw_decode(text)
+        text = text[end:].lstrip()
+        if spawn["mnemonic"] in OURS:
+            name = Path(spawn["listedOutputs"][-1]).name.partition(".")[0]
+            yield Ran(
+                f"{spawn['mnemonic']} {name}", bool(spawn.get("remoteCacheHit") or spawn.get("cacheHit"))
+            )
+
+
+def replacing(file: str, old: str, new: str) -> Callable[[Path], None]:
+    """Returns an edit of a file."""
+
+    def edit(workspace: Path) -> None:
+        path = workspace / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    return edit
+
+
+def appending(file: str, text: str) -> Callable[[Path], None]:
+    """Returns an edit that adds to the end of a file, which may be new."""
+
+    def edit(workspace: Path) -> None:
+        with open(workspace / file, "a", encoding="utf-8") as output:
+            output.write(text)
+
+    return edit
+
+
+# In this order, one after another: the edit, and the actions that it should run.
+TABLE: list[tuple[str, Callable[[Path], None], set[str]]] = [
+    ("nothing", lambda workspace: None, set()),
+    ("an unrelated file", appending("cached/notes.txt", "A note.\n"), set()),
+    ("a comment at the end of the model", appending("cached/net.py", "# The end.\n"), EXPORT),
+    ("a blank line that moves lines", replacing("cached/net.py", "\nclass", "\n\nclass"), EXPORT | LOCATE),
+    ("the model", replacing("cached/net.py", "x * 2", "x * 3"), ALL),
+    ("one weight", lambda workspace: _weights(workspace / "cached/net.safetensors", 1), ALL),
+    (
+        "a comment in a backend",
+        appending("python/delegatec/backends/mps/preprocess.py", "# The end.\n"),
+        {"DelegateLower net_mps"},
+    ),
+    (
+        "an option of one program",
+        replacing("cached/BUILD.bazel", 'name = "net_mps",', 'name = "net_mps",\n    precision = "fp16",'),
+        {"DelegateLower net_mps", "DelegateLocate net_mps"},
+    ),
+    (
+        "a seed that the model does not use",
+        replacing("cached/BUILD.bazel", 'name = "net",', 'name = "net",\n    seed = 7,'),
+        EXPORT,
+    ),
+    ("a comment in the compiler", appending("python/delegatec/edge/source.py", "# The end.\n"), ALL),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of everything."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def bazel(folder: Path) -> Iterator[NestedBazel]:
+    """A Bazel that has built everything."""
+    workspace = copy_of_the_sources(folder / "one" / "workspace")
+    write_package(workspace)
+    with nested_bazel(workspace, folder / "one" / "output") as bazel:
+        first = built(bazel, f"--disk_cache={folder / 'disk'}")
+        assert {each.action for each in first} == ALL
+        assert not any(each.found for each in first)
+        yield bazel
+
+
+def test_another_checkout_and_output_base_find_all(bazel: NestedBazel, folder: Path) -> None:
+    workspace = copy_of_the_sources(folder / "two" / "elsewhere" / "rules")
+    write_package(workspace)
+    with nested_bazel(workspace, folder / "two" / "base") as other:
+        found = built(other, f"--disk_cache={folder / 'disk'}")
+    assert {each.action for each in found} == ALL
+    assert [each.action for each in found if not each.found] == []
+
+
+def test_the_table(bazel: NestedBazel) -> None:
+    wrong = {}
+    for name, edit, expected in TABLE:
+        edit(bazel.workspace)
+        ran = {each.action for each in built(bazel)}
+        if ran != expected:
+            wrong[name] = {"ran in vain": sorted(ran - expected), "did not run": sorted(expected - ran)}
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_errors_have_the_lines_of_now(bazel: NestedBazel) -> None:
+    """A lowering that fails reads the lines; other programs are built all the same."""
+    package = bazel.workspace / "cached"
+    replacing("BUILD.bazel", "\n)\n\nvulkan", "\n    require_full_delegation = True,\n)\n\nvulkan")(package)
+    for _ in range(2):
+        replacing("net.py", "\nclass", "\n\nclass")(package)
+        lines = (package / "net.py").read_text().splitlines()
+        (number,) = (index for index, line in enumerate(lines, 1) if "torch.cond" in line)
+        failed = bazel.attempt("build", "--keep_going", *(f"//cached:{name}" for name in PROGRAMS))
+        assert failed.returncode == 1
+        assert "//cached:net_mps: error DC405" in failed.stderr
+        assert f"at cached/net.py:{number} in forward" in failed.stderr
+        outputs = bazel.workspace / "bazel-bin/cached"
+        assert [name for name in PROGRAMS if not (outputs / f"{name}.pte").exists()] == ["net_mps"]
+    others = tuple(name for name in PROGRAMS if name != "net_mps")
+    assert {each.action for each in built(bazel, programs=others)} <= LOCATE
+
+
+# Attribute -> another value than that of the target, for each attribute of two rules.
+ATTRIBUTES: dict[str, dict[str, str]] = {
+    "net": {
+        "data": '["net.safetensors", "BUILD.bazel"]',
+        "deps": '[":library"]',
+        "entry": '"net:other"',
+        "seed": "3",
+        "srcs": '["net.py", "second.py"]',
+        "weights_alignment": "64",
+    },
+    "net_mps": {
+        "all_or_nothing": "True",
+        "allow_modules": '["linear"]',
+        "allow_operators": '["aten.relu"]',
+        "block_modules": '["linear"]',
+        "block_operators": '["aten.relu"]',
+        "channels_last_inputs": "True",
+        "channels_last_outputs": "True",
+        "constant_alignment": "64",
+        "delegate_alignment": "64",
+        "external_weights": "True",
+        "fp16_overflow": '"saturate"',
+        "inline_delegates": "True",
+        "int4": '"packed"',
+        "maximum_delegates": "3",
+        "method_backends": '{"forward": ["vulkan"]}',
+        "minimum_nodes": "2",
+        "plan_inputs": "False",
+        "plan_outputs": "False",
+        "precision": '"fp16"',
+        "program": '":net_again"',
+        "require_full_delegation": "True",
+        "segment_alignment": "64",
+        "tools": '[":library"]',
+    },
+}
+OTHERS = """
+py_library(
+    name = "library",
+    srcs = ["second.py"],
+)
+
+exported_program(
+    name = "net_again",
+    srcs = ["net.py"],
+    entry = "net:build",
+)
+"""
+
+
+def _attributes(bazel: NestedBazel, target: str) -> set[str]:
+    """Returns the names of a target's attributes."""
+    text = bazel.run("query", "--output=xml", "--xml:default_values", f"//cached:{target}").stdout
+    return {name for name in re.findall(r'<\w+ name="(\w+)"', text) if not name.startswith("_")}
+
+
+def _keys(bazel: NestedBazel, target: str) -> list[str]:
+    """Returns keys and inputs of a target's actions."""
+    text = bazel.run("aquery", "--output=text", f"//cached:{target}").stdout
+    return [line for line in text.splitlines() if line.strip().startswith(("ActionKey", "Inputs"))]
+
+
+def test_every_attribute_changes_the_key(bazel: NestedBazel) -> None:
+    build = bazel.workspace / "cached/BUILD.bazel"
+    (bazel.workspace / "cached/second.py").write_text("SECOND = 2\n")
+    before = build.read_text()
+    build.write_text(BUILD + OTHERS)
+    names = {target: _attributes(bazel, target) for target in ATTRIBUTES}
+    common = set.intersection(*names.values())
+    same = []
+    for target, values in ATTRIBUTES.items():
+        assert names[target] - common == set(values)
+        keys = _keys(bazel, target)
+        assert keys
+        start, rest = (BUILD + OTHERS).split(f'    name = "{target}",\n')
+        own, end = rest.split("\n)\n", 1)
+        for name, value in values.items():
+            kept = [line for line in own.splitlines() if not line.strip().startswith(f"{name} =")]
+            lines = "\n".join([f'    name = "{target}",', *kept, f"    {name} = {value},"])
+            build.write_text(f"{start}{lines}\n)\n{end}")
+            same += [f"{target}.{name}"] if _keys(bazel, target) == keys else []
+    build.write_text(before)
+    assert same == []
