@@ -47,13 +47,20 @@ def matrices(conversion: Conversion, x: Node, y: Node, node: Node, is_final: boo
     first, second = found
     if first.dtype != second.dtype:
         first, second = (_as_int16(conversion, each) for each in found)
-    if first.dtype == torch.int16 and not conversion.arithmetic.wide_products:
-        result = _elementwise(conversion, first, second)
-    else:
-        result = _multiplied(conversion, first, second)
-    result = finished(conversion, result, node if is_final else None)
+    result = finished(conversion, product(conversion, first, second), node if is_final else None)
     builder = conversion.arithmetic.builder
     return replace(result, node=Value(builder, result.node).view(*shape_of(node)).node)
+
+
+def product(conversion: Conversion, first: Levels, second: Levels) -> Levels:
+    """Returns accumulators for the products of two batches of matrices of one dtype, [N, H, C] and [N, C, W].
+
+    Raises:
+        UnsupportedError: the target cannot multiply them.
+    """
+    if first.dtype == torch.int16 and not conversion.arithmetic.wide_products:
+        return _elementwise(conversion, first, second)
+    return _multiplied(conversion, first, second)
 
 
 def _batches(conversion: Conversion, *levels: Levels) -> list[Value]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
-from delegatec.backends.arm.dialect import INT48, TOSA
 from delegatec.backends.arm.integer.accumulators import finished
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
+from delegatec.backends.arm.integer.matrices import product
 from delegatec.backends.arm.integer.values import Fixed, Levels, Quantity, UnsupportedError
 from delegatec.edge.arguments import bind, positive, shape_of, tensors
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution, convolve
@@ -256,18 +256,9 @@ def _cumulative(conversion: Conversion, node: Node) -> Quantity:
     count = x.shape[dim]
     rows = x.permute(*order)
     matrix = torch.ones((1, count, count), dtype=torch.int8).triu().to(narrow.dtype)
-    dtype = torch.int32 if narrow.dtype == torch.int8 else INT48
-    shape = (1, x.numel // count, count)
-    product = conversion.arithmetic.call(
-        TOSA.matmul.default,
-        rows.view(*shape).node,
-        conversion.arithmetic.constant(matrix),
-        narrow.zero,
-        0,
-        dtype=dtype,
-        shape=shape,
-    )
-    result = finished(conversion, Levels(product, narrow.scale, 0, narrow.limit * count), node)
+    terms = replace(narrow, node=rows.view(1, x.numel // count, count).node)
+    ones = Levels(conversion.arithmetic.constant(matrix), (1.0,), 0, 1)
+    result = finished(conversion, product(conversion, terms, ones), node)
     moved = (
         Value(x.builder, result.node)
         .view(*rows.shape)

@@ -81,3 +81,11 @@ def test_products_of_int16(shapes: tuple[tuple[int, ...], ...]) -> None:
     (result,), (wanted,) = compiled(*args), eager(Call(product), args)
     assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= 1
     assert wanted.min() < -1000 and wanted.max() > 1000
+
+
+def test_cumulative_sums_of_int16() -> None:
+    x = levels(3, 20, 5, dtype=torch.int16) // 16
+    compiled, on_levels = _compiled(lambda x: x.cumsum(1), x)
+    (result,), (wanted,) = compiled(x), eager(Call(on_levels), (x,))
+    assert (result.to(torch.int64) - wanted.to(torch.int64)).abs().max() <= 1
+    assert wanted.min() < -5000 and wanted.max() > 5000
