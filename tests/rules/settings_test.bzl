@@ -33,7 +33,7 @@ def _tool_test_impl(ctx):
 
 _tool_test = analysistest.make(
     _tool_test_impl,
-    config_settings = {str(Label("//config:vela")): "//tests/rules/tools:vela"},
+    config_settings = {str(Label("//config:vela")): str(Label("//tests/rules/tools:vela"))},
 )
 
 def _always(value):
