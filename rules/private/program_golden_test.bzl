@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _ATTRS = {
@@ -24,7 +24,7 @@ def _launcher(ctx, arguments, files):
         ] + arguments,
         files = [manifest] + files,
         verb = "golden",
-    )]
+    ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
 
 def _golden_test_impl(ctx):
     return _launcher(

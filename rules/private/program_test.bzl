@@ -5,7 +5,7 @@ load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "runfiles_path")
 load(":options.bzl", "fail_with", "option_arguments")
 load(":python_paths.bzl", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -68,7 +68,7 @@ def _program_test_impl(ctx):
         imports = depset(transitive = [info.plugin_imports, python.imports]),
         plugin_files = depset(transitive = [info.plugin_files, python.files]),
         verb = "verify",
-    )]
+    ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]
 
 program_test = rule(
     implementation = _program_test_impl,

@@ -7,10 +7,13 @@ Its actions see their declared inputs and the files of `worker_image`, and have 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +61,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def mounts_below(folder: Path) -> list[str]:
+    """Returns the mounted directories below a directory: a killed server leaves inputs of actions mounted."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in points if Path(point).is_relative_to(folder)]
+
+
 class Engine:
     """A server that can be stopped, killed and started again; it keeps its address and its cache.
 
@@ -86,12 +95,20 @@ class Engine:
         runner.write_text(_RUNNER % programs())
         runner.chmod(0o755)
 
+    @property
+    def process(self) -> int:
+        """The server's process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
-        """Starts the server and waits until it listens.
+        """Starts the server, unless it runs, and waits until it listens.
 
         Raises:
             AssertionError: it ends, or does not listen in time; with its log.
         """
+        if self._process is not None:
+            return
         binds = [f"--runner-arg=--bind-mount={self.folder}/image/{name}:/{name}" for name in FOLDERS]
         path = [os.environ["PATH"], str(programs() / "bubblewrap")]
         if self.mounts:
@@ -124,9 +141,24 @@ class Engine:
             process.wait()
 
     def stop(self) -> None:
-        """Asks the server to end, and waits until it has."""
+        """Asks the server to end, and waits until it and what killed servers have left behind are gone."""
         self._end(signal.SIGTERM)
+        for mount in mounts_below(self.folder):
+            # Its process ends with it.
+            subprocess.run(["umount", "--lazy", mount], check=False)
 
     def kill(self) -> None:
         """Kills the server, which cannot finish anything."""
         self._end(signal.SIGKILL)
+
+
+@contextmanager
+def running(folder: Path, mounts: bool | None = None) -> Iterator[Engine]:
+    """A server with an empty cache, which ends with the block; its files are removed."""
+    engine = Engine(folder, mounts)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.stop()
+        shutil.rmtree(folder, ignore_errors=True)

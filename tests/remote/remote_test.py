@@ -1,103 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the consumer's workspace by remote execution: on a bare worker, cached, with the same bytes."""
+"""Programs of a consumer's workspace by remote execution: on a bare worker, cached, with the same bytes."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from nested_bazel import NestedBazel, nested_bazel, source_root
+from nested_bazel import nested_bazel
 
-from tests.remote.engine import Engine, missing
+from tests.remote.client import Built, build, consumer, digests
+from tests.remote.engine import missing, running
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no remote execution server: {missing()}")
 
 # One export and two lowerings.
 TARGETS = ("//model:net_mps", "//model:net_portable")
-OUTPUTS = ("net.pt2", "net_mps.pte", "net_portable.pte")
+OUTPUTS = ("model/net.pt2", "model/net_mps.pte", "model/net_portable.pte")
+
+
+# It runs on the client, since it needs more than a bare worker has.
+TEST = "//model:net_mps_test"
 
 
 @dataclass(frozen=True)
-class Built:
-    """One build.
+class Results:
+    """Name of a build -> what it did, and the SHA-256 of its outputs."""
 
-    Attributes:
-        processes: how Bazel ran the actions -> their number, without those that it performs itself.
-        digests: output -> SHA-256.
-    """
-
-    processes: dict[str, int]
-    digests: dict[str, str]
-
-
-def build(bazel: NestedBazel, *flags: str) -> Built:
-    """Builds TARGETS."""
-    log = bazel.run("build", *flags, *TARGETS).stderr
-    summary = re.search(r"(?m)^INFO: \d+ process(?:es)?: (.*)\.$", log)
-    assert summary, log
-    processes = {kind: int(number) for number, kind in re.findall(r"(\d+) ([\w -]+)", summary[1])}
-    processes.pop("internal", None)
-    folder = bazel.workspace / "bazel-bin" / "model"
-    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in OUTPUTS}
-    return Built(processes, digests)
-
-
-def consumer(folder: Path) -> Path:
-    """Writes a copy of the consumer's workspace."""
-    workspace = folder / "workspace"
-    shutil.copytree(source_root() / "tests" / "consumer" / "workspace", workspace)
-    declaration = workspace / "WORKSPACE"
-    declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(source_root())))
-    return workspace
+    builds: dict[str, Built]
+    digests: dict[str, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Built]]:
-    """Builds of two clients, each with its own directory, and one server, which is killed in between."""
-    engine = Engine(tmp_path_factory.mktemp("engine"))
-    engine.start()
-    remote = f"--remote_executor={engine.address}"
-    results = {}
-    try:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Builds of two clients, each with its own directory; one server, which is killed in between; a test."""
+    builds, outputs = {}, {}
+    with running(tmp_path_factory.mktemp("engine") / "files") as engine:
+        remote = f"--remote_executor={engine.address}"
         one = tmp_path_factory.mktemp("one")
         with nested_bazel(consumer(one), one / "output") as bazel:
-            results["empty cache"] = build(bazel, remote)
+            builds["empty cache"] = build(bazel, TARGETS, remote)
+            outputs["empty cache"] = digests(bazel)
             bazel.run("clean")
-            results["local"] = build(bazel)
+            builds["local"] = build(bazel, TARGETS)
+            outputs["local"] = digests(bazel)
         other = tmp_path_factory.mktemp("other") / "deeper"
         with nested_bazel(consumer(other), other / "output") as bazel:
-            results["second client"] = build(bazel, remote)
+            builds["second client"] = build(bazel, TARGETS, remote)
+            outputs["second client"] = digests(bazel)
             bazel.run("clean")
             engine.kill()
             engine.start()
-            results["killed server"] = build(bazel, remote)
-    finally:
-        engine.stop()
-        shutil.rmtree(engine.folder, ignore_errors=True)
-    yield results
+            builds["killed server"] = build(bazel, TARGETS, remote)
+            bazel.run("test", remote, TEST)
+    return Results(builds, outputs)
 
 
-def test_every_action_runs_on_a_bare_worker(builds: dict[str, Built]) -> None:
-    assert set(builds["empty cache"].processes) == {"remote"}
-    assert builds["empty cache"].processes["remote"] >= len(OUTPUTS)
+def test_every_action_runs_on_a_bare_worker(results: Results) -> None:
+    processes = results.builds["empty cache"].processes
+    assert set(processes) == {"remote"}
+    assert processes["remote"] >= len(OUTPUTS)
 
 
-def test_a_second_client_runs_nothing(builds: dict[str, Built]) -> None:
-    expected = {"remote cache hit": builds["empty cache"].processes["remote"]}
-    assert builds["second client"].processes == expected
+def test_a_second_client_runs_nothing(results: Results) -> None:
+    expected = {"remote cache hit": results.builds["empty cache"].processes["remote"]}
+    assert results.builds["second client"].processes == expected
 
 
-def test_the_cache_survives_a_killed_server(builds: dict[str, Built]) -> None:
-    assert builds["killed server"].processes == builds["second client"].processes
+def test_the_cache_survives_a_killed_server(results: Results) -> None:
+    assert results.builds["killed server"].processes == results.builds["second client"].processes
 
 
-def test_the_same_bytes_as_a_local_build(builds: dict[str, Built]) -> None:
-    local = builds["local"]
-    assert not any("remote" in kind for kind in local.processes)
-    assert local.digests == {name: builds["empty cache"].digests[name] for name in OUTPUTS}
-    assert len(set(local.digests.values())) == len(OUTPUTS)
+def test_the_same_bytes_as_a_local_build(results: Results) -> None:
+    local = results.builds["local"].processes
+    assert local and not any("remote" in kind for kind in local)
+    assert set(OUTPUTS) <= results.digests["local"].keys()
+    assert results.digests["local"] == results.digests["empty cache"] == results.digests["second client"]

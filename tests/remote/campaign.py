@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures remote execution: figures of docs/remote_execution.md.
+
+Usage: bazel run //tests/remote:campaign -- [--folder=FOLDER] PART...
+
+The parts are `upload`, `overhead` and `kill`; by default all.
+
+The tables are what `docs/remote_execution.md` states, except for its prose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from nested_bazel import nested_bazel
+
+from tests.remote.client import Built, build, consumer
+from tests.remote.engine import Engine, missing, running
+from tests.remote.failures import failures
+
+_EXPORT: Final = ("//many:net",)
+_PROGRAMS: Final = tuple(f"//many:net_{number}" for number in range(1, 6))
+_MNEMONICS: Final = ("TorchExport", "DelegateLower")
+# Events of Bazel's profile -> their column.
+_PHASES: Final = {
+    "MerkleTree.build(ActionInput)": "input tree, s",
+    "upload missing inputs": "upload, s",
+    "execute remotely": "execution, s",
+}
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a table in Markdown."""
+    print("\n| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def described(built: Built) -> str:
+    """Returns how a build ran its actions, as text."""
+    return ", ".join(f"{number} {kind}" for kind, number in sorted(built.processes.items()))
+
+
+def stored(engine: Engine) -> tuple[int, float]:
+    """Returns the number of files in the server's store, and their size in MB."""
+    objects = engine.folder / "cache" / "cas" / "objects"
+    sizes = [path.stat().st_size for path in objects.rglob("*") if path.is_file()]
+    return len(sizes), sum(sizes) / 1e6
+
+
+def first_upload(folder: Path) -> None:
+    """Measures one action on an empty cache, then others with the same inputs, also by a new Bazel server."""
+    rows = []
+
+    def row(name: str, built: Built) -> None:
+        phases = [f"{built.phases.get(event, 0):.1f}" for event in _PHASES]
+        rows.append((name, described(built), f"{built.seconds:.1f}", *phases))
+
+    with running(folder / "engine") as engine, nested_bazel(consumer(folder), folder / "output") as bazel:
+        remote = f"--remote_executor={engine.address}"
+        row("first action, empty cache", build(bazel, _EXPORT, remote))
+        files, megabytes = stored(engine)
+        row("next action", build(bazel, _PROGRAMS[:1], remote))
+        bazel.run("shutdown")
+        row("next action, new Bazel server", build(bazel, _PROGRAMS[1:2], remote))
+    print(f"\nThe store has {files} files, {megabytes:.0f} MB.")
+    print_table(("build", "processes", "all, s", *_PHASES.values()), rows)
+
+
+def overhead(folder: Path) -> None:
+    """Measures four lowerings of one model, one at a time, by each strategy."""
+    with (
+        running(folder / "mounting") as mounting,
+        running(folder / "copying", mounts=False) as copying,
+        nested_bazel(consumer(folder), folder / "output") as bazel,
+    ):
+        remote = ("--noremote_accept_cached", "--remote_executor")
+        strategies = {
+            "worker": (),
+            "sandboxed": tuple(f"--strategy={name}=sandboxed" for name in _MNEMONICS),
+            "remote, inputs mounted" if mounting.mounts else "remote": (
+                *remote,
+                mounting.address,
+            ),
+            "remote, inputs copied": (*remote, copying.address),
+        }
+        rows = []
+        for name, flags in strategies.items():
+            bazel.run("clean")
+            build(bazel, _PROGRAMS[:1], *flags)
+            built = build(bazel, _PROGRAMS, "--jobs=1", *flags)
+            count = len(_PROGRAMS) - 1
+            phases = [f"{built.phases.get(event, 0) / count:.2f}" for event in _PHASES]
+            rows.append((name, described(built), f"{built.seconds / count:.2f}", *phases))
+    print_table(("strategy", "processes", "per action, s", *_PHASES.values()), rows)
+
+
+def kills(folder: Path) -> None:
+    """Kills the server and actions, and prints how builds end."""
+    with running(folder / "engine") as engine, nested_bazel(consumer(folder), folder / "output") as bazel:
+        rows = [
+            (case.killed, " ".join(case.flags), case.built.returncode, f"{case.built.seconds:.0f}")
+            + (described(case.built), case.message, described(case.again))
+            for case in failures(bazel, engine)
+        ]
+    print_table(("killed", "flags", "status", "s", "processes", "message", "the same build again"), rows)
+
+
+_PARTS: Final[dict[str, Callable[[Path], None]]] = {
+    "upload": first_upload,
+    "overhead": overhead,
+    "kill": kills,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="directory for several GB; by default a temporary one")
+    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="what to measure; by default all")
+    options = parser.parse_args()
+    assert not missing(), missing()
+    for part in options.parts or _PARTS:
+        with tempfile.TemporaryDirectory(dir=options.folder, ignore_cleanup_errors=True) as folder:
+            _PARTS[part](Path(folder))
+
+
+if __name__ == "__main__":
+    main()
