@@ -3,7 +3,6 @@
 
 load(
     "//rules:defs.bzl",
-    "BACKENDS",
     _DelegateProgramInfo = "DelegateProgramInfo",
     _ExportedProgramInfo = "ExportedProgramInfo",
     _ProgramBundleInfo = "ProgramBundleInfo",
@@ -19,7 +18,14 @@ load("//rules:flatbuffers.bzl", _flatbuffer_py_library = "flatbuffer_py_library"
 load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_sboms = "program_sboms", _sbom = "sbom")
 load("//rules:toolchain.bzl", _DelegatecInfo = "DelegatecInfo", _FlatcInfo = "FlatcInfo", _delegatec_toolchain = "delegatec_toolchain", _flatc_toolchain = "flatc_toolchain")
 load("//rules:wheels.bzl", _wheels = "wheels")
-load("//rules/private:backend_program.bzl", "backend_program")
+load(
+    "//rules/private:builtin_backends.bzl",
+    _ethos_u_program = "ethos_u_program",
+    _mps_program = "mps_program",
+    _tosa_program = "tosa_program",
+    _vgf_program = "vgf_program",
+    _vulkan_program = "vulkan_program",
+)
 load("//rules/private:delegate_program.bzl", _delegate_program = "delegate_program")
 load("//rules/private:exported_program.bzl", _exported_program = "exported_program")
 load("//rules/private:portable_program.bzl", _portable_program = "portable_program")
@@ -31,12 +37,12 @@ exported_program = _exported_program
 quantized_program = _quantized_program
 delegate_program = _delegate_program
 delegate_programs = _delegate_programs
-ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
-mps_program = backend_program("mps", BACKENDS["mps"])
+ethos_u_program = _ethos_u_program
+mps_program = _mps_program
 portable_program = _portable_program
-tosa_program = backend_program("tosa", BACKENDS["tosa"])
-vgf_program = backend_program("vgf", BACKENDS["vgf"])
-vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
+tosa_program = _tosa_program
+vgf_program = _vgf_program
+vulkan_program = _vulkan_program
 program_test = _program_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public rules, and the table of the built-in backends.
+"""The public rules, and the table of the built-in backends."""
 
-A backend is a package in `python/delegatec/backends`, and a row of BACKENDS with a rule here. Rules, the compiler's
-build, documentation, tests and benchmarks read the backends and their options from this table.
-"""
-
-load("//rules/private:backend_program.bzl", "backend_program")
-load("//rules/private:backends.bzl", "backend")
-load("//rules/private:options.bzl", "option")
+load(
+    "//rules/private:builtin_backends.bzl",
+    _BACKENDS = "BACKENDS",
+    _ethos_u_program = "ethos_u_program",
+    _mps_program = "mps_program",
+    _tosa_program = "tosa_program",
+    _vgf_program = "vgf_program",
+    _vulkan_program = "vulkan_program",
+)
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
@@ -25,6 +27,7 @@ load(
 )
 load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo")
 
+BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
 ProgramBundleInfo = _ProgramBundleInfo
@@ -40,131 +43,6 @@ program_index = _program_index
 program_test = _program_test
 programs_aspect = _programs_aspect
 quantized_program = _quantized_program
-
-# Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.
-BACKENDS = {
-    "ethos_u": backend(
-        options = {
-            "accelerator": option(
-                default = "ethos-u55-128",
-                doc = "the NPU: its family, and its multiply-accumulate operations per cycle",
-                values = [
-                    "ethos-u55-32",
-                    "ethos-u55-64",
-                    "ethos-u55-128",
-                    "ethos-u55-256",
-                    "ethos-u65-256",
-                    "ethos-u65-512",
-                    "ethos-u85-128",
-                    "ethos-u85-256",
-                    "ethos-u85-512",
-                    "ethos-u85-1024",
-                    "ethos-u85-2048",
-                ],
-            ),
-            "config": option(
-                doc = "the configuration file of a board, with its systems and memory modes; by default Vela's " +
-                      "own",
-                file = [".ini"],
-            ),
-            "extra_flags": option(
-                doc = "further flags of Vela, separated by spaces, such as --optimise=Size",
-            ),
-            "memory_mode": option(
-                doc = "the section Memory_Mode.NAME of the configuration file: which memory stores what; by " +
-                      "default Shared_Sram on U55, Dedicated_Sram_384KB on U65, Sram_Only on U85",
-            ),
-            "stage": option(
-                default = "commands",
-                doc = "commands compiles delegates to command streams of the NPU; tosa keeps their TOSA graphs, " +
-                      "which run on the host",
-                host = "tosa",
-                values = ["commands", "tosa"],
-            ),
-            "system_config": option(
-                doc = "the section System_Config.NAME of the configuration file: clocks and memories; by " +
-                      "default Ethos_U55_High_End_Embedded, Ethos_U65_High_End or Ethos_U85_SYS_DRAM_Mid",
-            ),
-        },
-        package = "arm",
-        title = "Arm Ethos-U NPUs, integers of 8 and 16 bits",
-    ),
-    "mps": backend(
-        options = {
-            "fp16_overflow": option(
-                default = "error",
-                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
-                      "the lowest and highest float32 are always clamped",
-                values = ["error", "saturate"],
-            ),
-            "int4": option(
-                default = "int8",
-                doc = "int8 stores weights that are quantized to four bits in a byte each, for every system; packed " +
-                      "stores two in a byte, for macOS 15 and iOS 18 or later, and computes such weights in float16",
-                values = ["int8", "packed"],
-            ),
-            "precision": option(
-                default = "fp32",
-                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
-                values = ["fp32", "fp16"],
-            ),
-        },
-        title = "Apple's Metal Performance Shaders, fp32 and fp16, 8-bit and 4-bit weights",
-    ),
-    "tosa": backend(
-        options = {
-            "specification": option(
-                default = "TOSA-1.0+INT+FP",
-                doc = "the consumer of the graphs: TOSA-1.0 with its profiles and extensions, as in TOSA-1.0+INT+int16",
-            ),
-        },
-        package = "arm",
-        title = "TOSA graphs, of integers and floating point",
-    ),
-    "vgf": backend(
-        options = {
-            "specification": option(
-                default = "TOSA-1.0+INT+FP+int16",
-                doc = "the TOSA operators that the device supports: TOSA-1.0 with its profiles and extensions",
-            ),
-        },
-        package = "arm",
-        title = "VGF, Arm's format of graphs for Vulkan devices, of floating point and int8",
-    ),
-    "vulkan": backend(
-        options = {
-            "fp16_overflow": option(
-                default = "error",
-                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
-                      "the lowest and highest float32 are always clamped",
-                values = ["error", "saturate"],
-            ),
-            "precision": option(
-                default = "fp32",
-                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
-                values = ["fp32", "fp16"],
-            ),
-            "storage": option(
-                default = "texture",
-                doc = "texture stores tensors in 3-d textures where that costs no copy, buffer in buffers",
-                values = ["texture", "buffer"],
-            ),
-            "textures": option(
-                default = "mobile",
-                doc = "mobile limits textures to 16384 x 16384 x 2048 texels, desktop to 2048 in each dimension; " +
-                      "larger tensors are buffers",
-                values = ["mobile", "desktop"],
-            ),
-        },
-        title = "Vulkan, on GPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
-    ),
-}
-
-_ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
-_mps_program = backend_program("mps", BACKENDS["mps"])
-_tosa_program = backend_program("tosa", BACKENDS["tosa"])
-_vgf_program = backend_program("vgf", BACKENDS["vgf"])
-_vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
 
 def ethos_u_program(name, program, **kwargs):
     """Lowers an exported program for Arm's Ethos-U NPUs, with Vela.

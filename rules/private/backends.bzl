@@ -11,7 +11,7 @@ BackendTableInfo = provider(
 )
 
 def backend(title, options, package = ""):
-    """Declares a built-in backend in the table of `defs.bzl`.
+    """Declares a built-in backend in the table of `builtin_backends.bzl`.
 
     Args:
         title: one line about its target and features.
@@ -41,14 +41,14 @@ def _backend_table_impl(ctx):
         ),
     ]
 
-_backend_table = rule(
+backend_table = rule(
     implementation = _backend_table_impl,
     doc = "The table of backends: a provider for rules, and `NAME.json` for programs.",
     attrs = {"table": attr.string(mandatory = True)},
     provides = [BackendTableInfo],
 )
 
-def backend_table(name, backends, **kwargs):
+def declare_backend_table(name, backends, **kwargs):
     """Declares the target of the table.
 
     Args:
@@ -56,7 +56,7 @@ def backend_table(name, backends, **kwargs):
         backends: dict of name to `backend`.
         **kwargs: the attributes of every rule.
     """
-    _backend_table(name = name, table = json.encode(backends), **kwargs)
+    backend_table(name = name, table = json.encode(backends), **kwargs)
 
 def is_plugin(backend):
     """Whether a backend is a plug-in, named as `module:attribute`."""

@@ -121,6 +121,31 @@ def test_query_by_kind(consumer: NestedBazel) -> None:
     assert sorted(portable) == ["//model:net_portable", "//model:scaled_portable"]
 
 
+def test_rules_have_their_public_names(consumer: NestedBazel) -> None:
+    listed = consumer.run("query", "//model:all + //settings:all", "--output=label_kind").stdout.splitlines()
+    kinds = {label: kind for kind, _, label in (line.split(" ") for line in listed)}
+    assert {label: kind for label, kind in kinds.items() if kind.endswith("_program")} == {
+        "//model:missing_entry": "exported_program",
+        "//model:net": "exported_program",
+        "//model:net_clamp": "delegate_program",
+        "//model:net_half_mps": "mps_program",
+        "//model:net_half_vulkan": "vulkan_program",
+        "//model:net_mps": "mps_program",
+        "//model:net_mps_by_name": "delegate_program",
+        "//model:net_portable": "portable_program",
+        "//model:net_several": "delegate_program",
+        "//model:net_tosa": "tosa_program",
+        "//model:net_vulkan": "vulkan_program",
+        "//model:scaled": "exported_program",
+        "//model:scaled_portable": "portable_program",
+        "//model:unknown_backend": "delegate_program",
+        "//settings:net": "mps_program",
+        "//settings:net_of_camera": "vulkan_program",
+        "//settings:net_with_memory": "vulkan_program",
+    }
+    assert [label for label, kind in kinds.items() if kind.startswith("_")] == []
+
+
 def test_queries_of_the_documentation(consumer: NestedBazel) -> None:
     of_net = 'kind("_program rule", rdeps(//settings:all, //model:net, 1)) - //model:net'
     lowered = sorted(consumer.run("query", of_net).stdout.split())
