@@ -86,13 +86,15 @@ class BackendRegistry:
 def _unknown(message: str, wanted: object, known: Iterable[str]) -> DelegatecError:
     several = isinstance(wanted, str) and "," in wanted
     near = "name one backend each time" if several else did_you_mean(wanted, known)
+    # In a build, an export has no backends: a .pt2 cannot store delegates.
+    absent = "" if known else "in a build, lower the exported program with a rule, such as mps_program"
     return DelegatecError(
         [
             Diagnostic(
                 code="DC401",
                 message=message,
                 expected=", ".join(sorted(known)) or "no backend is registered",
-                help=near or 'name a plug-in as "module:attribute"',
+                help=near or absent or 'name a plug-in as "module:attribute"',
             )
         ]
     )

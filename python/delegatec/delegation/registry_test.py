@@ -35,6 +35,13 @@ def test_names_and_ids_are_unique() -> None:
         registry.register(other)
 
 
+def test_an_export_of_a_build_has_no_backends() -> None:
+    with pytest.raises(DelegatecError) as error:
+        BackendRegistry([]).by_id("MPSBackend")
+    assert code_of(error) == "DC401"
+    assert "such as mps_program" in error.value.diagnostics[0].help
+
+
 def test_lookup() -> None:
     backend = EagerBackend()
     registry = BackendRegistry([backend])

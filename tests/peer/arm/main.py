@@ -2,7 +2,7 @@
 """Runs the peer's Arm suite: a line of JSON for each case, and from the lines recorded.json.
 
 `bazel run //tests/peer/arm:campaign -- --lines=FILE`, and then with `--record`, which replaces the outcomes
-of these kinds. A run that was stopped continues where it was. Several processes share the work with
+of these kinds, or with `--update`, which replaces those of these cases. A run that was stopped continues where it was. Several processes share the work with
 `--shard=0/4` and so on, each with its own file. The reference model and the validator are those of
 `tests/arm`.
 """
@@ -23,7 +23,7 @@ from delegatec.backends.arm.specification import TosaSpecification
 from tests.arm import tosa_tools
 from tests.peer.arm.campaign import Selection, campaign, read_lines
 from tests.peer.arm.collection import KINDS, arm_modules
-from tests.peer.arm.record import RECORDED, compare, merged, read, record, write
+from tests.peer.arm.record import OTHERS, RECORDED, compare, merged, read, record, updated, write
 
 
 def executor(blob: bytes, inputs: Sequence[torch.Tensor], _: str) -> list[torch.Tensor]:
@@ -55,14 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pattern", default="", help="of the names of cases")
     parser.add_argument("--shard", default="0/1", help="its number / how many there are, by modules")
     parser.add_argument("--record", action="store_true", help="only records the lines, for these kinds")
+    parser.add_argument("--update", action="store_true", help="only records the lines, for these cases")
     parser.add_argument("--peer", type=Path, help="lines of the peer's compiler, to record next to ours")
     options = parser.parse_args(arguments)
-    if options.record:
+    if options.record or options.update:
         root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         path = Path(root) / "tests/peer/arm" / RECORDED.name if root else RECORDED
         lines = {name: line for file in options.lines for name, line in read_lines(file).items()}
         compared = compare(lines, read_lines(options.peer)) if options.peer else None
         chosen = [line for line in lines.values() if line["kind"] in options.kinds]
+        if options.update:
+            write(updated(read(path), chosen, {OTHERS: compared[OTHERS]} if compared else None), path)
+            return
         new = record(chosen, dict.fromkeys(options.kinds, options.every), compared)
         write(merged(read(path), new, options.kinds), path)
         return

@@ -103,6 +103,33 @@ def merged(old: Recorded, new: Recorded, kinds: Collection[str]) -> Recorded:
     return Recorded({**old.every, **new.every}, counts, dict(sorted(others.items())), new.peer or old.peer)
 
 
+def updated(old: Recorded, lines: Iterable[Mapping[str, Any]], peer: dict[str, Any] | None = None) -> Recorded:
+    """Returns outcomes with those of single cases replaced, which were run again.
+
+    Args:
+        old: the outcomes of a campaign that ran these cases.
+        lines: the last line of each.
+        peer: replaces what is compared with the peer's compiler.
+    """
+    counts = {
+        module: {kind: Counter(c) for kind, c in kinds.items()} for module, kinds in old.counts.items()
+    }
+    others = dict(old.others)
+    for line in lines:
+        name, kind = str(line["name"]), str(line["kind"])
+        statuses = counts[line["module"]][kind]
+        statuses[old.status(name, kind)] -= 1
+        statuses[line["status"]] += 1
+        others.pop(name, None)
+        if line["status"] != wanted(kind):
+            others[name] = (kind, line["status"], short(line))
+    plain = {
+        module: {kind: dict(sorted((+c).items())) for kind, c in kinds.items()}
+        for module, kinds in counts.items()
+    }
+    return Recorded(old.every, plain, dict(sorted(others.items())), {**old.peer, **(peer or {})})
+
+
 def short(line: Mapping[str, Any]) -> str:
     """Returns the first reason of a line, without what differs from case to case."""
     reason = str(line["reason"])

@@ -14,7 +14,7 @@ from tests.peer.arm.collection import ArmCase, arm_modules
 from tests.peer.arm.main import executor
 from tests.peer.arm.ours import PARTLY, REFUSED, RIGHT, as_it_should_be, wanted
 from tests.peer.arm.page import render
-from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, compare, merged, read, record
+from tests.peer.arm.record import OTHERS, SAMPLE, Recorded, compare, merged, read, record, updated
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "arm_suite.md"
 HELP: Final = "run `bazel run //tests/peer/arm:campaign` and `:page`, and check the changes"
@@ -70,6 +70,28 @@ def test_the_outcomes_of_kinds_are_replaced() -> None:
     found = merged(old, new, ["INT"])
     assert found.counts == {"a": {"FP": {"right": 2}, "INT": {"right": 3}}}
     assert (found.every, found.others) == ({"FP": 1, "INT": 1}, {})
+
+
+def test_the_outcomes_of_single_cases_are_replaced() -> None:
+    old = Recorded(
+        {"FP": 1, "INT": 1},
+        {"a": {"FP": {"right": 2}}, "b": {"INT": {"right": 1, "wrong": 2}}},
+        {"b::x": ("INT", "wrong", "-"), "b::y": ("INT", "wrong", "-")},
+    )
+    lines = [
+        {"name": "b::x", "kind": "INT", "module": "b", "status": "right", "reason": ""},
+        {"name": "b::y", "kind": "INT", "module": "b", "status": "partly", "reason": "because"},
+        {"name": "a::z", "kind": "FP", "module": "a", "status": "wrong", "reason": "-"},
+    ]
+    found = updated(old, lines)
+    assert found.counts == {
+        "a": {"FP": {"right": 1, "wrong": 1}},
+        "b": {"INT": {"partly": 1, "right": 2}},
+    }
+    assert found.others == {
+        "a::z": ("FP", "wrong", "beyond the tolerance"),
+        "b::y": ("INT", "partly", "because"),
+    }
 
 
 def test_the_peer_is_compared_with_ours() -> None:

@@ -23,13 +23,14 @@ TABLE: Final = rewrites(REWRITES)
 
 
 class _ChannelsLast:
-    """A target without the operators that have a rewrite."""
+    """A target without the operators of ATen that have a rewrite."""
 
     full = False
 
     def refusal(self, node: Node, facts: Facts) -> Refusal | None:
         """See `Target.refusal`."""
-        return Refusal("operator", "") if node.target in TABLE else None
+        target: Any = node.target
+        return Refusal("operator", "") if target in TABLE and target.namespace == "aten" else None
 
     def rules(self, node: Node) -> Sequence[Rule]:
         """See `Target.rules`."""

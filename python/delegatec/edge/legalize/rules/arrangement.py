@@ -15,7 +15,7 @@ from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rule import Rewrite
 from delegatec.edge.legalize.rules.indices import progression
 from delegatec.edge.legalize.rules.ranks import again
-from delegatec.edge.legalize.value import Value, cat, value_of
+from delegatec.edge.legalize.value import cat, value_of
 
 aten = torch.ops.aten
 
@@ -54,20 +54,6 @@ def _roll(builder: Builder, node: Node) -> Node:
     return rolled.view(*shape).node
 
 
-def _flip(builder: Builder, node: Node) -> Node | None:
-    """Reverses the second of three dimensions: one, those before it as one, and those after it."""
-    bound = bind(node)
-    x = value_of(builder, bound["self"])
-    dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)
-    if x.rank == 3 and dims == [1]:
-        return None
-    for dim in dims:
-        if x.shape[dim] > 1:
-            rows = x.view(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-            x = Value(builder, builder.call(aten.flip.default, rows.node, [1])).view(*x.shape)
-    return x.node
-
-
 def _repeat(builder: Builder, node: Node) -> Node:
     bound = bind(node)
     x, repeats = value_of(builder, bound["self"]), bound["repeats"]
@@ -90,7 +76,6 @@ REWRITES: Final = (
     ),
     Rewrite(aten.tril.default, _lower_triangle, computes=False),
     Rewrite(aten.roll.default, _roll, (HAS_AXIS,), computes=False),
-    Rewrite(aten.flip.default, _flip, note="the second of three dimensions", computes=False),
     Rewrite(aten.repeat.default, _repeat, computes=False),
     Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, note="images as one batch", computes=False),
 )

@@ -12,7 +12,7 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.rule import Rewrite
-from delegatec.edge.legalize.value import value_of
+from delegatec.edge.legalize.value import Value, value_of
 
 aten = torch.ops.aten
 
@@ -39,6 +39,23 @@ def _steps(builder: Builder, node: Node) -> Node | None:
     return groups.slice(2, start - first, start - first + 1).view(*shape_of(node)).node
 
 
+def _flip(builder: Builder, node: Node) -> Node | None:
+    """Reverses the second of three dimensions: one, those before it as one, and those after it.
+
+    On Ethos-U55 and U65, Vela reverses only the second and the third last dimension.
+    """
+    bound = bind(node)
+    x = value_of(builder, bound["self"])
+    dims = sorted(positive(dim, x.rank) for dim in bound["dims"] if x.rank)
+    if x.rank == 3 and dims == [1]:
+        return None
+    for dim in dims:
+        if x.shape[dim] > 1:
+            rows = x.view(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+            x = Value(builder, builder.call(aten.flip.default, rows.node, [1])).view(*x.shape)
+    return x.node
+
+
 def _pixel_shuffle(builder: Builder, node: Node) -> Node:
     bound, shape = bind(node), shape_of(node)
     x, factor = value_of(builder, bound["self"]), bound["upscale_factor"]
@@ -49,5 +66,6 @@ def _pixel_shuffle(builder: Builder, node: Node) -> Node:
 
 REWRITES: Final = (
     Rewrite(aten.slice.Tensor, _steps, computes=False, note="steps as slices of groups"),
+    Rewrite(aten.flip.default, _flip, computes=False, note="the second of three dimensions"),
     Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, computes=False, note="a permutation"),
 )
