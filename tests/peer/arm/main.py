@@ -2,9 +2,9 @@
 """Runs the peer's Arm suite: a line of JSON for each case, and from the lines recorded.json.
 
 `bazel run //tests/peer/arm:campaign -- --lines=FILE`, and then with `--record`, which replaces the outcomes
-of these kinds, or with `--update`, which replaces those of these cases. A run that was stopped continues where it was. Several processes share the work with
-`--shard=0/4` and so on, each with its own file. The reference model and the validator are those of
-`tests/arm`.
+of these kinds, or with `--update`, which replaces those of these cases. A run that was stopped continues
+where it was. Several processes share the work with `--shard=0/4` and so on, each with its own file. The
+reference model and the validator are those of `tests/arm`.
 """
 
 from __future__ import annotations

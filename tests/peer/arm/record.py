@@ -103,7 +103,9 @@ def merged(old: Recorded, new: Recorded, kinds: Collection[str]) -> Recorded:
     return Recorded({**old.every, **new.every}, counts, dict(sorted(others.items())), new.peer or old.peer)
 
 
-def updated(old: Recorded, lines: Iterable[Mapping[str, Any]], peer: dict[str, Any] | None = None) -> Recorded:
+def updated(
+    old: Recorded, lines: Iterable[Mapping[str, Any]], peer: dict[str, Any] | None = None
+) -> Recorded:
     """Returns outcomes with those of single cases replaced, which were run again.
 
     Args:
@@ -111,9 +113,7 @@ def updated(old: Recorded, lines: Iterable[Mapping[str, Any]], peer: dict[str, A
         lines: the last line of each.
         peer: replaces what is compared with the peer's compiler.
     """
-    counts = {
-        module: {kind: Counter(c) for kind, c in kinds.items()} for module, kinds in old.counts.items()
-    }
+    counts = {module: {kind: Counter(c) for kind, c in kinds.items()} for module, kinds in old.counts.items()}
     others = dict(old.others)
     for line in lines:
         name, kind = str(line["name"]), str(line["kind"])
