@@ -100,7 +100,7 @@ def rules_page(module: Message) -> str:
         parts += [f"### {name}", f"`{_file(name)}`", _text(aspect, "doc_string")]
     parts.append("## Macros")
     for function in module.get("func_info", []):
-        parts += [f"### {_text(function, 'function_name')}", _text(function, "doc_string")]
+        parts += [f"### {_text(function, 'function_name')}", _text(function, "doc_string").strip()]
         parts.append(_lines(("argument", "meaning"), [_pair(item) for item in function["parameter"]]))
     parts.append("## Providers")
     for provider in module["provider_info"]:

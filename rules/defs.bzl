@@ -16,6 +16,7 @@ load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
+load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
 load(
     "//rules/private:programs.bzl",
     "inspected",
@@ -25,12 +26,13 @@ load(
     _portable_program = "portable_program",
     _quantized_program = "quantized_program",
 )
-load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo")
+load(":providers.bzl", _DelegateProgramInfo = "DelegateProgramInfo", _ExportedProgramInfo = "ExportedProgramInfo", _ProgramVariantsInfo = "ProgramVariantsInfo")
 
 BACKENDS = _BACKENDS
 DelegateProgramInfo = _DelegateProgramInfo
 ExportedProgramInfo = _ExportedProgramInfo
 ProgramBundleInfo = _ProgramBundleInfo
+ProgramVariantsInfo = _ProgramVariantsInfo
 ProgramsInfo = _ProgramsInfo
 delegate_program = _delegate_program
 exported_program = _exported_program
@@ -41,6 +43,7 @@ program_diff = _program_diff
 program_golden_test = _program_golden_test
 program_index = _program_index
 program_test = _program_test
+program_variants_rule = _program_variants_rule
 programs_aspect = _programs_aspect
 quantized_program = _quantized_program
 

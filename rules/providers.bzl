@@ -34,3 +34,10 @@ DelegateProgramInfo = provider(
         "weights": "File: the `.ptd` of the exported program if the program has external weights, else None.",
     },
 )
+
+ProgramVariantsInfo = provider(
+    doc = "Programs that were built under several settings.",
+    fields = {
+        "variants": "dict of variant to list of struct(manifest, program, report, weights): Files of DelegateProgramInfo, in a directory of the variant.",
+    },
+)

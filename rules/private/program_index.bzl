@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`program_index`: one page over all programs that targets are made of."""
 
-load("//rules:providers.bzl", "DelegateProgramInfo")
+load("//rules:providers.bzl", "DelegateProgramInfo", "ProgramVariantsInfo")
 load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
@@ -18,6 +18,10 @@ ProgramsInfo = provider(
 )
 
 def _programs_aspect_impl(target, ctx):
+    if ProgramVariantsInfo in target:
+        # The programs below have the same path in every configuration.
+        variants = target[ProgramVariantsInfo].variants.values()
+        return [ProgramsInfo(programs = depset([program for programs in variants for program in programs]))]
     own = []
     if DelegateProgramInfo in target:
         info = target[DelegateProgramInfo]

@@ -143,6 +143,7 @@ def test_rules_have_their_public_names(consumer: NestedBazel) -> None:
         "//settings:net_of_camera": "vulkan_program",
         "//settings:net_with_memory": "vulkan_program",
     }
+    assert kinds["//settings:net_variants"] == "program_variants"
     assert [label for label, kind in kinds.items() if kind.startswith("_")] == []
 
 
@@ -159,6 +160,39 @@ def test_a_setting_of_the_consumer(consumer: NestedBazel) -> None:
     for precision in ("fp16", "fp32"):
         command = consumer.run("aquery", lowering, f"--//settings:precision={precision}").stdout
         assert f"--option=precision={precision}" in command
+
+
+def test_variants_are_the_programs_under_their_settings(consumer: NestedBazel) -> None:
+    folder = consumer.workspace / "bazel-bin" / "settings"
+    precisions = {"full": "fp32", "half": "fp16"}
+    # The flag of the command line does not change a variant.
+    consumer.run("build", "//settings:net_variants", "--//settings:precision=fp16")
+    index = json.loads((folder / "net_variants" / "index.json").read_text())
+    assert index["variants"] == [
+        {
+            "name": variant,
+            "programs": [{"file": f"{variant}/net.pte", "label": "//settings:net", "weights": None}],
+            "settings": {"//settings:precision": precision},
+        }
+        for variant, precision in precisions.items()
+    ]
+    variants = {variant: (folder / f"net_variants/{variant}/net.pte").read_bytes() for variant in precisions}
+    assert variants["full"] != variants["half"]
+    for variant, precision in precisions.items():
+        consumer.run("build", "//settings:net", f"--//settings:precision={precision}")
+        assert (folder / "net.pte").read_bytes() == variants[variant]
+
+
+def test_a_bundle_and_an_index_have_all_variants(consumer: NestedBazel) -> None:
+    consumer.run("build", "//settings:both_precisions", "//settings:index")
+    folder = consumer.workspace / "bazel-bin" / "settings"
+    shipped = json.loads((folder / "both_precisions" / "index.json").read_text())["programs"]
+    assert {each["file"]: each["options"]["precision"] for each in shipped} == {
+        "settings/net_variants/full/net.pte": "fp32",
+        "settings/net_variants/half/net.pte": "fp16",
+    }
+    listed = json.loads((folder / "index.json").read_text())["programs"]
+    assert sorted(each["options"].rpartition("=")[2] for each in listed) == ["fp16", "fp32"]
 
 
 def test_a_program_of_another_product_is_skipped(consumer: NestedBazel) -> None:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs under several settings: their files, their index, and how a bundle finds them."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@bazel_skylib//rules:common_settings.bzl", "bool_flag", "int_flag", "string_flag", "string_list_flag")
+load("//rules:defs.bzl", "ProgramVariantsInfo", "portable_program", "program_bundle")
+load(":actions.bzl", "action_of", "flags_of")
+load(":variants_rule.bzl", "TYPES", "program_variants")
+
+_FOLDER = "tests/rules/variants/"
+
+def _variants_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    programs = ["mlp_by_%s.pte" % each for each in TYPES]
+    asserts.equals(
+        env,
+        sorted([_FOLDER + variant + "/" + file for variant in ["set", "unset"] for file in programs] +
+               [_FOLDER + "index.json", _FOLDER + "set/mlp.ptd"]),
+        sorted([file.short_path for file in target[DefaultInfo].files.to_list()]),
+    )
+    variants = target[ProgramVariantsInfo].variants
+    asserts.equals(env, ["set", "unset"], variants.keys())
+    asserts.equals(
+        env,
+        ["%sset/mlp_by_%s.manifest.json" % (_FOLDER, each) for each in TYPES],
+        [program.manifest.short_path for program in variants["set"]],
+    )
+
+    # Each program has external weights if its own setting has its value: in one variant, all of them.
+    asserts.equals(env, {
+        "variants": [
+            {
+                "name": variant,
+                "programs": [
+                    {
+                        "file": "%s/mlp_by_%s.pte" % (variant, each),
+                        "label": "//tests/rules:mlp_by_" + each,
+                        "weights": weights,
+                    }
+                    for each in TYPES
+                ],
+                "settings": values,
+            }
+            for variant, weights, values in [
+                ("set", "set/mlp.ptd", {"//tests/rules:variant_" + each: _VALUES[each] for each in TYPES}),
+                ("unset", None, {}),
+            ]
+        ],
+    }, json.decode(action_of(env, "FileWrite").content))
+    return analysistest.end(env)
+
+_variants_test = analysistest.make(_variants_test_impl)
+
+def _bundle_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    bundle = [action for action in analysistest.target_actions(env) if action.mnemonic == "DelegateBundle"][0]
+    asserts.equals(
+        env,
+        [_FOLDER + "%s/mlp_by_%s.pte" % (variant, each) for variant in ["set", "unset"] for each in TYPES],
+        flags_of(bundle)["name"],
+    )
+    return analysistest.end(env)
+
+_bundle_test = analysistest.make(_bundle_test_impl)
+
+# Type of a setting -> the value that selects external weights.
+_VALUES = {
+    "bool": "true",
+    "int": "-3",
+    "list": "a,b",
+    "string": "yes",
+}
+
+def variants_tests(name):
+    """Declares the tests.
+
+    Args:
+        name: name of the suite.
+    """
+    bool_flag(name = "variant_bool", build_setting_default = False)
+    int_flag(name = "variant_int", build_setting_default = 0)
+    string_flag(name = "variant_string", build_setting_default = "")
+    string_list_flag(name = "variant_list", build_setting_default = [])
+    for each, value in _VALUES.items():
+        native.config_setting(
+            name = "variant_%s_is_set" % each,
+            flag_values = {":variant_" + each: value.split(",")[-1]},  # Of a list, one of its elements.
+        )
+        portable_program(
+            name = "mlp_by_" + each,
+            external_weights = select({
+                ":variant_%s_is_set" % each: True,
+                "//conditions:default": False,
+            }),
+            program = "//tests/rules/models:mlp",
+            tags = ["manual"],
+        )
+    program_variants(
+        name = "variants",
+        programs = [":mlp_by_" + each for each in TYPES],
+        tags = ["manual"],
+        variants = {
+            "set": ["variant_%s=%s" % (each, _VALUES[each]) for each in TYPES],
+            "unset": [],
+        },
+    )
+    program_bundle(
+        name = "variants_bundle",
+        programs = [":variants"],
+        tags = ["manual"],
+    )
+    _variants_test(
+        name = name + "_files",
+        size = "small",
+        target_under_test = ":variants",
+    )
+    _bundle_test(
+        name = name + "_bundle",
+        size = "small",
+        target_under_test = ":variants_bundle",
+    )
+    native.test_suite(
+        name = name,
+        tests = [name + "_bundle", name + "_files"],
+    )
