@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from consumer_workspace import consumer_bazel
@@ -200,6 +201,24 @@ def test_a_program_of_another_product_is_skipped(consumer: NestedBazel) -> None:
     refused = consumer.attempt("build", "--nobuild", "//settings:net_of_camera")
     assert refused.returncode != 0
     assert "//settings:camera" in refused.stderr
+
+
+def test_properties_of_a_program_select_the_executor_of_its_lowering(consumer: NestedBazel) -> None:
+    """The log has the actions that run, so the build is one of a configuration that no other test has."""
+    log = consumer.workspace / "executed.json"
+    consumer.run("build", "-c", "opt", "//settings:net_with_memory", f"--execution_log_json_file={log}")
+    properties = {each["mnemonic"]: each["platform"]["properties"] for each in _documents(log.read_text())}
+    assert properties["DelegateLower"] == [{"name": "min_memory", "value": "32G"}]
+    assert properties["TorchExport"] == []
+
+
+def _documents(text: str) -> Iterator[dict[str, Any]]:
+    """Yields the JSON documents of a text, which has only space between them."""
+    decoder = json.JSONDecoder()
+    while text:
+        document, end = decoder.raw_decode(text)
+        yield document
+        text = text[end:].lstrip()
 
 
 def test_inspect(consumer: NestedBazel) -> None:
