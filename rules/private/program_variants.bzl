@@ -12,7 +12,7 @@ def _converted(text, current):
     """Returns a value of the current one's type; the text itself if it is none, so that Bazel rejects it."""
     if type(current) == "bool" and text in ("true", "false"):
         return text == "true"
-    if type(current) == "int" and text.lstrip("-").isdigit():
+    if type(current) == "int" and (text[1:] if text.startswith("-") else text).isdigit():
         return int(text)
     if type(current) in ("list", "List"):  # Bazel 4.2.3 passes a list of Java.
         return text.split(",") if text else []
@@ -28,9 +28,28 @@ def _with_values(settings, assignments):
     }
 
 def _variants_transition_impl(settings, attr):
+    """Returns a configuration for each group of variants with equal values: Bazel keeps one of equal configurations."""
+    configurations = {}
+    groups = {}
+    for variant, assignments in attr.variants.items():
+        configuration = _with_values(settings, assignments)
+
+        # As text, since Bazel 4.2.3 passes lists that are not equal to those of Starlark.
+        text = str(configuration)
+        configurations[text] = configuration
+        groups.setdefault(text, []).append(variant)
+    return {_SEPARATOR.join(variants): configurations[text] for text, variants in groups.items()}
+
+# Of the names of variants, which may not contain it.
+_SEPARATOR = ","
+
+def _targets_of_variants(ctx):
+    """Returns a dict of variant to the programs in its configuration."""
     return {
-        variant: _with_values(settings, assignments)
-        for variant, assignments in attr.variants.items()
+        variant: targets
+        for group, targets in ctx.split_attr.programs.items()
+        # Bazel 4.2.3 does not name a single configuration that is the target's own.
+        for variant in (group.split(_SEPARATOR) if group else ctx.attr.variants)
     }
 
 def _values_of(ctx, variant):
@@ -95,15 +114,17 @@ def _linked(ctx, files, variant, file):
     return files[path][1]
 
 def _program_variants_impl(ctx):
+    for variant in ctx.attr.variants:
+        _check_name(ctx, variant)
+    built = _targets_of_variants(ctx)
     variants = {}
     listed = []
     for variant in ctx.attr.variants:
-        _check_name(ctx, variant)
         values = _values_of(ctx, variant)
         files = {}
         programs = []
         entries = []
-        for target in ctx.split_attr.programs[variant]:
+        for target in built[variant]:
             info = target[DelegateProgramInfo]
             program = struct(
                 manifest = _linked(ctx, files, variant, info.manifest),

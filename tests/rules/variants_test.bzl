@@ -52,6 +52,40 @@ def _variants_test_impl(ctx):
 
 _variants_test = analysistest.make(_variants_test_impl)
 
+def _equal_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    variants = target[ProgramVariantsInfo].variants
+    asserts.equals(env, {
+        variant: ["tests/rules/%s/%s/mlp_by_bool.pte" % (target.label.name, variant)]
+        for variant in _EQUAL[target.label.name]
+    }, {
+        variant: [program.program.short_path for program in programs]
+        for variant, programs in variants.items()
+    })
+    asserts.equals(
+        env,
+        [variant for variant in ["one", "other"] if variant in variants],
+        sorted([variant for variant, programs in variants.items() if programs[0].weights]),
+    )
+    return analysistest.end(env)
+
+_equal_test = analysistest.make(_equal_test_impl)
+
+# Target -> its variants, some with the same values: Bazel builds these once. Two have external weights.
+_EQUAL = {
+    "equal_variants": {
+        "one": ["variant_bool=true"],
+        "other": ["variant_bool=true", "variant_int=0"],
+        "default": [],
+        "default_list": ["variant_list="],
+    },
+    "variants_of_the_command_line": {
+        "default": [],
+        "default_list": ["variant_list="],
+    },
+}
+
 def _bundle_test_impl(ctx):
     env = analysistest.begin(ctx)
     bundle = [action for action in analysistest.target_actions(env) if action.mnemonic == "DelegateBundle"][0]
@@ -110,6 +144,18 @@ def variants_tests(name):
         programs = [":variants"],
         tags = ["manual"],
     )
+    for target, variants in _EQUAL.items():
+        program_variants(
+            name = target,
+            programs = [":mlp_by_bool"],
+            tags = ["manual"],
+            variants = variants,
+        )
+        _equal_test(
+            name = "%s_%s" % (name, target),
+            size = "small",
+            target_under_test = ":" + target,
+        )
     _variants_test(
         name = name + "_files",
         size = "small",
@@ -122,5 +168,5 @@ def variants_tests(name):
     )
     native.test_suite(
         name = name,
-        tests = [name + "_bundle", name + "_files"],
+        tests = ["%s_%s" % (name, each) for each in ["bundle", "files"] + _EQUAL.keys()],
     )
