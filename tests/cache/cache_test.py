@@ -5,110 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
+from cached_package import ALL, BUILD, EXPORT, LOCATE, PROGRAMS, built, write_package, write_weights
 from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel
-from safetensors.torch import save_file
-
-BUILD = """
-load("//rules:defs.bzl", "exported_program", "mps_program", "portable_program", "vulkan_program")
-
-exported_program(
-    name = "net",
-    srcs = ["net.py"],
-    data = ["net.safetensors"],
-    entry = "net:build",
-)
-
-portable_program(
-    name = "net_portable",
-    program = ":net",
-)
-
-mps_program(
-    name = "net_mps",
-    program = ":net",
-)
-
-vulkan_program(
-    name = "net_vulkan",
-    program = ":net",
-)
-"""
-NET = """\
-import torch
-import delegatec
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
-
-    def forward(self, x):
-        x = self.linear(x)
-        return torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: x * 2, (x,))
-
-def build():
-    net = Net()
-    delegatec.load_checkpoint(net, "net.safetensors")
-    return delegatec.Model(net, (torch.ones(1, 4),))
-"""
-PROGRAMS = ("net_mps", "net_portable", "net_vulkan")
-OURS = ("TorchExport", "DelegateLower", "DelegateLocate")
-
-EXPORT = {"TorchExport net"}
-LOWER = {f"DelegateLower {name}" for name in PROGRAMS}
-LOCATE = {f"DelegateLocate {name}" for name in PROGRAMS}
-ALL = EXPORT | LOWER | LOCATE
-
-
-def _weights(path: Path, first: float) -> None:
-    weight = torch.arange(16.0).reshape(4, 4) / 16
-    weight[0, 0] = first
-    save_file({"linear.weight": weight, "linear.bias": torch.zeros(4)}, str(path))
-
-
-def write_package(workspace: Path) -> Path:
-    """Writes a package with a model and three programs."""
-    package = workspace / "cached"
-    package.mkdir()
-    (package / "BUILD.bazel").write_text(BUILD)
-    (package / "net.py").write_text(NET)
-    _weights(package / "net.safetensors", 0)
-    return package
-
-
-@dataclass(frozen=True)
-class Ran:
-    """An action that ran, or whose outputs were found in a cache."""
-
-    action: str
-    found: bool
-
-
-def built(bazel: NestedBazel, *flags: str, programs: Sequence[str] = PROGRAMS) -> list[Ran]:
-    """Builds the programs and their reasons; returns the compiler's actions that were not up to date."""
-    log = bazel.output_user_root.parent / "execution.json"
-    log.unlink(missing_ok=True)
-    targets = [f"//cached:{name}" for name in programs]
-    bazel.run("build", "--output_groups=+reasons", f"--execution_log_json_file={log}", *flags, *targets)
-    return list(_parsed(log.read_text()))
-
-
-def _parsed(text: str) -> Iterator[Ran]:
-    decoder = json.JSONDecoder()
-    while text:
-        spawn, end = decoder.raw_decode(text)
-        text = text[end:].lstrip()
-        if spawn["mnemonic"] in OURS:
-            name = Path(spawn["listedOutputs"][-1]).name.partition(".")[0]
-            yield Ran(
-                f"{spawn['mnemonic']} {name}", bool(spawn.get("remoteCacheHit") or spawn.get("cacheHit"))
-            )
 
 
 def replacing(file: str, old: str, new: str) -> Callable[[Path], None]:
@@ -140,7 +42,7 @@ TABLE: list[tuple[str, Callable[[Path], None], set[str]]] = [
     ("a comment at the end of the model", appending("cached/net.py", "# The end.\n"), EXPORT),
     ("a blank line that moves lines", replacing("cached/net.py", "\nclass", "\n\nclass"), EXPORT | LOCATE),
     ("the model", replacing("cached/net.py", "x * 2", "x * 3"), ALL),
-    ("one weight", lambda workspace: _weights(workspace / "cached/net.safetensors", 1), ALL),
+    ("one weight", lambda workspace: write_weights(workspace / "cached/net.safetensors", 1), ALL),
     (
         "a comment in a backend",
         appending("python/delegatec/backends/mps/preprocess.py", "# The end.\n"),
