@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in backends: every package in this one that has a `BACKEND`, or `BACKENDS`.
 
-A build has those of the table in `rules/defs.bzl`, which alone lists them; an action uses those that it
-declares, and has no others among its inputs.
+A build has those of `rules/private/builtin_backends.bzl`, which alone lists them; an action uses those that
+it declares, and has no others among its inputs.
 """
 
 from __future__ import annotations
