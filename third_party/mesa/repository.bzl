@@ -7,7 +7,7 @@ It is newer than the host's: Arm's emulation layer needs Mesa 25.
 load("//third_party/python:host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 load(":packages.bzl", "PACKAGES", "SNAPSHOT")
 
-_MIRRORS = [
+MIRRORS = [
     "http://deb.debian.org/debian/pool/main/",
     "http://snapshot.debian.org/archive/debian/%s/pool/main/" % SNAPSHOT,
 ]
@@ -30,12 +30,12 @@ def _mesa_impl(rctx):
             allow_fail = True,
             output = file,
             sha256 = sha256,
-            url = [mirror + path for mirror in _MIRRORS],
+            url = [mirror + path for mirror in MIRRORS],
         )
         if not done.success:
             # Tests that need it are skipped, with this reason.
             rctx.delete("packages")
-            rctx.file("root/missing.txt", "%s cannot be downloaded from %s" % (path, " or ".join(_MIRRORS)))
+            rctx.file("root/missing.txt", "%s cannot be downloaded from %s" % (path, " or ".join(MIRRORS)))
             return
         files.append(file)
     extracted = rctx.execute(
