@@ -5,7 +5,7 @@ Usage: bazel run //tests/remote:campaign -- [--folder=FOLDER] PART...
 
 The parts are `upload`, `overhead` and `kill`; by default all.
 
-The tables are what `docs/remote_execution.md` states, except for its prose.
+It prints the tables of the page; the prose there is written by hand.
 """
 
 from __future__ import annotations

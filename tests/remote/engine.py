@@ -51,7 +51,7 @@ def missing() -> str:
         return reason.read_text()
     sandbox = [programs() / "bubblewrap" / "bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"]
     tried = subprocess.run([*sandbox, "true"], capture_output=True, text=True, check=False)
-    return f"this machine forbids namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+    return f"bubblewrap cannot make namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def free_port() -> int:

@@ -31,7 +31,7 @@ def test_names_and_options_agree() -> None:
     of_bazel = ("file", "host")  # How the rules set an option.
     files = {
         (name, option)
-        for name, row in table_of_the_rules().items()
+        for name, row in rows.items()
         for option, spec in row["options"].items()
         if spec["file"]
     }

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from runfiles import Runfiles
 
-_UNREACHABLE = 'case "$1" in indextargets) ;; *) echo "E: no network" >&2; exit 100 ;; esac'
+_REACHABLE = 'case "$1" in indextargets) echo http://mirror.example/debian/ ;; esac'
+_UNREACHABLE = _REACHABLE.replace("esac", '*) echo "E: no network" >&2; exit 100 ;; esac')
 _POLICY = 'case "$1" in policy) echo "  Candidate: {version}" ;; esac'
 
 
@@ -43,12 +44,17 @@ def test_no_distribution(tmp_path: Path) -> None:
     assert reason.endswith("E: no network\n")
 
 
+def test_no_mirror(tmp_path: Path) -> None:
+    reason = install(tmp_path, apt_get="exit 0")
+    assert reason == "no Bazel 7: the host's apt has no mirror of Debian\n"
+
+
 @pytest.mark.parametrize(("version", "shown"), [("8.4.0+ds-1", "8.4.0+ds-1"), ("(none)", "no more")])
 def test_another_version(tmp_path: Path, version: str, shown: str) -> None:
-    reason = install(tmp_path, apt_get="exit 0", apt_cache=_POLICY.format(version=version))
+    reason = install(tmp_path, apt_get=_REACHABLE, apt_cache=_POLICY.format(version=version))
     assert reason == f"no Bazel 7: Debian's unstable distribution has bazel-bootstrap {shown}, not 7\n"
 
 
 def test_packages_without_bazel(tmp_path: Path) -> None:
-    reason = install(tmp_path, apt_get="exit 0", apt_cache=_POLICY.format(version="7.9.0"))
+    reason = install(tmp_path, apt_get=_REACHABLE, apt_cache=_POLICY.format(version="7.9.0"))
     assert reason.startswith("no Bazel 7: [Errno 2] No such file or directory")

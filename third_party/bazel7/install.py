@@ -3,8 +3,9 @@
 
 Usage: install.py FOLDER
 
-Writes `FOLDER/bin/bazel`, which uses nothing of the host but its shell, and what actions run. If the
-distribution cannot be reached or has another version, writes the reason to `FOLDER/bin/missing.txt` instead.
+Writes `FOLDER/bin/bazel`, which uses nothing of the host but its shell, and what actions run. If that fails,
+for example because the distribution cannot be reached or has another version or layout, writes the reason to
+`FOLDER/bin/missing.txt` instead, and tests that need it are skipped.
 
 The names of packages and libraries change with the distribution: only those of Bazel itself are fixed here.
 """

@@ -24,7 +24,8 @@ bazel7 = repository_rule(
     doc = """\
 Downloads, extracts and relocates the packages. The host's packages do not change.
 
-The directory `bin` has `bazel`; or `missing.txt`, with the reason, if the distribution cannot be reached or has moved on.
+The directory `bin` has `bazel`; or `missing.txt`, with the reason, if that fails, such as when the
+distribution cannot be reached or has changed.
 """,
     attrs = {
         "_debian_packages": attr.label(default = "//third_party/bazel7:debian_packages.py"),
