@@ -175,7 +175,7 @@ class _Bisection:
         assert value is not None
         operands = [(each, self._known.get(each)) for each in self._operands(name)]
         errors = [f"{each} ({_error(result)})" for each, result in operands if result is not None]
-        given = "it reads inputs only"
+        given = "none of its operands can be compared" if operands else "it reads inputs only"
         if errors:
             given = f"its operands are within tolerance: {', '.join(errors)}"
         if note:

@@ -12,7 +12,7 @@ from torch.fx import Node
 from delegatec.backends.arm.integer.arithmetic import BITS
 from delegatec.backends.arm.integer.conversion import Conversion, Convert
 from delegatec.backends.arm.integer.elementwise import similar
-from delegatec.backends.arm.integer.masks import FAR, MASKS, bits_of, integer, mask, record
+from delegatec.backends.arm.integer.masks import FAR, MASKS, bits_of, check_bits, integer, mask, record
 from delegatec.backends.arm.integer.units import is_bool, is_float
 from delegatec.backends.arm.integer.values import Fixed, Levels, Parameters, Quantity
 from delegatec.edge.arguments import bind, shape_of
@@ -42,6 +42,7 @@ def _selected(
         return _of_values(conversion, node, found, values)
     bits = bits_of(conversion, found, rank)
     if is_bool(node):
+        check_bits(operands)
         x, y = (bits_of(conversion, mask(conversion, each), rank) for each in operands)
         return Levels(_chosen(conversion, bits, x, y).node, (1.0,), 0, 1)
     (x, low, high), (y, least, most) = (integer(conversion, each, rank) for each in operands)

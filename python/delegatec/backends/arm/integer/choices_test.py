@@ -10,7 +10,7 @@ import torch
 
 from delegatec.backends.arm.dialect import TOSA
 from delegatec.backends.arm.integer.abilities import Abilities
-from delegatec.backends.arm.integer.testing import calls, check, dequantize, levels, quantize
+from delegatec.backends.arm.integer.testing import calls, check, dequantize, levels, quantize, reasons
 from delegatec.edge import EdgeProgram
 
 aten = torch.ops.aten
@@ -115,6 +115,45 @@ def test_masks_are_moved_reduced_and_multiplied(dtype: torch.dtype) -> None:
         return quantize(total, scale * 2, zero, dtype)
 
     _check(function, *_operands(dtype), steps=1)
+
+
+def _chosen_by(condition: Any) -> Any:
+    """Returns a function of int8 levels that chooses by a function of a mask and a value."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        one, other = dequantize(x, 0.02, -7), dequantize(y, 0.02, -7)
+        return quantize(torch.where(condition(one > other, one), one, other), 0.02, -7, torch.int8)
+
+    return function
+
+
+@pytest.mark.parametrize("number", [0.5, 0, 1, 200])
+@pytest.mark.parametrize("name", ["lt", "ge", "ne"])
+def test_comparisons_of_bool_with_numbers(name: str, number: float) -> None:
+    _check(_chosen_by(lambda m, x: _COMPARISONS[name](m, number)), *_operands(torch.int8), steps=1)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param(lambda m, x: m > torch.arange(40) * 9, id="with integers"),
+        pytest.param(lambda m, x: m.masked_fill(x > 0.3, 2), id="filled"),
+        pytest.param(lambda m, x: (x - 0.3).any(0, keepdim=True), id="any of numbers"),
+        pytest.param(lambda m, x: torch.any(m, []), id="no dimension"),
+    ],
+)
+def test_bool_with_other_numbers_is_not_converted(condition: Any) -> None:
+    found = reasons(_chosen_by(condition), _operands(torch.int8), _ABILITIES)
+    assert any("bool with other numbers" in each or "no dimension" in each for each in found)
+
+
+def test_parts_of_a_mask() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        one, other = dequantize(x, 0.02, -7), dequantize(y, 0.02, -7)
+        first, second = (one > other).chunk(2, 1)
+        return quantize(torch.where(first & ~second, one[:, :20], other[:, 20:]), 0.02, -7, torch.int8)
+
+    _check(function, *_operands(torch.int8), steps=1)
 
 
 @pytest.mark.parametrize("dtype", _TYPES)

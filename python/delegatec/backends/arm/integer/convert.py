@@ -179,6 +179,8 @@ def _convert(conversion: Conversion, node: Node) -> None:
 
 def _convert_mask(conversion: Conversion, node: Node) -> None:
     """Converts a call with operands or results of bool, which the target lacks."""
+    if node in conversion.quantities:
+        return  # one of several results
     convert: Convert = WITHOUT_BOOLS.get(node.target, _general if is_value(node, bools=False) else promoted)
     found = (None if node.target in CHEAP else _tabulated(conversion, node)) or convert(conversion, node)
     if found is not None:

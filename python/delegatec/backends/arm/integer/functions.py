@@ -37,7 +37,7 @@ _OTHERS: Final = frozenset({aten.prelu.default, aten._prelu_kernel.default, aten
 def lookup(conversion: Conversion, node: Node) -> Lookup | None:
     """Returns a call as a function of the levels of one value; None if it is not one."""
     target: Any = node.target
-    if torch.Tag.pointwise not in target.tags and target not in _OTHERS:
+    if torch.Tag.pointwise not in getattr(target, "tags", ()) and target not in _OTHERS:
         return None
     dtype = node.meta["val"].dtype
     if not dtype.is_floating_point and dtype != torch.bool:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_arg
 
@@ -89,6 +90,16 @@ def _steps(x: Value, y: Value) -> Value:
     return x.maximum(y).minimum(y.clamp(_INT32.min, _INT32.max - 1) + 1) - y
 
 
+def check_bits(operands: Iterable[Any]) -> None:
+    """Checks that operands are bool, or the numbers 0 and 1.
+
+    Raises:
+        UnsupportedError: one is another number, which would become one of these.
+    """
+    if not all(is_bool(each) if isinstance(each, Node) else each in (0, 1) for each in operands):
+        raise UnsupportedError("there is no arithmetic of bool with other numbers")
+
+
 def _comparison(name: str) -> Convert:
     def convert(conversion: Conversion, node: Node) -> Quantity:
         bound = bind(node)
@@ -99,6 +110,7 @@ def _comparison(name: str) -> Convert:
             x, y = (Value(builder, each) for each in in_one_scale(conversion, node))
             return _compared(conversion, name, x, y, FAR - 2)
         if any(map(is_bool, nodes)):
+            check_bits(operands)
             x, y = (bits_of(conversion, mask(conversion, each), rank) for each in operands)
             return _compared(conversion, name, x, y, 1)
         return _of_integers(conversion, name, operands, rank)
@@ -171,9 +183,12 @@ def _reduced(target: Any) -> Convert:
 
     def convert(conversion: Conversion, node: Node) -> Quantity:
         bound = bind(node)
+        check_bits([bound["self"]])
         found = conversion.quantized(mask(conversion, bound["self"]), _UNIT)
         rank, dims = len(found.shape), bound.get("dim")
         dims = range(rank) if dims is None else [dims] if isinstance(dims, int) else dims
+        if not rank or not dims:
+            raise UnsupportedError("there is no reduction of no dimension")
         args = (found.node, sorted(positive(dim, rank) for dim in dims), bool(bound.get("keepdim")))
         result = conversion.arithmetic.call(target, *args, dtype=torch.int8, shape=shape_of(node))
         return replace(found, node=result, limit=1)
@@ -193,7 +208,7 @@ def _copy(conversion: Conversion, node: Node) -> Quantity | None:
 
 def promoted(conversion: Conversion, node: Node) -> None:
     """Converts arithmetic of integers that promotes values of bool."""
-    if torch.Tag.pointwise not in node.target.tags:  # type: ignore[union-attr]
+    if not isinstance(node.target, OpOverload) or torch.Tag.pointwise not in node.target.tags:
         raise UnsupportedError("there is no integer arithmetic for this operator on bool")
     shape, dtype = shape_of(node), dtype_of(node)
 

@@ -55,12 +55,22 @@ def channels(levels: torch.Tensor, scales: torch.Tensor) -> Any:
 def integers(function: Function, args: tuple[torch.Tensor, ...], abilities: Abilities = ALL) -> EdgeProgram:
     """Returns the converted program of a function, which must have no floating-point values left."""
     program = to_edge(torch.export.export(Call(function), args), preserve=CALLS)
-    found = converted(program, Facts(program.fixed_constants()), abilities)
-    assert found.reasons == {}
+    assert _reasons(program, abilities) == []
     verify(program)
     values = [node.meta["val"] for node in program.graph.nodes if node.op != "output"]
     assert [each for each in values if isinstance(each, torch.Tensor) and each.dtype.is_floating_point] == []
     return program
+
+
+def reasons(function: Function, args: tuple[torch.Tensor, ...], abilities: Abilities = ALL) -> list[str]:
+    """Returns why calls of a function are not converted."""
+    return _reasons(to_edge(torch.export.export(Call(function), args), preserve=CALLS), abilities)
+
+
+def _reasons(program: EdgeProgram, abilities: Abilities) -> list[str]:
+    return [
+        str(each) for each in converted(program, Facts(program.fixed_constants()), abilities).reasons.values()
+    ]
 
 
 def check(
