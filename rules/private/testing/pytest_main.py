@@ -12,6 +12,10 @@ from pathlib import Path
 # Set before numpy or torch is imported: Bazel assigns one core to a test.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# As in the compiler's actions. Python takes bytecode for that of a source with the same size and the same second:
+# a test that writes a module twice would import the first one again.
+sys.dont_write_bytecode = True
+
 import hypothesis
 import pytest
 import verified_passes
