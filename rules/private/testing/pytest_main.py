@@ -12,10 +12,6 @@ from pathlib import Path
 # Set before numpy or torch is imported: Bazel assigns one core to a test.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# As in the compiler's actions. Python takes bytecode for that of a source with the same size and the same second:
-# a test that writes a module twice would import the first one again.
-sys.dont_write_bytecode = True
-
 import hypothesis
 import pytest
 import verified_passes
@@ -107,6 +103,9 @@ def main(files: list[str]) -> int:
         # Pytest would collect tests in the current directory, including the wheels.
         print("this test has no files to run", file=sys.stderr)
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
+    # As in the compiler's actions. Python takes bytecode as current if the source has the same size and the same
+    # second of modification: a test that writes a module twice would import the first one again.
+    sys.dont_write_bytecode = True
     shards = shards_from_bazel()
     with coverage_of_sources():
         status = pytest.main(
