@@ -103,8 +103,8 @@ def main(files: list[str]) -> int:
         # Pytest would collect tests in the current directory, including the wheels.
         print("this test has no files to run", file=sys.stderr)
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
-    # As in the compiler's actions. Python takes bytecode as current if the source has the same size and the same
-    # second of modification: a test that writes a module twice would import the first one again.
+    # As in the compiler's actions. Python takes bytecode as current if the source has the same size and the
+    # same second of modification: a test that writes a module twice would import the first one again.
     sys.dont_write_bytecode = True
     shards = shards_from_bazel()
     with coverage_of_sources():
