@@ -20,6 +20,8 @@ FIXED_ENVIRONMENT = {
     # If it is unset, Python finds another one, with the caches of libraries. Nothing can be created in /dev/null.
     "HOME": "/dev/null",
     "LC_ALL": "C.UTF-8",
+    # torch asks for the user's name when it is imported, and would read /etc/passwd.
+    "LOGNAME": "delegatec",
     # Bazel assigns the cores.
     "OMP_NUM_THREADS": "1",
     # The order of Python's sets depends on it.

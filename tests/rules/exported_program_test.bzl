@@ -78,7 +78,7 @@ def _hermetic_test_impl(ctx):
     variables = action_of(env, ctx.attr.mnemonic).env
     asserts.equals(
         env,
-        ["HOME", "LC_ALL", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
+        ["HOME", "LC_ALL", "LOGNAME", "OMP_NUM_THREADS", "PYTHONHASHSEED", "PYTHONPATH", "TQDM_DISABLE"],
         sorted(variables.keys()),
     )
     asserts.equals(env, "/dev/null", variables["HOME"])
