@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The XNNPACK delegate: kernels for CPUs, run by the XNNPACK runtime of ExecuTorch."""

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blob: its header, and flatc as another reader."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from delegatec_schemas import xnnpack_graph as schema
+
+from delegatec.backends.common.flatc import faults, to_json
+from delegatec.backends.xnnpack.blob import write_blob
+from delegatec.delegation.protocol.parts import join
+
+GRAPH = schema.GraphT(
+    version="0",
+    nodes=[schema.NodeT(schema.Operation.Negate, schema.UnaryT(0, 1, 0), 5)],
+    values=[
+        schema.ValueT(
+            schema.Content.Tensor, schema.TensorT(schema.DataType.FLOAT32, 1, [3], 0, id, 1 + id, id)
+        )
+        for id in range(2)
+    ],
+    numExternals=2,
+    constants=[schema.BytesT(0, 0)],
+)
+BLOB = join(write_blob(GRAPH))
+
+
+def test_the_header() -> None:
+    magic, header, offset, size, bytes_offset, bytes_size = struct.unpack_from("<4x4sHIIIQ", BLOB)
+    assert (magic, header, offset, bytes_size) == (b"XH00", 30, 32, 0)
+    assert BLOB[offset + 4 : offset + 8] == b"XN01"
+    assert offset + size <= bytes_offset == len(BLOB)
+    assert bytes_offset % 16 == 0
+
+
+def test_flatc_reads_the_same(tmp_path: Path) -> None:
+    size = struct.unpack_from("<I", BLOB, 14)[0]
+    flatbuffer = BLOB[32 : 32 + size]
+    assert faults("xnnpack_graph.fbs", flatbuffer, tmp_path) == []
+    assert faults("xnnpack_graph.fbs", flatbuffer[: size // 2], tmp_path) != []
+    read = to_json("xnnpack_graph.fbs", flatbuffer, tmp_path)
+    assert [node["operation_type"] for node in read["nodes"]] == ["Negate"]
+    assert read["nodes"][0]["operation"] == {"output_id": 1}
+    assert [value["content"]["flags"] for value in read["values"]] == [1, 2]
