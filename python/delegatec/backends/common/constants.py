@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.delegation import ComputedBytes
-from delegatec.delegation.protocol.parts import TensorBytes, tensor_bytes
+from delegatec.delegation.protocol.parts import Elements, TensorBytes, tensor_bytes
 from delegatec.diagnostics import Diagnostic
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.scaled import ScaledTensor
@@ -27,16 +27,16 @@ _STEP: Final = 1 << 18
 
 
 class Float16Bytes(TensorBytes):
-    """A float32 tensor as float16 in row-major order, converted when it is written.
+    """Float32 elements as float16, converted when they are written.
 
     Finite numbers of a magnitude or more become the lowest and highest float16. Infinities and NaN stay.
 
     Args:
-        values: float32, of one dimension.
+        values: float32.
         saturates_from: that magnitude; infinity to saturate nothing.
     """
 
-    def __init__(self, values: torch.Tensor, saturates_from: float = math.inf) -> None:
+    def __init__(self, values: Elements, saturates_from: float = math.inf) -> None:
         super().__init__(values, 2)
         self._saturates_from = saturates_from
 
@@ -72,7 +72,9 @@ class Int4Bytes(ComputedBytes):
         return tensor_bytes((pairs[:, 0] & 15) | (pairs[:, 1] << 4))
 
 
-def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16Bytes, str]:
+def to_float16(
+    tensor: torch.Tensor, saturates: bool = False, written: Elements | None = None
+) -> tuple[Float16Bytes, str]:
     """Converts a float32 tensor to float16, and checks its range.
 
     The lowest and highest float32, which models use as masks, become the lowest and highest float16, which
@@ -81,16 +83,18 @@ def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16By
     Args:
         tensor: any shape.
         saturates: whether all other finite values beyond float16 do, too.
+        written: its elements in the order in which they are written; row-major by default.
 
     Returns:
         Its bytes, which are converted when they are written, and a text with the count and the largest of the
         finite values beyond +-65504 that do not saturate; empty if there are none.
     """
     flat = tensor.detach().reshape(-1)
+    written = flat if written is None else written
     if _fits(flat):
-        return Float16Bytes(flat), ""
+        return Float16Bytes(written), ""
     if saturates:
-        return Float16Bytes(flat, _OVERFLOW), ""
+        return Float16Bytes(written, _OVERFLOW), ""
     count, worst = 0, 0.0
     for values in torch.split(flat, _STEP):
         size = values.abs()
@@ -100,7 +104,7 @@ def to_float16(tensor: torch.Tensor, saturates: bool = False) -> tuple[Float16By
             worst = max(worst, rest[rest.abs().argmax()].item(), key=abs)
     number = "1 value" if count == 1 else f"{count} values"
     lost = f"{number} beyond float16 (+-{FLOAT16_MAX:g}), the largest {worst:g}" if count else ""
-    return Float16Bytes(flat, FLOAT32_MAX), lost
+    return Float16Bytes(written, FLOAT32_MAX), lost
 
 
 def is_beyond_float16(number: float) -> bool:

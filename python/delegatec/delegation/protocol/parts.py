@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import torch
 
@@ -40,15 +40,27 @@ Part = bytes | memoryview | ComputedBytes
 """A byte sequence of a blob."""
 
 
+class Elements(Protocol):
+    """A sequence of elements: a tensor of one dimension, or what computes slices of one."""
+
+    def numel(self) -> int:
+        """Returns their number."""
+        ...
+
+    def __getitem__(self, place: slice, /) -> torch.Tensor:
+        """Returns a contiguous range of them, of one dimension."""
+        ...
+
+
 class TensorBytes(ComputedBytes):
-    """The elements of a tensor of one dimension, computed or converted when they are written.
+    """Elements, computed or converted when they are written.
 
     Args:
-        values: the tensor.
+        values: the elements.
         size: bytes per element.
     """
 
-    def __init__(self, values: torch.Tensor, size: int) -> None:
+    def __init__(self, values: Elements, size: int) -> None:
         self._values = values
         self._size = size
 

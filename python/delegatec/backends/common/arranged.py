@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of a constant in another order, such as channels-last filters, moved when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+
+from delegatec.edge.scaled import ScaledTensor
+
+Arrange: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""Permutes, splits and joins dimensions, by views alone."""
+
+
+class ArrangedElements:
+    """The elements of an arrangement of a tensor, in row-major order, as a sequence.
+
+    A slice copies the rows that it needs, and no others.
+
+    Args:
+        tensor: of any dtype; its memory is not copied. A `ScaledTensor` is multiplied slice by slice.
+        arrange: returns a view of a tensor of that shape.
+    """
+
+    def __init__(self, tensor: torch.Tensor, arrange: Arrange) -> None:
+        tensor = tensor.detach()
+        self._dtype = tensor.dtype
+        self._scale: torch.Tensor | None = None
+        if isinstance(tensor, ScaledTensor):
+            channels = tensor.scale.view(-1, 1).expand(-1, tensor.numel() // tensor.scale.numel())
+            self._scale = arrange(channels.view(tensor.shape))
+            tensor = tensor.source
+        self._source = arrange(tensor)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the arrangement."""
+        return tuple(self._source.shape)
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        return self._source.numel()
+
+    def __getitem__(self, place: slice) -> torch.Tensor:
+        start, end, _ = place.indices(self.numel())
+        found = _elements(self._source, start, end)
+        if self._scale is None:
+            return found
+        return (found.double() * _elements(self._scale, start, end)).to(self._dtype)
+
+
+def _elements(tensor: torch.Tensor, start: int, end: int) -> torch.Tensor:
+    """Returns elements of a tensor of any strides in row-major order, of one dimension."""
+    while tensor.dim() > 1:
+        width = tensor[0].numel()
+        first, last = start // width, -(-end // width)
+        if last - first > 1:
+            return tensor[first:last].reshape(-1)[start - first * width : end - first * width]
+        tensor, start, end = tensor[first], start - first * width, end - first * width
+    return tensor[start:end]
