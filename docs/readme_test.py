@@ -69,6 +69,7 @@ class Decoder(torch.nn.Module):
         "docs/arm.md",
         "docs/mps.md",
         "docs/vulkan.md",
+        "docs/xnnpack.md",
     ],
 )
 def test_links_lead_to_files(page: str) -> None:

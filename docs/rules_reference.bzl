@@ -27,6 +27,7 @@ load(
     _tosa_program = "tosa_program",
     _vgf_program = "vgf_program",
     _vulkan_program = "vulkan_program",
+    _xnnpack_program = "xnnpack_program",
 )
 load("//rules/private:delegate_program.bzl", _delegate_program = "delegate_program")
 load("//rules/private:exported_program.bzl", _exported_program = "exported_program")
@@ -45,6 +46,7 @@ portable_program = _portable_program
 tosa_program = _tosa_program
 vgf_program = _vgf_program
 vulkan_program = _vulkan_program
+xnnpack_program = _xnnpack_program
 program_test = _program_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test

@@ -9,6 +9,7 @@ load(
     _tosa_program = "tosa_program",
     _vgf_program = "vgf_program",
     _vulkan_program = "vulkan_program",
+    _xnnpack_program = "xnnpack_program",
 )
 load("//rules/private:program_budget_test.bzl", _program_budget_test = "program_budget_test")
 load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleInfo", _program_bundle = "program_bundle")
@@ -97,6 +98,16 @@ def vulkan_program(name, program, **kwargs):
     """
     inspected(_vulkan_program, name = name, program = program, **kwargs)
 
+def xnnpack_program(name, program, **kwargs):
+    """Lowers an exported program for CPUs, with XNNPACK.
+
+    Args:
+        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        program: the `exported_program`.
+        **kwargs: the backend's options, and the attributes of every program rule that delegates.
+    """
+    inspected(_xnnpack_program, name = name, program = program, **kwargs)
+
 _PROGRAMS = {
     "ethos_u": ethos_u_program,
     "mps": mps_program,
@@ -104,6 +115,7 @@ _PROGRAMS = {
     "tosa": tosa_program,
     "vgf": vgf_program,
     "vulkan": vulkan_program,
+    "xnnpack": xnnpack_program,
 }
 
 def delegate_programs(name, program, backends, **kwargs):

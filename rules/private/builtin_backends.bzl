@@ -129,6 +129,22 @@ BACKENDS = {
         },
         title = "Vulkan, on GPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
     ),
+    "xnnpack": backend(
+        options = {
+            "fp16_overflow": option(
+                default = "error",
+                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
+                      "the lowest and highest float32 are always clamped",
+                values = ["error", "saturate"],
+            ),
+            "precision": option(
+                default = "fp32",
+                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+                values = ["fp32", "fp16"],
+            ),
+        },
+        title = "XNNPACK, on CPUs of any vendor, fp32 and fp16",
+    ),
 }
 
 ethos_u_program = backend_program("ethos_u", BACKENDS["ethos_u"])
@@ -136,3 +152,4 @@ mps_program = backend_program("mps", BACKENDS["mps"])
 tosa_program = backend_program("tosa", BACKENDS["tosa"])
 vgf_program = backend_program("vgf", BACKENDS["vgf"])
 vulkan_program = backend_program("vulkan", BACKENDS["vulkan"])
+xnnpack_program = backend_program("xnnpack", BACKENDS["xnnpack"])

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph under construction, as in the format: tables of values, constants and operations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from delegatec_schemas import xnnpack_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.common.liveness import live
+from delegatec.backends.xnnpack.blob import write_blob
+from delegatec.backends.xnnpack.operands import NO_VALUE, operand_ids, result_ids
+from delegatec.delegation import Part
+from delegatec.delegation.protocol.backend import NamedData
+from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
+from delegatec.delegation.protocol.parts import chunks
+
+INPUT: Final = 1
+"""The flag of a delegate's input."""
+OUTPUT: Final = 2
+"""The flag of a delegate's output."""
+NAMED: Final = 2**64 - 1
+"""The offset of constants that are named data."""
+
+_QUANTIZATIONS: Final = {
+    schema.ScalesOfChannelsT: schema.Quantization.ScalesOfChannels,
+    schema.ScaleOfTensorT: schema.Quantization.ScaleOfTensor,
+    schema.ScalesOfRowsT: schema.Quantization.ScalesOfRows,
+    schema.ScalesOfGroupsT: schema.Quantization.ScalesOfGroups,
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation of a draft.
+
+    Attributes:
+        node: the operation in the format.
+        origin: the node of the program that it computes, if any.
+    """
+
+    node: schema.NodeT
+    origin: Node | None
+
+
+class Draft:
+    """The tables of a blob under construction. Ids are consecutive.
+
+    Lowerings may emit dead code: `drop_dead_code` removes it. Ids of values do not change.
+
+    Attributes:
+        inputs: ids of the inputs.
+        outputs: ids of the outputs.
+        steps: the operations, in execution order.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.steps: list[Step] = []
+        self._values: list[schema.ValueT] = []
+        self._data: dict[str, NamedData] = {}
+        self._indices: dict[str, int] = {}  # key -> index of the constant; 0 means "no constant"
+
+    def value(
+        self, data_type: int, shape: Sequence[int], quantization: Any = None, constant_id: int = 0
+    ) -> int:
+        """Adds a value.
+
+        Args:
+            data_type: a type of `schema.DataType`.
+            shape: its dimensions, in the order of memory.
+            quantization: a table of the union `schema.Quantization`; None if it is not quantized.
+            constant_id: its bytes, from `constant`, if it is a constant.
+        """
+        id = len(self._values)
+        tensor = schema.TensorT(data_type, len(shape), list(shape), constant_id, NO_VALUE, 0, id)
+        if quantization is None:
+            value = schema.ValueT(schema.Content.Tensor, tensor)
+        else:
+            kind = _QUANTIZATIONS[type(quantization)]
+            content = schema.QuantizedTensorT(tensor, kind, quantization)
+            value = schema.ValueT(schema.Content.QuantizedTensor, content)
+        self._values.append(value)
+        return id
+
+    def constant(self, data: Part, alignment: int = 16) -> int:
+        """Adds bytes, stored once for all equal ones of the program; returns their index."""
+        digest = hashlib.sha256()
+        for chunk in chunks(data):
+            digest.update(chunk)
+        key = digest.hexdigest()
+        self._data.setdefault(key, NamedData(data, alignment))
+        return self._indices.setdefault(key, len(self._indices) + 1)
+
+    def tensor(self, id: int) -> schema.TensorT:
+        """Returns the tensor of a value."""
+        return tensor_of(self._values[id])
+
+    def is_constant(self, id: int) -> bool:
+        """Whether a value is a constant."""
+        return bool(self.tensor(id).constantId)
+
+    def constant_ids(self) -> set[int]:
+        """Returns the ids of all constants."""
+        return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
+
+    def drop_dead_code(self) -> None:
+        """Removes operations, values and constants that no output depends on."""
+        self.steps, used = live(
+            self.steps, self.outputs, lambda step: operand_ids(step.node), lambda step: result_ids(step.node)
+        )
+        used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
+        self._values = [value for id, value in enumerate(self._values) if id in used]
+        old = {index: key for key, index in self._indices.items()}
+        new: dict[str, int] = {}
+        for owner, field in self._references():
+            key = old[getattr(owner, field)]
+            setattr(owner, field, new.setdefault(key, len(new) + 1))
+        self._indices = new
+
+    def _references(self) -> Iterator[tuple[Any, str]]:
+        """Yields the tables and fields with the index of a constant."""
+        for value in self._values:
+            owners = [(tensor_of(value), "constantId")]
+            if isinstance(value.content, schema.QuantizedTensorT):
+                owners.append((value.content.quantization, "scalesConstantId"))
+            yield from (each for each in owners if getattr(*each, 0) > 0)
+
+    def named_data(self) -> dict[str, NamedData]:
+        """Returns key -> bytes of the constants."""
+        return {key: self._data[key] for key in self._indices}
+
+    def debug_map(self) -> DebugHandleMap:
+        """Returns index of each operation -> handle of its origin."""
+        return debug_map_of([] if step.origin is None else [step.origin] for step in self.steps)
+
+    def blob(self) -> list[Part]:
+        """Returns the blob of the current graph."""
+        externals = [*((id, INPUT) for id in self.inputs), *((id, OUTPUT) for id in self.outputs)]
+        tensors = {tensor.id: tensor for tensor in map(tensor_of, self._values)}
+        for position, (id, flag) in enumerate(externals):
+            tensors[id].externalId, tensors[id].flags = position, flag
+        for index, step in enumerate(self.steps):
+            step.node.debugHandle = index
+        data = [schema.BytesT(NAMED, len(self._data[key].data), key) for key in self._indices]
+        graph = schema.GraphT(
+            version="0",
+            nodes=[step.node for step in self.steps],
+            values=self._values,
+            numExternals=len(externals),
+            inputIds=self.inputs,
+            outputIds=self.outputs,
+            constants=[schema.BytesT(), *data],
+        )
+        return write_blob(graph)
+
+
+def tensor_of(value: schema.ValueT) -> schema.TensorT:
+    """Returns the tensor of a value, which may be quantized."""
+    content: Any = value.content
+    tensor: schema.TensorT = content.tensor if isinstance(content, schema.QuantizedTensorT) else content
+    return tensor

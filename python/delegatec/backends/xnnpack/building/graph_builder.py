@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder of a blob's graph: maps nodes of a program to values and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from torch.fx import Node
+
+from delegatec.backends.common.constants import beyond_float16, name_of
+from delegatec.backends.common.settings import Overflow
+from delegatec.backends.xnnpack.building.draft import Draft, Step
+from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrowed_number
+from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.dtypes import TO_FORMAT
+from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.diagnostics import DelegatecError, Diagnostic
+from delegatec.edge.symbols import largest
+
+Number = bool | int | float
+Size = int | torch.SymInt
+
+
+class GraphBuilder:
+    """The graph of one partition under construction, with its own, consecutive ids.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+
+    Attributes:
+        current: the node being lowered, the origin of new operations, if any.
+        settings: as given.
+        draft: the tables of the graph.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        self.current: Node | None = None
+        self.settings = settings
+        self.draft = Draft()
+        self._view = view
+        self._saturates = settings.overflow is Overflow.SATURATE
+        self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a number in a table
+        self._names: dict[int, str] = {}  # id of a constant -> the placeholder whose value it is
+        self._ids: dict[Node, int] = {}
+        self._types: list[tuple[torch.dtype, tuple[Size, ...]]] = []
+        self._shared: dict[Hashable, int] = {}
+
+    # ---- nodes of the program ----------------------------------------------------------------------------
+
+    def input(self, node: Node) -> None:
+        """Adds an input of the delegate; all inputs are added first."""
+        value = node.meta["val"]
+        self._ids[node] = self.temporary(value.shape, value.dtype)
+        self.draft.inputs.append(self._ids[node])
+
+    def output(self, node: Node) -> None:
+        """Makes the value of a node an output of the delegate."""
+        id = self.of(node)
+        if id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id):
+            source, (dtype, shape) = id, self.type_of(id)
+            id = self.temporary(shape, dtype)
+            self.emit(schema.Operation.Copy, schema.UnaryT(source, id, 0))
+        self.draft.outputs.append(id)
+
+    def of(self, node: Node) -> int:
+        """Returns the id of a node's value; the first use of a constant adds it."""
+        if node not in self._ids:
+            tensor = self._view.constants[node]
+            self._ids[node] = self.constant(tensor, node.meta["val"].dtype, node)
+        return self._ids[node]
+
+    def constant_value(self, node: Node) -> torch.Tensor | None:
+        """Returns the tensor of a node if it is a constant; do not write to it.
+
+        It is float32 if it is float32 in the model, although the node is float16 here.
+        """
+        return self._view.constants.get(node)
+
+    def alias(self, node: Node, id: int, index: int | None = None) -> None:
+        """Maps a node to the value that it computes.
+
+        Args:
+            node: the node.
+            id: the value.
+            index: of the result, if the node has several; the `getitem` nodes of that result get the id.
+        """
+        nodes = [node] if index is None else [user for user in node.users if user.args[1] == index]
+        self._ids.update(dict.fromkeys(nodes, id))
+
+    # ---- values ------------------------------------------------------------------------------------------
+
+    def type_of(self, id: int) -> tuple[torch.dtype, tuple[Size, ...]]:
+        """Returns dtype and shape of a value."""
+        return self._types[id]
+
+    def shape_of(self, id: int) -> tuple[Size, ...]:
+        """Returns the shape of a value."""
+        return self._types[id][1]
+
+    def dtype_of(self, id: int) -> torch.dtype:
+        """Returns the dtype of a value."""
+        return self._types[id][0]
+
+    def temporary(self, shape: Sequence[Size], dtype: torch.dtype) -> int:
+        """Adds a value that an operation computes; the runtime computes its sizes."""
+        return self.value(TO_FORMAT[dtype], shape, dtype)
+
+    def value(
+        self,
+        data_type: int,
+        shape: Sequence[Size],
+        dtype: torch.dtype,
+        quantization: Any = None,
+        constant_id: int = 0,
+    ) -> int:
+        """Adds a value.
+
+        Args:
+            data_type: a type of `schema.DataType`.
+            shape: its shape, in the order of memory. The largest is stored if it varies.
+            dtype: of its elements, or of the numbers that these stand for.
+            quantization: its scales, see `Draft.value`.
+            constant_id: its bytes, from `Draft.constant`, if it is a constant.
+        """
+        self._types.append((dtype, tuple(shape)))
+        stored = [largest(size) or 1 for size in shape]
+        return self.draft.value(data_type, stored, quantization, constant_id)
+
+    def constant(
+        self, tensor: torch.Tensor, dtype: torch.dtype, origin: Node | None = None, form: Hashable = None
+    ) -> int:
+        """Adds a constant, once for each origin, form and dtype. Equal bytes are stored once.
+
+        Args:
+            tensor: its value; float32 becomes float16 while it is written.
+            dtype: in which it is stored.
+            origin: the placeholder from which it comes, for messages and drawings; None for a new one.
+            form: how it differs from the placeholder's value, such as "transposed".
+        """
+        if origin is None:
+            return self._constant(tensor, dtype, origin)
+        return self.shared(("constant", origin, form, dtype), lambda: self._constant(tensor, dtype, origin))
+
+    def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, origin: Node | None) -> int:
+        data, lost = converted_tensor(tensor, dtype, self._saturates)
+        id = self.value(TO_FORMAT[dtype], tensor.shape, dtype, constant_id=self.draft.constant(data))
+        if origin is not None:
+            self._names[id] = origin.name
+        if lost:
+            name = "a constant" if origin is None else name_of(self._view.program, origin)
+            self._problems.append((id, beyond_float16(f"{name} has {lost}", self.current)))
+        return id
+
+    def number(self, number: Number, dtype: torch.dtype) -> int:
+        """Returns a constant without dimensions; deduplicated."""
+        stored = float(number) if dtype == torch.float32 else self.representable(number, dtype)
+        tensor = torch.tensor(stored, dtype=dtype)
+        return self.shared(("number", dtype, repr(stored)), lambda: self.constant(tensor, dtype))
+
+    def representable(self, number: Number, dtype: torch.dtype) -> float:
+        """Returns a number for a float32 field of an operation on a dtype; reports it if it is beyond."""
+        if dtype != torch.float16:
+            return float(number)
+        found, lost = narrowed_number(float(number), self._saturates)
+        if lost:
+            self._problems.append((None, beyond_float16(lost, self.current)))
+        return found
+
+    def shared(self, key: Hashable, make: Callable[[], int]) -> int:
+        """Returns a value shared by lowerings; the first call makes it."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    # ---- operations --------------------------------------------------------------------------------------
+
+    def emit(self, operation: int, table: Any, limits: tuple[float, float] | None = None) -> None:
+        """Appends an operation.
+
+        Args:
+            operation: its type, of `schema.Operation`.
+            table: its operands and attributes.
+            limits: the least and the most of its results.
+        """
+        bounds = None if limits is None else schema.LimitsT(*limits)
+        node = schema.NodeT(operation, table, 0, bounds)
+        self.draft.steps.append(Step(node, self.current))
+
+    def finished(self) -> PreprocessResult:
+        """Returns the blob, its constants and debug information, without dead code.
+
+        Raises:
+            DelegatecError: DC406 for each constant that is beyond float16.
+        """
+        self.draft.drop_dead_code()
+        live = self.draft.constant_ids()
+        problems = [each for id, each in self._problems if id is None or id in live]
+        if problems:
+            raise DelegatecError(problems)
+        names = {id: name for id, name in self._names.items() if id in live}
+        return PreprocessResult(
+            self.draft.blob(), self.draft.debug_map(), self.draft.named_data(), constant_names=names
+        )

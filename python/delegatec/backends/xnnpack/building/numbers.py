@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and tensors in the dtype of a delegate's values."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from delegatec.backends.common.constants import (
+    FLOAT16_MAX,
+    FLOAT32_MAX,
+    is_beyond_float16,
+    nonzero_in_float16,
+    to_float16,
+)
+from delegatec.delegation import Part
+from delegatec.delegation.protocol.parts import tensor_part
+
+
+def converted_tensor(tensor: torch.Tensor, dtype: torch.dtype, saturates: bool) -> tuple[Part, str]:
+    """Returns the bytes of a tensor in a dtype, and a text with the values that are beyond float16, if any.
+
+    Args:
+        tensor: any shape.
+        dtype: float32 or float16; float32 becomes float16 while it is written.
+        saturates: whether values beyond float16 become the largest ones.
+    """
+    if dtype == torch.float16 and tensor.dtype == torch.float32:
+        if tensor.numel() == 1:
+            tensor = torch.full_like(tensor, nonzero_in_float16(tensor.item()))
+        return to_float16(tensor, saturates)
+    return tensor_part(tensor.to(dtype)), ""
+
+
+def narrowed_number(number: float, saturates: bool) -> tuple[float, str]:
+    """Returns a number in the range of float16, and a text if it is beyond and does not saturate."""
+    if is_beyond_float16(number):
+        lost = "" if saturates or abs(number) == FLOAT32_MAX else f"the number {number} is beyond float16"
+        return math.copysign(FLOAT16_MAX, number), lost
+    return nonzero_in_float16(number), ""

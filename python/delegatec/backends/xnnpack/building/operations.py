@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that lowerings of several rows emit; each function returns the id of the result.
+
+Operands of one operation have one dtype. Sizes may be symbolic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import Operation
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
+from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.edge.arguments import broadcast
+from delegatec.edge.symbols import is_dynamic, sizes_key
+
+FIRST_TRANSPOSED: Final = 2
+"""Flag of BatchMatrixMultiply."""
+TRANSPOSED: Final = 1
+"""Flag of BatchMatrixMultiply for its second operand, and of FullyConnected for a filter [in, out]."""
+_MOST_OPERANDS: Final = 5
+"""Operands of the largest concatenation."""
+
+Limits = tuple[float, float]
+
+
+# ---- elements --------------------------------------------------------------------------------------------
+
+
+def unary(b: GraphBuilder, operation: int, id: int) -> int:
+    """Emits a function of one value, in its dtype."""
+    dtype, shape = b.type_of(id)
+    out = b.temporary(shape, dtype)
+    b.emit(operation, schema.UnaryT(id, out, 0))
+    return out
+
+
+def binary(
+    b: GraphBuilder, operation: int, first: int | float, second: int | float, limits: Limits | None = None
+) -> int:
+    """Emits a function of two values, which broadcast; a float is a number, not an id."""
+    dtype = b.dtype_of(first if isinstance(first, int) else int(second))
+    ids = [b.number(each, dtype) if isinstance(each, float) else each for each in (first, second)]
+    assert b.dtype_of(ids[0]) == b.dtype_of(ids[1])
+    out = b.temporary(broadcast(*map(b.shape_of, ids)), dtype)
+    b.emit(operation, schema.BinaryT(*ids, out, 0), limits)
+    return out
+
+
+def clamp(b: GraphBuilder, id: int, least: float, most: float) -> int:
+    """Emits a clamp; infinite bounds do not limit."""
+    dtype, shape = b.type_of(id)
+    out = b.temporary(shape, dtype)
+    limits = b.representable(least, dtype), b.representable(most, dtype)
+    b.emit(Operation.Clamp, schema.UnaryT(id, out, 0), limits)
+    return out
+
+
+def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
+    """Returns a value in a dtype: itself, or one shared conversion."""
+    if b.dtype_of(id) == dtype:
+        return id
+
+    def make() -> int:
+        out = b.temporary(b.shape_of(id), dtype)
+        b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
+        return out
+
+    return b.shared(("converted", id, dtype), make)
+
+
+# ---- moves -----------------------------------------------------------------------------------------------
+
+
+def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
+    """Emits a reshape, unless the value has the shape. At most one size varies."""
+    dtype, old = b.type_of(id)
+    if sizes_key(shape) == sizes_key(old):
+        return id
+    out = b.temporary(shape, dtype)
+    stored = [size if isinstance(size, int) else 0 for size in shape]
+    b.emit(Operation.Reshape, schema.ReshapeT(len(stored), stored, id, out, 0))
+    return out
+
+
+def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
+    """Emits a permutation of the dimensions, unless they keep their order."""
+    dtype, old = b.type_of(id)
+    if list(permutation) == list(range(len(old))):
+        return id
+    out = b.temporary([old[dim] for dim in permutation], dtype)
+    b.emit(Operation.Transpose, schema.TransposeT(len(old), list(permutation), id, out, 0))
+    return out
+
+
+def sliced(b: GraphBuilder, id: int, dim: int, start: int, end: int) -> int:
+    """Emits a range of a dimension, unless it is the whole. The other dimensions may vary."""
+    dtype, old = b.type_of(id)
+    if (start, end) == (0, old[dim]):
+        return id
+    out = b.temporary([*old[:dim], end - start, *old[dim + 1 :]], dtype)
+    offsets = [start if place == dim else 0 for place in range(len(old))]
+    sizes = [end - start if place == dim else 0 for place in range(len(old))]
+    b.emit(Operation.Slice, schema.SliceT(len(old), offsets, sizes, id, out, 0))
+    return out
+
+
+def concatenated(b: GraphBuilder, ids: Sequence[int], axis: int) -> int:
+    """Emits a concatenation, as a tree if there are more than five operands."""
+    if len(ids) == 1:
+        return ids[0]
+    if len(ids) > _MOST_OPERANDS:
+        parts = [ids[start : start + _MOST_OPERANDS] for start in range(0, len(ids), _MOST_OPERANDS)]
+        return concatenated(b, [concatenated(b, part, axis) for part in parts], axis)
+    dtype, shape = b.type_of(ids[0])
+    length: Any = sum(b.shape_of(id)[axis] for id in ids)
+    out = b.temporary([*shape[:axis], length, *shape[axis + 1 :]], dtype)
+    one, two, three, four, five = [*ids, *[NO_VALUE] * (_MOST_OPERANDS - len(ids))]
+    operation = getattr(Operation, f"Concatenate{len(ids)}")
+    b.emit(operation, schema.ConcatenateT(axis, one, two, three, four, out, 0, five))
+    return out
+
+
+def padded(b: GraphBuilder, id: int, before: Sequence[int], after: Sequence[int], number: float = 0.0) -> int:
+    """Emits a constant around a value, unless there is none; no padding is negative."""
+    if not any(before) and not any(after):
+        return id
+    dtype, old = b.type_of(id)
+    shape = [low + size + high for low, size, high in zip(before, old, after, strict=True)]
+    out = b.temporary(shape, dtype)
+    table = schema.ConstantPadT(list(before), list(after), b.representable(number, dtype), id, out, 0)
+    b.emit(Operation.ConstantPad, table)
+    return out
+
+
+def expanded(b: GraphBuilder, id: int, shape: Sequence[int]) -> int:
+    """Emits copies along dimensions of size one, as a product with ones, unless there are none."""
+    old = b.shape_of(id)
+    if sizes_key(old) == sizes_key(shape):
+        return id
+    dtype = b.dtype_of(id)
+    lead = (1,) * (len(shape) - len(old))
+    id = reshaped(b, id, (*lead, *old))
+    copies = [1 if have == want else want for have, want in zip((*lead, *old), shape, strict=True)]
+    if math.prod(copies) == 1:
+        return id
+    ones = b.shared(
+        ("ones", tuple(copies), dtype), lambda: b.constant(torch.ones(copies, dtype=dtype), dtype)
+    )
+    return binary(b, Operation.Multiply, id, ones)
+
+
+# ---- along dimensions ------------------------------------------------------------------------------------
+
+
+def fully_connected(
+    b: GraphBuilder,
+    id: int,
+    filter: int,
+    bias: int = NO_VALUE,
+    *,
+    is_transposed: bool = False,
+    limits: Limits | None = None,
+) -> int:
+    """Emits a product of the last dimension with a filter [out, in], or [in, out] if it is transposed."""
+    dtype, shape = b.type_of(id)
+    outputs = b.shape_of(filter)[1 if is_transposed else 0]
+    out = b.temporary([*shape[:-1], outputs], dtype)
+    flags = TRANSPOSED if is_transposed else 0
+    b.emit(Operation.FullyConnected, schema.FullyConnectedT(id, filter, bias, out, flags), limits)
+    return out
+
+
+def multiplied(b: GraphBuilder, first: int, second: int, *, is_transposed: bool = False) -> int:
+    """Emits a product of matrices, whose other dimensions broadcast; a transposed one is [.., n, k]."""
+    dtype, shape = b.type_of(first)
+    other = b.shape_of(second)
+    columns = other[-2 if is_transposed else -1]
+    out = b.temporary([*broadcast(shape[:-2], other[:-2]), shape[-2], columns], dtype)
+    flags = TRANSPOSED if is_transposed else 0
+    b.emit(Operation.BatchMatrixMultiply, schema.BinaryT(first, second, out, flags))
+    return out
+
+
+def mean_of_rows(b: GraphBuilder, id: int, count: int, factor: float = 1.0) -> int:
+    """Emits the mean of the last dimension, kept with size one, times a factor.
+
+    A FullyConnected with a row of 1 / count is twice as fast as a pooling.
+
+    Args:
+        b: the builder.
+        id: the value.
+        count: its last size.
+        factor: count, for the sum.
+    """
+    dtype = b.dtype_of(id)
+
+    def make() -> int:
+        return b.constant(torch.full([1, count], factor / count), dtype)
+
+    return fully_connected(b, id, b.shared(("mean", count, factor, dtype), make))
+
+
+def softmax_of_rows(b: GraphBuilder, id: int) -> int:
+    """Emits the softmax of the last dimension."""
+    return unary(b, Operation.Softmax, id)
+
+
+def varies(shape: Sequence[Size]) -> bool:
+    """Whether a size is symbolic."""
+    return is_dynamic(shape)

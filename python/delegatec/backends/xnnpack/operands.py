@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands and results of the format's operations."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from delegatec_schemas.xnnpack_graph import NodeT, Operation
+
+OPERATION_NAMES: Final[dict[int, str]] = {
+    value: name for name, value in vars(Operation).items() if not name.startswith("_") and value
+}
+NO_VALUE: Final = 2**32 - 1
+"""The id of an absent bias, and the external id of inner values."""
+
+_RESULTS: Final = ("outputId", "outputValueId", "outputIndexId")
+_COUNTS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
+
+
+def result_ids(node: NodeT) -> list[int]:
+    """Returns the ids of an operation's results."""
+    fields = vars(node.operation)
+    return [fields[name] for name in _RESULTS if name in fields]
+
+
+def operand_ids(node: NodeT) -> list[int]:
+    """Returns the ids of an operation's operands; absent ones are left out."""
+    operation: Any = node.operation
+    count = _COUNTS.get(OPERATION_NAMES[node.operationType])
+    if count is not None:
+        return [getattr(operation, f"input{place}Id") for place in range(1, count + 1)]
+    ids = [id for name, id in vars(operation).items() if name.endswith("Id") and name not in _RESULTS]
+    return [id for id in ids if id != NO_VALUE]

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the operations emitted in these tests with the record, or writes it, with `--record`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delegatec.backends.common.record_check import RecordCheck, add_option
+from delegatec.backends.xnnpack.operators.docs import RECORD
+from delegatec.backends.xnnpack.testing import recorded_lowerings
+
+_CHECK = RecordCheck(
+    Path(__file__).parent, RECORD, recorded_lowerings, "//python/delegatec/backends/xnnpack:record"
+)
+
+pytest_addoption = add_option
+pytest_collection_finish = _CHECK.collection_finish
+pytest_deselected = _CHECK.deselected
+lowerings = _CHECK.of_session()
+recorded = _CHECK.of_test()

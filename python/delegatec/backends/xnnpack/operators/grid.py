@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers for tests of operator rows: lower a function to a blob, and look at its operations."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+
+from delegatec.backends.common.testing import Call, Compiled, Function
+from delegatec.backends.xnnpack.blob import HEADER
+from delegatec.backends.xnnpack.operands import OPERATION_NAMES
+from delegatec.backends.xnnpack.testing import compile_module
+
+
+def run_case(
+    function: Function | torch.nn.Module,
+    args: tuple[torch.Tensor, ...],
+    expected: str = "",
+    dynamic_shapes: Any = None,
+    **options: str,
+) -> Compiled:
+    """Checks that a function becomes one delegate.
+
+    `tests/oracle/xnnpack_cases_test.py` runs the same cases in the stock runtime.
+
+    Args:
+        function: of tensors; returns a tensor or several.
+        args: example inputs.
+        expected: names of the blob's operations, in order; not checked if empty.
+        dynamic_shapes: of `torch.export`.
+        **options: of the backend.
+
+    Returns:
+        The compiled program, for further checks.
+    """
+    module = function if isinstance(function, torch.nn.Module) else Call(function)
+    compiled = compile_module(module, args, dynamic_shapes, **options)
+    assert (len(compiled.delegates), compiled.left) == (1, [])
+    found = operations(compiled.blobs()[0])
+    assert found == expected.split() or not expected, f"the blob has {' '.join(found)}"
+    return compiled
+
+
+def operations(blob: bytes) -> list[str]:
+    """Returns the names of a blob's operations, in order."""
+    graph = graph_of(blob)
+    return [OPERATION_NAMES[node.operationType] for node in graph.nodes or []]
+
+
+def graph_of(blob: bytes) -> schema.GraphT:
+    """Returns the graph of a blob."""
+    _, _, offset, size, _, _ = struct.unpack_from(HEADER.format, blob)
+    return schema.GraphT.InitFromPackedBuf(blob[offset : offset + size])
+
+
+def rejected(
+    function: Function | torch.nn.Module, args: tuple[torch.Tensor, ...], **options: str
+) -> list[tuple[str, str, str]]:
+    """Returns operator, rule and message of each node that is not delegated."""
+    module = function if isinstance(function, torch.nn.Module) else Call(function)
+    return compile_module(module, args, **options).left

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move elements, or only change the shape."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.operations import (
+    concatenated,
+    expanded,
+    padded,
+    reshaped,
+    sliced,
+    transposed,
+)
+from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
+from delegatec.edge.arguments import bind, positive, shape_of
+from delegatec.edge.legalize.constraints import argument
+from delegatec.edge.symbols import sizes_key
+
+_move: Final = functools.partial(operator_row, resizes=True, computes=False)
+
+
+def _view(b: GraphBuilder, node: Node) -> None:
+    b.alias(node, reshaped(b, b.of(bind(node)["self"]), node.meta["val"].shape))
+
+
+def _permute(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    dims = [positive(dim, len(bound["dims"])) for dim in bound["dims"]]
+    b.alias(node, transposed(b, b.of(bound["self"]), dims))
+
+
+def _select(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    shape = b.shape_of(source)
+    dim = positive(bound["dim"], len(shape))
+    index = positive(bound["index"], shape[dim])  # type: ignore[arg-type]
+    part = sliced(b, source, dim, index, index + 1)
+    b.alias(node, reshaped(b, part, node.meta["val"].shape))
+
+
+def _slice(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    shape = b.shape_of(source)
+    dim = positive(bound["dim"], len(shape))
+    size = shape[dim]
+    if sizes_key([size]) == sizes_key([node.meta["val"].shape[dim]]):
+        b.alias(node, source)
+        return
+    # ATen's bounds may be None, negative or out of range.
+    start, end, _ = slice(bound["start"], bound["end"]).indices(size)
+    b.alias(node, sliced(b, source, dim, start, end))
+
+
+def _split(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    source = b.of(bound["self"])
+    dim = positive(bound["dim"], len(b.shape_of(source)))
+    start = 0
+    for index, value in enumerate(node.meta["val"]):
+        end = start + value.shape[dim]
+        b.alias(node, sliced(b, source, dim, start, end), index)
+        start = end
+
+
+def _cat(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    dim = positive(bound["dim"], len(shape_of(node)))
+    b.alias(node, concatenated(b, [b.of(each) for each in bound["tensors"]], dim))
+
+
+def _pad(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    rank, pad = len(shape_of(node)), list(bound["pad"])
+    pairs = [(0, 0)] * (rank - len(pad) // 2) + list(zip(pad[-2::-2], pad[::-2], strict=True))
+    before, after = zip(*pairs, strict=True)
+    b.alias(node, padded(b, b.of(bound["self"]), before, after, bound["value"] or 0.0))
+
+
+def _expand(b: GraphBuilder, node: Node) -> None:
+    b.alias(node, expanded(b, b.of(bind(node)["self"]), shape_of(node)))
+
+
+def _unknown_sizes(node: Node, _: object) -> str | None:
+    sizes = node.meta["val"].shape
+    varying = [size for size in sizes if not isinstance(size, int)]
+    return f"the sizes {[str(size) for size in sizes]}" if len(varying) > 1 else None
+
+
+def _moving_range(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    source = bound["self"].meta["val"].shape
+    dim = positive(bound["dim"], len(source))
+    sizes = [source[dim], node.meta["val"].shape[dim]] if "step" in bound else [source[dim]]
+    if all(isinstance(size, int) for size in sizes) or len(set(sizes_key(sizes))) < len(sizes):
+        return None
+    return f"a range of a size {source[dim]}"
+
+
+_ONE_UNKNOWN: Final = Constraint(
+    "dynamic-shape", "At most one size varies: the runtime infers one.", _unknown_sizes
+)
+_FIXED_RANGE: Final = Constraint(
+    "dynamic-shape", "The size of the dimension is static, or it is taken as a whole.", _moving_range
+)
+_STEP: Final = argument("step", lambda value: value == 1, "Neighbors are taken: XNNPACK has no step.")
+_GROWS: Final = argument(
+    "pad",
+    lambda pads: all(isinstance(each, int) and each >= 0 for each in pads),
+    "No padding is negative or varies.",
+)
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    _move("view", _view, _ONE_UNKNOWN),
+    _move("unsqueeze", _view, _ONE_UNKNOWN, note="a reshape"),
+    _move("squeeze.dims", _view, _ONE_UNKNOWN, note="a reshape"),
+    _move("permute", _permute),
+    _move("select.int", _select, _FIXED_RANGE, _ONE_UNKNOWN, note="a slice and a reshape"),
+    _move("slice.Tensor", _slice, _FIXED_RANGE, _STEP),
+    _move("split_with_sizes", _split, _FIXED_RANGE, note="a slice for each part"),
+    _move("cat", _cat, SAME_DTYPES, note="a tree if there are more than five operands"),
+    _move("constant_pad_nd", _pad, _GROWS),
+    operator_row("expand", _expand, computes=False, note="the product with ones"),
+)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from delegatec_schemas.xnnpack_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.operations import binary, fully_connected, multiplied
+from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.legalize.constraints import rank_of
+
+
+def _linear(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    bias = NO_VALUE if bound["bias"] is None else b.of(bound["bias"])
+    b.alias(node, fully_connected(b, b.of(bound["input"]), b.of(bound["weight"]), bias))
+
+
+def _mm(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    b.alias(node, fully_connected(b, b.of(bound["self"]), b.of(bound["mat2"]), is_transposed=True))
+
+
+def _addmm(b: GraphBuilder, node: Node) -> None:
+    """Adds a row as a bias, and anything else afterwards."""
+    bound = bind(node)
+    bias: Any = bound["self"]
+    columns = shape_of(node)[-1]
+    first, second, added = (b.of(bound[name]) for name in ("mat1", "mat2", "self"))
+    is_row = shape_of(bias) == (columns,) and bound["alpha"] == bound["beta"] == 1
+    product = fully_connected(b, first, second, added if is_row else NO_VALUE, is_transposed=True)
+    if not is_row:
+        if bound["alpha"] != 1:
+            product = binary(b, Operation.Multiply, product, float(bound["alpha"]))
+        if bound["beta"] != 1:
+            added = binary(b, Operation.Multiply, added, float(bound["beta"]))
+        product = binary(b, Operation.Add, product, added)
+    b.alias(node, product)
+
+
+def _bmm(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    b.alias(node, multiplied(b, b.of(bound["self"]), b.of(bound["mat2"])))
+
+
+def _zero_factor(node: Node, _: object) -> str | None:
+    return next((f"{name} is 0" for name in ("alpha", "beta") if bind(node)[name] == 0), None)
+
+
+_FACTORS: Final = Constraint(
+    "argument",
+    "Neither factor is zero: ATen ignores the operand then, NaN and infinities included.",
+    _zero_factor,
+)
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    operator_row(
+        "linear",
+        _linear,
+        SAME_DTYPES,
+        rank_of("weight", (2,), "a single output does not have a dimension."),
+        resizes=True,
+        preserved=True,
+    ),
+    operator_row("mm", _mm, SAME_DTYPES, resizes=True),
+    operator_row("addmm", _addmm, SAME_DTYPES, _FACTORS, resizes=True),
+    operator_row("bmm", _bmm, SAME_DTYPES, resizes=True),
+)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that XNNPACK lacks, by calls that it has.
+
+Rules that any target can use are in `edge/legalize/rules`; those here know XNNPACK, and come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from delegatec.edge.legalize.rule import Rewrites, rewrites
+from delegatec.edge.legalize.rules import REWRITES as SHARED
+
+REWRITES: Final[Rewrites] = rewrites(itertools.chain.from_iterable(SHARED.values()))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of all operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from delegatec.backends.common.table import OperatorTable
+from delegatec.backends.xnnpack.operators import (
+    activation,
+    conversion,
+    elementwise,
+    moves,
+    products,
+    reduction,
+)
+from delegatec.backends.xnnpack.operators.row import OperatorRow
+from delegatec.backends.xnnpack.operators.rules import UNIVERSAL
+
+_FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
+    "Functions of elements": elementwise.ROWS,
+    "Activation": activation.ROWS,
+    "Matrix products": products.ROWS,
+    "Reduction": reduction.ROWS,
+    "Shape": moves.ROWS,
+    "Conversion": conversion.ROWS,
+}
+
+TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

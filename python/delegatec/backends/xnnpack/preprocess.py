@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiler from a partition to a blob."""
+
+from __future__ import annotations
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.operators.table import TABLE
+from delegatec.delegation.protocol.backend import PreprocessResult
+from delegatec.delegation.protocol.view import PartitionView
+
+
+def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
+    """Compiles a partition.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+
+    Raises:
+        DelegatecError: DC406 for each constant that is beyond float16.
+    """
+    builder = GraphBuilder(view, settings)
+    for node in view.inputs:
+        builder.input(node)
+    TABLE.lower(builder, view.nodes)
+    for node in view.outputs:
+        builder.output(node)
+    return builder.finished()

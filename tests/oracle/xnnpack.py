@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the XNNPACK backend in the stock runtime, compared with eager mode."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from delegatec.delegation import DelegationReport
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from tests.oracle.oracle import OracleProgram
+
+
+def run_in_runtime(
+    module: torch.nn.Module,
+    calls: Sequence[tuple[Any, ...]],
+    dynamic_shapes: Any = None,
+    options: Mapping[str, str] | None = None,
+    rtol: float = 2e-5,
+    atol: float = 2e-6,
+) -> DelegationReport:
+    """Lowers a module, runs it in the stock runtime, and compares with eager mode.
+
+    Args:
+        module: the module.
+        calls: example inputs, those of each run; the first are exported.
+        dynamic_shapes: of `torch.export`.
+        options: of the backend.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+
+    Returns:
+        What was delegated.
+    """
+    module.eval()
+    exported = torch.export.export(module, calls[0], dynamic_shapes=dynamic_shapes)
+    lowered = lower({"forward": exported}, "xnnpack", options)
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    program = OracleProgram(file.getvalue())
+    for call in calls:
+        with torch.no_grad():
+            wanted = pytree.tree_leaves(module(*call))
+        results = program.run(pytree.tree_leaves(call))
+        for result, value in zip(results, wanted, strict=True):
+            assert (result.dtype, result.shape) == (value.dtype, value.shape)
+            torch.testing.assert_close(result, value, rtol=rtol, atol=atol, equal_nan=True)
+    return lowered.reports["forward"]
