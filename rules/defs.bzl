@@ -106,11 +106,11 @@ def xnnpack_program(name, program, **kwargs):
     """Lowers an exported program for CPUs, with XNNPACK.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_xnnpack_program, name = name, program = program, **kwargs)
+    lowered(_xnnpack_program, name = name, program = program, **kwargs)
 
 _PROGRAMS = {
     "ethos_u": ethos_u_program,
