@@ -67,6 +67,7 @@ class Decoder(torch.nn.Module):
         "CONTRIBUTING.md",
         "SUPPORT.md",
         "docs/arm.md",
+        "docs/minimal_runtime.md",
         "docs/mps.md",
         "docs/vulkan.md",
         "docs/xnnpack.md",

@@ -12,11 +12,10 @@ load(
     _program_budget_test = "program_budget_test",
     _program_bundle = "program_bundle",
     _program_diff = "program_diff",
-    _program_inspect = "program_inspect",
-    _program_report = "program_report",
     _program_test = "program_test",
     _program_variants_rule = "program_variants_rule",
     _programs_aspect = "programs_aspect",
+    _selected_operators = "selected_operators",
 )
 load("//rules:flatbuffers.bzl", _flatbuffer_py_library = "flatbuffer_py_library")
 load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_sboms = "program_sboms", _sbom = "sbom")
@@ -52,11 +51,10 @@ xnnpack_program = _xnnpack_program
 program_test = _program_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
-program_inspect = _program_inspect
-program_report = _program_report
 program_diff = _program_diff
 program_index = _program_index
 program_bundle = _program_bundle
+selected_operators = _selected_operators
 program_variants_rule = _program_variants_rule
 program_sboms = _program_sboms
 programs_aspect = _programs_aspect

@@ -31,6 +31,7 @@ DelegateProgramInfo = provider(
         "program": "File: the `.pte` program.",
         "reasons": "File: the reason why each operator was not delegated, and possible remedies, as text.",
         "report": "File: the lowering of each node, with reasons, as one HTML file.",
+        "selected_operators": "File: what the program calls outside of delegates, for a selective build of ExecuTorch's kernels, as YAML.",
         "weights": "File: the `.ptd` of the exported program if the program has external weights, else None.",
     },
 )

@@ -32,6 +32,7 @@ from delegatec.edge import KERNEL_COMPOSITES, EdgeProgram, print_program, to_edg
 from delegatec.edge.constant_methods import check_constant_methods
 from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
+from delegatec.full_delegation import kernels_left, locations_of, rejected
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
@@ -93,7 +94,8 @@ def lower(
         options: option name -> a string or a list of strings; "BACKEND.NAME" if there are several backends.
         method_backends: method name -> backends that replace `backend` for this method.
         rules: which of the supported operators may be delegated.
-        require_full_delegation: whether an operator that no backend supports is an error.
+        require_full_delegation: whether an operator that no backend supports is an error, and a copy to an
+            output or to state that needs a library of kernels.
         keep_text: whether to keep the edge program as text.
         keep_record: whether to keep it for an ETRecord, `report.etrecord.write_etrecord`.
         registry: the known backends; the built-in ones by default.
@@ -183,17 +185,21 @@ def lower(
         raise DelegatecError(problems)
     sources, texts = _sources(programs), _texts(programs) if keep_text else {}
     records = _records(programs, methods) if keep_record else {}
+    locations = locations_of(programs) if require_full_delegation else {}
     reports = _each(
         partitioners, lambda name, several: _delegate(programs[name], several, every[name], choice.registry)
     )
     for name in reports:
         decompose_rejected(programs[name], every[name])
     if require_full_delegation:
-        left = [problem for report in reports.values() for problem in _left(report)]
+        left = [problem for report in reports.values() for problem in rejected(report)]
         if left:
             raise DelegatecError(left)
+    emitted = emitting(programs)
+    if require_full_delegation and (left := kernels_left(emitted, locations)):
+        raise DelegatecError(left)
     return Lowered(
-        emitted=emitting(programs),
+        emitted=emitted,
         programs=programs,
         reports=reports,
         sources=sources,
@@ -289,16 +295,3 @@ def _records(
 
 def _sources(programs: Mapping[str, EdgeProgram]) -> dict[str, Sources]:
     return {name: sources_of(program) for name, program in programs.items()}
-
-
-def _left(report: DelegationReport) -> list[Diagnostic]:
-    return [
-        Diagnostic(
-            code="DC405",
-            message=f"{rejection.backend_id} rejected {rejection.operator}: {rejection.message}",
-            location=rejection.location,
-            node=rejection.node,
-            help=rejection.help or "choose another operator, or let this one run on the CPU",
-        )
-        for rejection in report.rejections
-    ]

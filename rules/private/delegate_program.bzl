@@ -16,7 +16,8 @@ delegate_program = rule(
 Lowers an exported program for one or several backends to `NAME.pte`.
 
 Each backend partitions the operators that those before it did not delegate; the portable kernels of the runtime run
-the rest. The output groups `blobs`, `manifest`, `report`, `reasons`, `debug`, `etrecord` and `ir` describe the program.
+the rest. The output groups `blobs`, `manifest`, `report`, `reasons`,
+`debug`, `etrecord`, `ir` and `selected_operators` describe the program.
 """,
     attrs = dict(
         dict(DELEGATE_ATTRS, **tools_attrs()),

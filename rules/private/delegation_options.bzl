@@ -36,7 +36,7 @@ DELEGATION_ATTRS = {
     ),
     "require_full_delegation": attr.bool(
         default = False,
-        doc = "Whether an operator that no backend supports is an error instead of running on the CPU.",
+        doc = "Whether everything that runs on the CPU is an error: operators that no backend supports, and copies to outputs or state.",
     ),
 }
 

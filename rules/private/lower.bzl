@@ -55,6 +55,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     }
     lowered["pte"] = ctx.actions.declare_file(ctx.label.name + ".pte")
     outputs = dict(_located(ctx, exported.sources, lowered), pte = lowered["pte"])
+    selected_operators = ctx.actions.declare_file(ctx.label.name + ".selected_operators.yaml")
+    lowered["selected-operators"] = selected_operators
     etrecord = ctx.actions.declare_file(ctx.label.name + ".etrecord")
 
     host_program = ctx.actions.declare_file(ctx.label.name + ".host.pte") if host_options else None
@@ -115,6 +117,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             program = outputs["pte"],
             reasons = outputs["reasons"],
             report = report,
+            selected_operators = selected_operators,
             weights = weights,
         ),
         OutputGroupInfo(
@@ -125,6 +128,7 @@ def lower_program(ctx, backends, options = {}, plugin = []):
             manifest = depset([outputs["manifest"]]),
             reasons = depset([outputs["reasons"]]),
             report = depset([report]),
+            selected_operators = depset([selected_operators]),
         ),
     ]
 

@@ -5,6 +5,7 @@ load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":program_index.bzl", "ProgramsInfo", "programs_aspect")
+load(":selected_operators.bzl", "list_operators")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 ProgramBundleInfo = provider(
@@ -76,6 +77,7 @@ def _program_bundle_impl(ctx):
         ProgramBundleInfo(directory = directory, manifests = manifests, programs = programs, zip = zip_file),
         OutputGroupInfo(
             manifests = manifests,
+            selected_operators = list_operators(ctx, manifests),
             zip = depset([zip_file]),
         ),
     ]
@@ -87,7 +89,8 @@ Collects what an app ships: the programs below some targets, with the weights th
 
 `NAME` is a directory of `PACKAGE/FOO.pte` and `PACKAGE/FOO.ptd`, `licenses/` and `index.json`, which lists file, size,
 sha256, label, backend, delegates, options, methods and weights of each program. The output group `zip` is the same as
-`NAME.zip`, uncompressed, so that an app maps programs inside it; the group `manifests` has the programs' manifests.
+`NAME.zip`, uncompressed, so that an app maps programs inside it; the group `manifests` has the programs' manifests, and
+`selected_operators` the outputs of a target of `selected_operators`.
 """,
     attrs = {
         "license_files": attr.label_list(

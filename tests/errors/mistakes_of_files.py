@@ -189,6 +189,13 @@ PROGRAMS: Final[tuple[Mistake, ...]] = (
         "rand",
         flags="--backend=mps --require-full-delegation",
     ),
+    source(
+        "return x + 1, x",
+        "requires that an input is returned by a delegate",
+        "DC417",
+        "aten::clone.out",
+        flags="--backend=mps --require-full-delegation",
+    ),
     source("return torch.unique(x)", "finds unique values", "DC201", "sort and a comparison"),
     source(
         "return torch.linalg.svd(x)", "computes a singular value decomposition", "DC201", "a factorization"

@@ -29,7 +29,8 @@ BELOW: dict[str, set[str]] = {
     "verify": _GRAPHS | {"program"},
     "choice": _GRAPHS | {"backends"},
     "delegating": _GRAPHS | {"backends"},
-    "lowering": _GRAPHS | {"choice", "program", "report"},
+    "full_delegation": _GRAPHS | {"program"},
+    "lowering": _GRAPHS | {"choice", "full_delegation", "program", "report"},
     "extracting": _GRAPHS | {"backends", "lowering", "report"},
     "cli": _GRAPHS
     | {"backends", "files", "frontend", "lowering", "program", "quantize", "report", "verify", "version"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`program_bundle`: the directory has what its index lists."""
+"""`program_bundle`: the directory has what its index lists, and its `selected_operators`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from runfiles import Runfiles
 _MODELS = "tests/rules/models"
 
 
-def test_bundle_has_programs_weights_and_licenses() -> None:
+def _path(name: str) -> Path:
     runfiles = Runfiles.Create()
     assert runfiles is not None
-    location = runfiles.Rlocation(f"rules_delegate/{_MODELS}/bundle")
+    location = runfiles.Rlocation(f"rules_delegate/{_MODELS}/{name}")
     assert location is not None
-    folder = Path(location)
+    return Path(location)
+
+
+def test_bundle_has_programs_weights_and_licenses() -> None:
+    folder = _path("bundle")
     index = json.loads((folder / "index.json").read_text())
     # Below a test and a file group, too; two programs share one file of weights.
     assert {each["file"]: (each["delegates"], each["weights"]) for each in index["programs"]} == {
@@ -36,3 +40,18 @@ def test_bundle_has_programs_weights_and_licenses() -> None:
     listed = {each["file"] for each in [*index["programs"], *index["weights"]]}
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert files == listed | {"index.json", "licenses/LICENSE"}
+
+
+def test_operators_are_those_of_all_programs() -> None:
+    document = json.loads(_path("linked.runtime.json").read_text())
+    label = f"//{_MODELS}:mlp_"
+    assert document["backends"] == {
+        "MPSBackend": [f"{label}mps", f"{label}mps_external"],
+        "VulkanBackend": [f"{label}vulkan"],
+    }
+    assert document["kernels"]
+    assert {name for users in document["kernels"].values() for name in users} == {f"{label}portable_external"}
+    text = _path("linked.selected_operators.yaml").read_text()
+    assert all(f'\n  "{kernel}":\n' in text for kernel in document["kernels"])
+    for suffix in (".runtime.json", ".selected_operators.yaml"):
+        assert _path(f"bundle{suffix}").read_text() == _path(f"linked{suffix}").read_text()

@@ -31,7 +31,7 @@ def _lowering_test_impl(ctx):
         "reasons": ".reasons.txt",
     }
     without_lines = [".debug.json", ".ir.txt", ".manifest.json"]
-    written = [name + ".DelegateLower"] + [name + suffix for suffix in without_lines + [".pte"]]
+    written = [name + ".DelegateLower"] + [name + suffix for suffix in without_lines + [".pte", ".selected_operators.yaml"]]
     asserts.equals(env, sorted(written), names_of(action.outputs))
 
     # A separate action adds the model's lines to the descriptions, so that an edit of lines does not lower again.
@@ -40,6 +40,10 @@ def _lowering_test_impl(ctx):
     weights = [info.weights] if ctx.attr.external_weights else []
     asserts.equals(env, [info.program] + weights, target[DefaultInfo].files.to_list())
     asserts.equals(env, ["mlp.ptd"] if ctx.attr.external_weights else [], [file.basename for file in weights])
+
+    # What an app links has no lines.
+    asserts.equals(env, [name + ".selected_operators.yaml"], names_of(target[OutputGroupInfo].selected_operators))
+    asserts.equals(env, [info.selected_operators], target[OutputGroupInfo].selected_operators.to_list())
 
     # An ETRecord contains the weights: a separate action writes it.
     asserts.equals(env, [name + ".etrecord"], names_of(action_of(env, "DelegateRecord").outputs))

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
     from delegatec.report.provenance import InputDigests
 
 INPUTS = ("program", "sources")
-_PRODUCTS: Final = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons")
+_PRODUCTS: Final = ("pte", "manifest", "report", "debug", "ir", "etrecord", "reasons", "selected_operators")
 OUTPUTS = (*_PRODUCTS, "unused_inputs")
 
-_DESCRIPTIONS: Final = ("manifest", "report", "reasons")
+_DESCRIPTIONS: Final = ("manifest", "report", "reasons", "selected_operators")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ETRecord for ExecuTorch's developer tools; includes the weights",
     )
     parser.add_argument("--reasons", default="", metavar="OUT.txt", help="why operators were not delegated")
+    parser.add_argument(
+        "--selected-operators",
+        default="",
+        metavar="OUT.yaml",
+        help="what the program calls outside of delegates, for a selective build of ExecuTorch's kernels",
+    )
     parser.add_argument(
         "--print-after",
         action="append",
@@ -173,12 +181,13 @@ def _write_outputs(
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
     if not any(getattr(arguments, output) for output in (*_PRODUCTS, "print_after")):
-        raise CommandLineError(
-            "no output requested: expected --pte, or another of " + ", ".join(_PRODUCTS[1:])
-        )
+        raise CommandLineError("no output requested: expected --pte, or another of " + _flags(_PRODUCTS[1:]))
     if any(getattr(arguments, output) for output in _DESCRIPTIONS) and not arguments.pte:
-        flags = ", ".join(f"--{output}" for output in _DESCRIPTIONS)
-        raise CommandLineError(f"{flags} describe a .pte: expected --pte as well")
+        raise CommandLineError(f"{_flags(_DESCRIPTIONS)} describe a .pte: expected --pte as well")
+
+
+def _flags(outputs: Iterable[str]) -> str:
+    return ", ".join(f"--{output.replace('_', '-')}" for output in outputs)
 
 
 def _ir(lowered: Lowered) -> str:
@@ -208,6 +217,7 @@ def _describe(
     from delegatec.report.manifest import to_json
     from delegatec.report.provenance import wheels_on
     from delegatec.report.reasons import format_reasons
+    from delegatec.report.selected_operators import selected_operators
 
     manifest = build_manifest(
         compiler=f"delegatec {VERSION}",
@@ -229,6 +239,9 @@ def _describe(
         _write(arguments.reasons, format_reasons(manifest))
     if arguments.manifest:
         _write(arguments.manifest, to_json(manifest))
+    if arguments.selected_operators:
+        name = arguments.label or os.path.basename(arguments.program)
+        _write(arguments.selected_operators, selected_operators({name: manifest.runtime}))
     if arguments.report:
         document = debug_map(lowered.sources, lowered.emitted)
         graphs = blob_graphs(arguments.pte, document, backends)

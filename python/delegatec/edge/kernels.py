@@ -70,3 +70,19 @@ KERNELS: Final[frozenset[str]] = frozenset(
     )
     for name in names.split()
 )
+
+PRIMITIVES: Final[frozenset[str]] = frozenset(
+    ["aten::_local_scalar_dense", "aten::sym_numel", "aten::sym_size.int"]
+    + [f"executorch_prim::{name}" for name in _PRIM.split()]
+)
+"""Kernels of the runtime itself: an app has them without a library of kernels.
+
+Source: `kernels/prim_ops/register_prim_ops.cpp` of ExecuTorch 1.4.1.
+"""
+
+OPTIMIZED: Final[frozenset[str]] = frozenset(["aten::_fft_c2r.out", "aten::_fft_r2c.out", "aten::linear.out"])
+"""Kernels that the library of optimized kernels has, and that of portable kernels has not.
+
+Source: `kernels/optimized/optimized.yaml` and `kernels/portable/functions.yaml` of ExecuTorch 1.4.1;
+`tests/oracle/selected_operators_test.py` compares.
+"""

@@ -46,6 +46,7 @@ from delegatec.report.manifest import (
     QuantizedValue,
     Weight,
 )
+from delegatec.report.needs import needs_of
 from delegatec.report.paths import input_paths, output_paths
 
 
@@ -104,6 +105,7 @@ def build_manifest(
         weights=tuple(_weights(program, emitted)),
         file=file,
         flags=tuple(flags),
+        runtime=needs_of(program),
     )
 
 

@@ -14,6 +14,7 @@ from delegatec.report.debug_text import debug_rows
 from delegatec.report.environment import template
 from delegatec.report.manifest import Manifest
 from delegatec.report.memory_picture import draw_memory
+from delegatec.report.needs import links_text
 from delegatec.report.partition_picture import draw_partition
 from delegatec.report.reasons import reasons_of
 
@@ -42,6 +43,7 @@ def render_html(
     return template("report.html.jinja").render(
         manifest=manifest,
         totals=_totals(manifest),
+        links=links_text(manifest.runtime),
         reasons={method.name: reasons_of(method) for method in manifest.methods},
         pictures=pictures,
         lines={

@@ -14,6 +14,7 @@ from delegatec.program.reader import read_program
 from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
 from delegatec.report.file_parts import file_ranges
 from delegatec.report.manifest import OperatorCount
+from delegatec.report.needs import RuntimeNeeds, needs_of
 
 _CHUNK: Final = 1 << 20
 
@@ -88,13 +89,14 @@ class MethodContents:
 
 @dataclass(frozen=True)
 class ProgramContents:
-    """A program file: size and hash, its parts (the program, then the segments), and its methods."""
+    """A program file: size, hash, parts (the program, then the segments), methods, and what an app links."""
 
     bytes: int
     sha256: str
     parts: tuple[PartContents, ...]
     named_data: dict[str, int]
     methods: tuple[MethodContents, ...]
+    runtime: RuntimeNeeds
 
 
 def inspect_program(pte: Path | str) -> ProgramContents:
@@ -113,6 +115,7 @@ def inspect_program(pte: Path | str) -> ProgramContents:
         parts=parts,
         named_data=program.named_data,
         methods=tuple(map(_method, program.methods)),
+        runtime=needs_of(program),
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
+from delegatec.report.needs import RuntimeNeeds
 from delegatec.report.provenance import InputFile, Wheel
 
 # Incremented when a field changes its meaning or is removed, not when fields are added.
@@ -331,6 +332,7 @@ class Manifest:
         flags: those of `delegatec lower` that control delegation and layout, as given.
         inputs: the files that the program was built from.
         wheels: the wheels that the compiler could import, by name.
+        runtime: what an app links to run it.
     """
 
     schema_version: int
@@ -345,6 +347,7 @@ class Manifest:
     flags: tuple[str, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     wheels: tuple[Wheel, ...] = ()
+    runtime: RuntimeNeeds = field(default_factory=RuntimeNeeds)
 
 
 def to_json(manifest: Manifest) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from delegatec.report.data_file import DataFileContents
 from delegatec.report.inspection import MethodContents, ProgramContents, TensorContents
+from delegatec.report.needs import links_text
 from delegatec.report.sizes import human_bytes
 
 
@@ -19,7 +20,8 @@ def format_program(contents: ProgramContents) -> str:
     Returns:
         Lines, with a final newline.
     """
-    lines = [f"program of {len(contents.methods)} method(s), {_size(contents.bytes)}", ""]
+    lines = [f"program of {len(contents.methods)} method(s), {_size(contents.bytes)}"]
+    lines += [f"an app links: {links_text(contents.runtime)}", ""]
     # Segments follow the program.
     keys = {segment + 1: key for key, segment in contents.named_data.items()}
     rows = [

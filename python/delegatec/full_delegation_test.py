@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`require_full_delegation` leaves nothing that needs a library of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim, export
+
+from delegatec.diagnostics import DelegatecError
+from delegatec.lowering import Lowered, lower
+from delegatec.program.emitted import KernelCall
+
+
+class Returned(torch.nn.Module):
+    """Returns an input, a weight, and a result twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return x, self.weight, y, y
+
+
+class State(torch.nn.Module):
+    """Writes to a buffer."""
+
+    total: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        return self.total * 2
+
+
+class Written(torch.nn.Module):
+    """Writes to an input."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y.mul_(2)
+        return x + y
+
+
+class Cast(torch.nn.Module):
+    """Returns integers, which TOSA's are not."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + 1).to(torch.int64)
+
+
+class Sized(torch.nn.Module):
+    """Returns a size, too."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x * 2, x.shape[0] * 3
+
+
+_X = torch.ones(2, 3)
+_IMAGE = torch.ones(1, 3, 8, 8).to(memory_format=torch.channels_last)
+
+
+def _lowered(
+    module: torch.nn.Module, *inputs: torch.Tensor, backend: str, full: bool, dynamic: Any = None
+) -> Lowered:
+    exported = export(module.eval(), inputs, dynamic_shapes=dynamic)
+    return lower({"forward": exported}, backend, require_full_delegation=full)
+
+
+def _kernels(lowered: Lowered) -> list[str]:
+    (method,) = lowered.emitted.methods
+    return [
+        ".".join(filter(None, method.operators[instruction.operator]))
+        for instruction in method.instructions
+        if isinstance(instruction, KernelCall)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "backend", "kernels", "line"),
+    [
+        (Returned(), (_X[0],), "mps", ["aten::clone.out"] * 3, ""),
+        (State(), (_X,), "mps", ["aten::copy_"], "self.total.add_(x)"),
+        (Written(), (_X, _X.clone()), "vulkan", ["aten::copy_"], "y.mul_(2)"),
+        (Cast(), (_X,), "tosa", ["aten::_to_copy.out"], "to(torch.int64)"),
+        (torch.nn.Conv2d(3, 4, 3), (_IMAGE,), "mps", ["dim_order_ops::_to_dim_order_copy.out"] * 2, ""),
+    ],
+)
+def test_copies_are_errors(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], backend: str, kernels: list[str], line: str
+) -> None:
+    assert _kernels(_lowered(module, *inputs, backend=backend, full=False)) == kernels
+    with pytest.raises(DelegatecError) as caught:
+        _lowered(module, *inputs, backend=backend, full=True)
+    problems = caught.value.diagnostics
+    assert [(each.code, each.message.split()[0]) for each in problems] == [("DC417", k) for k in kernels]
+    assert all(each.help and "in method forward: it " in each.message for each in problems)
+    if line:
+        assert all(each.location is not None and line in each.location.text for each in problems)
+
+
+def test_state_inside_a_delegate_is_no_copy() -> None:
+    assert _kernels(_lowered(State(), _X, backend="vulkan", full=True)) == []
+
+
+def test_primitives_are_no_copies() -> None:
+    dynamic = {"x": {0: Dim("batch", min=2, max=8)}}
+    kernels = _kernels(_lowered(Sized(), _X, backend="vulkan", full=True, dynamic=dynamic))
+    assert "aten::sym_size.int" in kernels
