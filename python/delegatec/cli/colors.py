@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Colors of texts on a terminal, and progress there; files and pipes get plain text."""
+"""Colors of texts on a terminal; files and pipes get plain text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
-_ERASE_LINE: Final = "\r\x1b[K"
 
 Rules = Sequence[tuple[re.Pattern[str], str]]
 """Patterns, applied to each line in order, and the color of what they match: their first group, if any."""
@@ -77,21 +76,3 @@ def _painted(found: re.Match[str], color: str) -> str:
     start, end = found.span(1) if found.re.groups else found.span()
     text, first = found.string, found.start()
     return f"{text[first:start]}\x1b[{color}m{text[start:end]}\x1b[0m{text[end : found.end()]}"
-
-
-class Progress:
-    """The last line of a terminal, which says what a long computation does; nothing elsewhere.
-
-    Args:
-        stream: where the line is; stderr if it is not given.
-    """
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._is_shown = is_colorful(self._stream, {**os.environ, "NO_COLOR": ""})
-
-    def show(self, text: str) -> None:
-        """Replaces the line; an empty text removes it."""
-        if self._is_shown:
-            self._stream.write(f"{_ERASE_LINE}{text}")
-            self._stream.flush()

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.export import export
 
-from delegatec.cli.colors import DIFFERENCE, INSPECTION, Progress, colored, is_colorful
+from delegatec.cli.colors import DIFFERENCE, INSPECTION, colored, is_colorful
 from delegatec.cli.main import run_verb
 from delegatec.frontend import archive
 
@@ -68,13 +68,3 @@ def test_json_has_no_colors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     archive.save({"forward": export(torch.nn.ReLU(), (torch.rand(1, 4),))}, str(tmp_path / "a.pt2"))
     assert run_verb(["inspect", f"{tmp_path}/a.pt2", "--color=always", "--format=json"]) == 0
     assert "\x1b" not in capsys.readouterr().out
-
-
-def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    terminal, pipe = _Terminal(), io.StringIO()
-    for stream in (terminal, pipe):
-        progress = Progress(stream)
-        progress.show("value 1")
-        progress.show("")
-    assert terminal.getvalue() == "\r\x1b[Kvalue 1\r\x1b[K" and pipe.getvalue() == ""

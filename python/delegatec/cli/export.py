@@ -10,6 +10,7 @@ from typing import Final
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
+from delegatec.cli.progress import stages
 from delegatec.files import sources_path
 
 INPUTS = ("source", "data")
@@ -54,21 +55,24 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandLineError(f"--entry {arguments.entry}: expected MODULE:FUNCTION")
     check_seed(arguments.seed)
     check_environment()
-    pin_torch()
-    from delegatec.frontend.export import ExportRequest, export_model
+    with stages() as announce:
+        announce("importing torch")
+        pin_torch()
+        from delegatec.frontend.export import ExportRequest, export_model
 
-    export_model(
-        ExportRequest(
-            entry=arguments.entry,
-            sources=tuple(arguments.source),
-            import_paths=tuple(arguments.import_path),
-            data=tuple(arguments.data),
-            seed=arguments.seed,
-            program=arguments.program,
-            signature=arguments.signature,
-            lines=arguments.sources,
+        export_model(
+            ExportRequest(
+                entry=arguments.entry,
+                sources=tuple(arguments.source),
+                import_paths=tuple(arguments.import_path),
+                data=tuple(arguments.data),
+                seed=arguments.seed,
+                program=arguments.program,
+                signature=arguments.signature,
+                lines=arguments.sources,
+            ),
+            announce,
         )
-    )
     return 0
 
 

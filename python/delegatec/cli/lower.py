@@ -24,6 +24,7 @@ from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.lowering_flags import recorded_flags
 from delegatec.cli.print_after import printing_after
+from delegatec.cli.progress import Announce, announced_passes, stages
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
 from delegatec.version import VERSION
@@ -90,12 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Lowers the program."""
     _check_outputs(arguments)
     check_environment()
-    with sources_unused(arguments):
-        _lower(arguments)
+    with sources_unused(arguments), stages(is_quiet=bool(arguments.print_after)) as announce:
+        announce("importing torch")
+        _lower(arguments, announce)
     return 0
 
 
-def _lower(arguments: argparse.Namespace) -> None:
+def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.backends import builtin_backends
     from delegatec.frontend import archive
     from delegatec.lowering import lower
@@ -114,10 +116,11 @@ def _lower(arguments: argparse.Namespace) -> None:
             registry.resolve(selector)
     digests = InputDigests(_input_files(arguments, registry)) if arguments.manifest else None
     sources = "" if arguments.unused_inputs else arguments.sources
+    announce(f"reading {os.path.basename(arguments.program)}")
     model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True, sources=sources)
     with model.checked():
         quantized = {name: quantized_values(method) for name, method in model.methods.items()}
-        with printing_after(arguments.print_after):
+        with printing_after(arguments.print_after), announced_passes(announce):
             lowered = lower(
                 model.methods,
                 backends,
@@ -132,6 +135,7 @@ def _lower(arguments: argparse.Namespace) -> None:
                 program_options=layout_options(arguments),
                 constant_methods=model.constant_methods,
             )
+        announce("writing")
         _write_outputs(arguments, lowered, model, registry or builtin_backends(), digests, quantized)
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from delegatec.cli.colors import Progress
+from delegatec.cli.progress import Progress
 from delegatec.cli.delegation_arguments import backends_of, method_backends_of, options_of, rules_of
 from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment

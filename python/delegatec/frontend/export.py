@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,12 @@ class ExportRequest:
     lines: str | None = None
 
 
-def export_model(request: ExportRequest) -> None:
+def export_model(request: ExportRequest, announce: Callable[[str], None] = lambda stage: None) -> None:
     """Runs a user's entry function and writes its program; writes nothing on errors.
+
+    Args:
+        request: what to run, and where to write.
+        announce: receives the stage that begins, such as "tracing forward".
 
     Raises:
         DelegatecError: DC1xx, all problems of the model that can be found at once.
@@ -75,21 +80,26 @@ def export_model(request: ExportRequest) -> None:
     workspace = Workspace.at(os.getcwd(), request.import_paths)
     session = sessions.Session(workspace, source, request.data)
     sys.path[:0] = [path for path in workspace.import_roots if path not in sys.path]
+    announce(f"running {request.entry}")
     with sessions.running(session):
         model = load_model(session, function, request.seed)
-        methods = export(model, workspace)
+        methods = export(model, workspace, announce)
+    announce("writing")
     archive.save(methods, request.program, model.constant_methods, sources=request.lines)
     if request.signature:
         with replacing(request.signature) as file:
             file.write(signature_json(methods).encode())
 
 
-def export(model: Model, workspace: Workspace | None = None) -> dict[str, ExportedProgram]:
+def export(
+    model: Model, workspace: Workspace | None = None, announce: Callable[[str], None] = lambda stage: None
+) -> dict[str, ExportedProgram]:
     """Traces every method of a model.
 
     Args:
         model: its module is put into eval mode, and its parameters are frozen.
         workspace: resolves names of source files; the working directory by default.
+        announce: receives the stage that begins.
 
     Returns:
         Method name -> program. Stack traces are relative to the workspace, pytrees are plain, and example
@@ -109,6 +119,7 @@ def export(model: Model, workspace: Workspace | None = None) -> dict[str, Export
     _prepare(model.module)
     programs: dict[str, ExportedProgram] = {}
     for name, method in model.all_methods().items():
+        announce(f"tracing {name}")
         try:
             with deep_recursion(), changed_attributes(model.module, model.strict) as changed:
                 program = trace(model.module, method, model.strict, workspace)
