@@ -11,7 +11,7 @@ from delegatec_schemas import xnnpack_graph as schema
 from torch.fx import Node
 
 from delegatec.backends.common.constants import beyond_float16, name_of
-from delegatec.backends.common.settings import Overflow
+from delegatec.backends.common.settings import Overflow, Precision
 from delegatec.backends.xnnpack.building.draft import Draft, Step
 from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrowed_number
 from delegatec.backends.xnnpack.compile_spec import Settings
@@ -36,12 +36,16 @@ class GraphBuilder:
         current: the node being lowered, the origin of new operations, if any.
         settings: as given.
         draft: the tables of the graph.
+        facts: analysis results for the program.
+        reshaped: result of each reshape -> its operand.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
         self.current: Node | None = None
         self.settings = settings
         self.draft = Draft()
+        self.facts = view.facts
+        self.reshaped: dict[int, int] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
         self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a number in a table
@@ -52,26 +56,44 @@ class GraphBuilder:
 
     # ---- nodes of the program ----------------------------------------------------------------------------
 
+    @property
+    def truth_dtype(self) -> torch.dtype:
+        """The dtype of truth values, which are zeros and ones."""
+        return torch.float16 if self.settings.precision is Precision.FP16 else torch.float32
+
     def input(self, node: Node) -> None:
         """Adds an input of the delegate; all inputs are added first."""
         value = node.meta["val"]
+        if value.dtype == torch.bool:
+            source = self._bytes(value.shape)
+            self.draft.inputs.append(source)
+            self._ids[node] = self.temporary(value.shape, self.truth_dtype)
+            self.emit(schema.Operation.Convert, schema.UnaryT(source, self._ids[node], 0))
+            return
         self._ids[node] = self.temporary(value.shape, value.dtype)
         self.draft.inputs.append(self._ids[node])
+
+    def _bytes(self, shape: Sequence[Size]) -> int:
+        """Adds bools of the program: bytes of value zero or one, which the runtime passes as they are."""
+        return self.value(schema.DataType.UINT8, shape, torch.uint8, schema.ScaleOfTensorT(1.0, 0))
 
     def output(self, node: Node) -> None:
         """Makes the value of a node an output of the delegate."""
         id = self.of(node)
-        if id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id):
+        if node.meta["val"].dtype == torch.bool:
+            source, id = id, self._bytes(self.shape_of(id))
+            self.emit(schema.Operation.Convert, schema.UnaryT(source, id, 0))
+        elif id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id):
             source, (dtype, shape) = id, self.type_of(id)
             id = self.temporary(shape, dtype)
             self.emit(schema.Operation.Copy, schema.UnaryT(source, id, 0))
         self.draft.outputs.append(id)
 
     def of(self, node: Node) -> int:
-        """Returns the id of a node's value; the first use of a constant adds it."""
+        """Returns the id of a node's value; bools are zeros and ones. The first use of a constant adds it."""
         if node not in self._ids:
-            tensor = self._view.constants[node]
-            self._ids[node] = self.constant(tensor, node.meta["val"].dtype, node)
+            tensor, dtype = self._view.constants[node], node.meta["val"].dtype
+            self._ids[node] = self.constant(tensor, self.truth_dtype if dtype == torch.bool else dtype, node)
         return self._ids[node]
 
     def constant_value(self, node: Node) -> torch.Tensor | None:

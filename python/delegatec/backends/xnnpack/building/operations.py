@@ -13,11 +13,12 @@ from typing import Any, Final
 import torch
 from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import Operation
+from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import broadcast
-from delegatec.edge.symbols import is_dynamic, sizes_key
+from delegatec.edge.symbols import sizes_key
 
 FIRST_TRANSPOSED: Final = 2
 """Flag of BatchMatrixMultiply."""
@@ -74,15 +75,30 @@ def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
     return b.shared(("converted", id, dtype), make)
 
 
+def operand(b: GraphBuilder, value: Node | float, dtype: torch.dtype) -> int:
+    """Returns an operand of a call in a dtype: a tensor, or a number. Constants are converted once."""
+    if not isinstance(value, Node):
+        return b.number(value, dtype)
+    tensor = b.constant_value(value)
+    if tensor is not None and tensor.dtype.is_floating_point:
+        return b.constant(tensor, dtype, value)
+    return converted(b, b.of(value), dtype)
+
+
 # ---- moves -----------------------------------------------------------------------------------------------
 
 
 def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
-    """Emits a reshape, unless the value has the shape. At most one size varies."""
-    dtype, old = b.type_of(id)
-    if sizes_key(shape) == sizes_key(old):
+    """Emits a reshape, unless the value has the shape; of a reshape, that of its operand.
+
+    At most one size varies.
+    """
+    dtype = b.dtype_of(id)
+    id = b.reshaped.get(id, id)
+    if sizes_key(shape) == sizes_key(b.shape_of(id)):
         return id
     out = b.temporary(shape, dtype)
+    b.reshaped[out] = id
     stored = [size if isinstance(size, int) else 0 for size in shape]
     b.emit(Operation.Reshape, schema.ReshapeT(len(stored), stored, id, out, 0))
     return out
@@ -187,30 +203,6 @@ def multiplied(b: GraphBuilder, first: int, second: int, *, is_transposed: bool 
     return out
 
 
-def mean_of_rows(b: GraphBuilder, id: int, count: int, factor: float = 1.0) -> int:
-    """Emits the mean of the last dimension, kept with size one, times a factor.
-
-    A FullyConnected with a row of 1 / count is twice as fast as a pooling.
-
-    Args:
-        b: the builder.
-        id: the value.
-        count: its last size.
-        factor: count, for the sum.
-    """
-    dtype = b.dtype_of(id)
-
-    def make() -> int:
-        return b.constant(torch.full([1, count], factor / count), dtype)
-
-    return fully_connected(b, id, b.shared(("mean", count, factor, dtype), make))
-
-
 def softmax_of_rows(b: GraphBuilder, id: int) -> int:
     """Emits the softmax of the last dimension."""
     return unary(b, Operation.Softmax, id)
-
-
-def varies(shape: Sequence[Size]) -> bool:
-    """Whether a size is symbolic."""
-    return is_dynamic(shape)

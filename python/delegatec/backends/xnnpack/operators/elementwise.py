@@ -12,10 +12,10 @@ from torch.fx import Node
 
 from delegatec.backends.common.row import variants
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import binary, converted, unary
+from delegatec.backends.xnnpack.building.operations import binary, operand, unary
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import FIXED_NUMBER, FLOAT_RESULT, FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of
-from delegatec.edge.symbols import is_number
 
 _row: Final = functools.partial(operator_row, resizes=True)
 
@@ -52,44 +52,29 @@ def _unary(operation: int) -> Lower:
     return lower
 
 
-def operand(b: GraphBuilder, node: Node, value: object) -> int:
-    """Returns an operand of a call in the dtype of its result: a tensor, or a number."""
-    dtype = dtype_of(node)
-    if isinstance(value, Node):
-        return converted(b, b.of(value), dtype)
-    assert isinstance(value, (bool, int, float))
-    return b.number(value, dtype)
-
-
 def _binary(operation: int) -> Lower:
     """Returns the lowering of a function of two operands, the second times `alpha` if there is one."""
 
     def lower(b: GraphBuilder, node: Node) -> None:
+        dtype = dtype_of(node)
         first, second, *rest = bind(node).values()
         alpha = rest[0] if rest else 1
         if isinstance(second, (int, float)):
             second, alpha = second * alpha, 1
-        right = operand(b, node, second)
+        right = operand(b, second, dtype)
         if alpha != 1:
             right = binary(b, Operation.Multiply, right, float(alpha))
-        b.alias(node, binary(b, operation, operand(b, node, first), right))
+        b.alias(node, binary(b, operation, operand(b, first, dtype), right))
 
     return lower
 
 
 def _reversed_sub(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    right = operand(b, node, bound["self"])
+    bound, dtype = bind(node), dtype_of(node)
+    right = operand(b, bound["self"], dtype)
     if bound["alpha"] != 1:
         right = binary(b, Operation.Multiply, right, float(bound["alpha"]))
-    b.alias(node, binary(b, Operation.Subtract, operand(b, node, bound["other"]), right))
-
-
-def _varying_number(node: Node, _: object) -> str | None:
-    return "a number that varies" if any(map(is_number, node.all_input_nodes)) else None
-
-
-_FIXED_NUMBER: Final = Constraint("argument", "A number is a constant of the graph.", _varying_number)
+    b.alias(node, binary(b, Operation.Subtract, operand(b, bound["other"], dtype), right))
 
 
 def _power(b: GraphBuilder, node: Node) -> None:
@@ -115,8 +100,14 @@ def _rows() -> Iterator[OperatorRow]:
     for name, operation in _BINARY.items():
         names = variants({name: operation}, "Tensor", "Scalar") if len(name) == 3 else {name: operation}
         for each in names:
-            yield _row(each, _binary(getattr(Operation, operation)), _FIXED_NUMBER)
-    yield _row("rsub.Scalar", _reversed_sub, _FIXED_NUMBER)
+            yield _row(
+                each,
+                _binary(getattr(Operation, operation)),
+                FIXED_NUMBER,
+                FLOAT_RESULT,
+                dtypes=FLOATS_OR_BOOLS,
+            )
+    yield _row("rsub.Scalar", _reversed_sub, FIXED_NUMBER, FLOAT_RESULT)
 
 
 ROWS: Final[tuple[OperatorRow, ...]] = tuple(_rows())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import torch
 from delegatec_schemas import xnnpack_graph as schema
@@ -12,42 +11,33 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec.backends.common.testing import Call, Compiled, Function
 from delegatec.backends.xnnpack.blob import HEADER
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
+from delegatec.backends.xnnpack.operators.cases.case import Case
 from delegatec.backends.xnnpack.testing import compile_module
 
 
-def run_case(
-    function: Function | torch.nn.Module,
-    args: tuple[torch.Tensor, ...],
-    expected: str = "",
-    dynamic_shapes: Any = None,
-    **options: str,
-) -> Compiled:
-    """Checks that a function becomes one delegate.
+def run_case(case: Case, **options: str) -> Compiled:
+    """Checks that a function becomes one delegate with the case's operations.
 
     `tests/oracle/xnnpack_cases_test.py` runs the same cases in the stock runtime.
 
     Args:
-        function: of tensors; returns a tensor or several.
-        args: example inputs.
-        expected: names of the blob's operations, in order; not checked if empty.
-        dynamic_shapes: of `torch.export`.
-        **options: of the backend.
+        case: the function.
+        **options: of the backend; without any, the operations are compared.
 
     Returns:
         The compiled program, for further checks.
     """
-    module = function if isinstance(function, torch.nn.Module) else Call(function)
-    compiled = compile_module(module, args, dynamic_shapes, **options)
+    compiled = compile_module(case.module(), case.args, case.dynamic_shapes(), **options)
     assert (len(compiled.delegates), compiled.left) == (1, [])
     found = operations(compiled.blobs()[0])
-    assert found == expected.split() or not expected, f"the blob has {' '.join(found)}"
+    is_named = case.operations and not options
+    assert not is_named or found == case.operations.split(), f"the blob has {' '.join(found)}"
     return compiled
 
 
 def operations(blob: bytes) -> list[str]:
     """Returns the names of a blob's operations, in order."""
-    graph = graph_of(blob)
-    return [OPERATION_NAMES[node.operationType] for node in graph.nodes or []]
+    return [OPERATION_NAMES[node.operationType] for node in graph_of(blob).nodes or []]
 
 
 def graph_of(blob: bytes) -> schema.GraphT:

@@ -18,12 +18,12 @@ from delegatec.backends.xnnpack.building.operations import (
     transposed,
 )
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
+from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS, SAME_DTYPES
 from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize.constraints import argument
 from delegatec.edge.symbols import sizes_key
 
-_move: Final = functools.partial(operator_row, resizes=True, computes=False)
+_move: Final = functools.partial(operator_row, dtypes=FLOATS_OR_BOOLS, resizes=True, computes=False)
 
 
 def _view(b: GraphBuilder, node: Node) -> None:
@@ -128,5 +128,5 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move("split_with_sizes", _split, _FIXED_RANGE, note="a slice for each part"),
     _move("cat", _cat, SAME_DTYPES, note="a tree if there are more than five operands"),
     _move("constant_pad_nd", _pad, _GROWS),
-    operator_row("expand", _expand, computes=False, note="the product with ones"),
+    operator_row("expand", _expand, dtypes=FLOATS_OR_BOOLS, computes=False, note="the product with ones"),
 )

@@ -4,15 +4,29 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import torch
+from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import softmax_of_rows, transposed
-from delegatec.backends.xnnpack.operators.row import OperatorRow, operator_row
-from delegatec.edge.arguments import bind, positive
+from delegatec.backends.xnnpack.building.operations import (
+    binary,
+    converted,
+    operand,
+    reshaped,
+    softmax_of_rows,
+    transposed,
+    unary,
+)
+from delegatec.backends.xnnpack.building.reductions import largest_of, mean_of, sum_of
+from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SUMMED
+from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 _row: Final = functools.partial(operator_row, resizes=True)
 
@@ -28,6 +42,37 @@ def _softmax(b: GraphBuilder, node: Node) -> None:
     b.alias(node, transposed(b, softmax_of_rows(b, transposed(b, source, swapped)), swapped))
 
 
+def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
+    def lower(b: GraphBuilder, node: Node) -> None:
+        source, dims = operand(b, bind(node)["self"], dtype_of(node)), reduced_dims(node)
+        result = reduce(b, source, dims) if dims else source
+        b.alias(node, reshaped(b, result, node.meta["val"].shape))
+
+    return lower
+
+
+def _least(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
+    return unary(b, Operation.Negate, largest_of(b, unary(b, Operation.Negate, id), dims))
+
+
+def _log_softmax(b: GraphBuilder, node: Node) -> None:
+    """Computes (x - m) - log(sum(exp(x - m))) in float32, where m is the largest of x."""
+    bound = bind(node)
+    x = operand(b, bound["self"], torch.float32)
+    dims = [positive(bound["dim"], len(b.shape_of(x)))]
+    shifted = binary(b, Operation.Subtract, x, largest_of(b, x, dims))
+    total = sum_of(b, unary(b, Operation.Exp, shifted), dims)
+    result = binary(b, Operation.Subtract, shifted, unary(b, Operation.Log, total))
+    b.alias(node, converted(b, result, dtype_of(node)))
+
+
+_NAN: Final = "a pooling; NaN may become a number"
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("_softmax", _softmax, HAS_AXIS, note="between transposes unless it is the last dimension"),
+    _row("_log_softmax", _log_softmax, HAS_AXIS, SUMMED, note="in float32"),
+    *(_row(name, _reduction(mean_of), SUMMED) for name in ("mean", "mean.dim")),
+    _row("sum.dim_IntList", _reduction(sum_of), SUMMED, FLOAT_RESULT, dtypes=FLOATS_OR_BOOLS),
+    *(_row(name, _reduction(largest_of), SUMMED, note=_NAN) for name in ("amax", "max")),
+    *(_row(name, _reduction(_least), SUMMED, note=_NAN) for name in ("amin", "min")),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dtypes import FLOATS
-from delegatec.edge.arguments import values_of
+from delegatec.edge.arguments import bind, values_of
 from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import (
     bounded_shapes,
@@ -16,14 +17,18 @@ from delegatec.edge.legalize.constraints import (
     no_empty_tensors,
     operand_dtypes,
     rank_at_most,
+    result_dtypes,
     same_dtypes,
 )
-from delegatec.edge.symbols import is_dynamic
+from delegatec.edge.legalize.rules.reductions import reduced_dims
+from delegatec.edge.symbols import is_dynamic, is_number
 
 UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
     bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
     known_dtypes(
-        FLOATS, "Values are float32 or float16: XNNPACK does not compute with integers.", "convert to float32"
+        FLOATS | {torch.bool},
+        "Values are float32, float16 or bool: XNNPACK does not compute with integers.",
+        "convert to float32",
     ),
     no_empty_tensors("XNNPACK does not support them."),
     rank_at_most(6, "the limit of XNNPACK."),
@@ -42,4 +47,33 @@ STATIC: Final = Constraint[object](
     "make the size a constant of the model",
 )
 FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "XNNPACK computes in floating point.", "convert to float32")
+FLOATS_OR_BOOLS: Final = operand_dtypes(
+    FLOATS | {torch.bool}, "XNNPACK computes in floating point, and bools are zeros and ones."
+)
+BOOLS: Final = operand_dtypes({torch.bool}, "it is an operator on bools.", "compare with 0")
+FLOAT_RESULT: Final = result_dtypes(FLOATS, "XNNPACK computes in floating point.", "convert to float32")
 SAME_DTYPES: Final = same_dtypes("XNNPACK does not promote.")
+
+
+def _varying_number(node: Node, _: object) -> str | None:
+    return "a number that varies" if any(map(is_number, node.all_input_nodes)) else None
+
+
+FIXED_NUMBER: Final = Constraint[object]("argument", "A number is a constant of the graph.", _varying_number)
+
+
+def _varying_terms(node: Node, _: object) -> str | None:
+    sizes = bind(node)["self"].meta["val"].shape
+    varying = [sizes[dim] for dim in reduced_dims(node) if not isinstance(sizes[dim], int)]
+    if varying:
+        return f"a dimension of {varying[0]} elements"
+    outer = [size for size in sizes if not isinstance(size, int)]
+    return f"the sizes {[str(size) for size in sizes]}" if len(outer) > 1 else None
+
+
+SUMMED: Final = Constraint[object](
+    "dynamic-shape",
+    "Reduced dimensions are static, and at most one other varies.",
+    _varying_terms,
+    "make the size a constant of the model",
+)

@@ -9,9 +9,13 @@ from typing import Final
 from delegatec.backends.common.table import OperatorTable
 from delegatec.backends.xnnpack.operators import (
     activation,
+    attention,
     conversion,
+    creation,
     elementwise,
+    logic,
     moves,
+    normalization,
     products,
     reduction,
 )
@@ -21,10 +25,13 @@ from delegatec.backends.xnnpack.operators.rules import UNIVERSAL
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Functions of elements": elementwise.ROWS,
     "Activation": activation.ROWS,
+    "Comparison, logic, selection": logic.ROWS,
     "Matrix products": products.ROWS,
+    "Attention": attention.ROWS,
+    "Normalization": normalization.ROWS,
     "Reduction": reduction.ROWS,
     "Shape": moves.ROWS,
-    "Conversion": conversion.ROWS,
+    "Creation and conversion": (*creation.ROWS, *conversion.ROWS),
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
+from delegatec.backends.xnnpack.operators import attention
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 
-REWRITES: Final[Rewrites] = rewrites(itertools.chain.from_iterable(SHARED.values()))
+REWRITES: Final[Rewrites] = rewrites(attention.REWRITES, itertools.chain.from_iterable(SHARED.values()))

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All cases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from delegatec.backends.xnnpack.operators.cases import elements, layers, logic, moves
+from delegatec.backends.xnnpack.operators.cases.case import Case
+
+ALL: Final[dict[str, Case]] = {**elements.CASES, **logic.CASES, **layers.CASES, **moves.CASES}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of single elements, and activations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from delegatec.backends.common.testing import X, Y
+from delegatec.backends.xnnpack.operators.cases.case import Case
+
+functional = torch.nn.functional
+_BATCH: Final = torch.export.Dim("batch", min=2, max=64)
+_POSITIVE: Final = X.abs() + 0.1
+_WIDE: Final = X * 5
+
+CASES: Final[dict[str, Case]] = {
+    "abs": Case(torch.abs, (X,), "Absolute"),
+    "ceil": Case(torch.ceil, (_WIDE,), "Ceiling"),
+    "cos": Case(torch.cos, (_WIDE,), "Cos"),
+    "exp": Case(torch.exp, (X,), "Exp"),
+    "floor": Case(torch.floor, (_WIDE,), "Floor"),
+    "log": Case(torch.log, (_POSITIVE,), "Log"),
+    "neg": Case(torch.neg, (X,), "Negate"),
+    "reciprocal": Case(torch.reciprocal, (_POSITIVE,), "Divide"),
+    "rsqrt": Case(torch.rsqrt, (_POSITIVE,), "ReciprocalSquareRoot"),
+    "sigmoid": Case(torch.sigmoid, (_WIDE,), "Sigmoid"),
+    "sin": Case(torch.sin, (_WIDE,), "Sin"),
+    "sqrt": Case(torch.sqrt, (_POSITIVE,), "SquareRoot"),
+    "square": Case(torch.square, (X,), "Square"),
+    "tanh": Case(torch.tanh, (_WIDE,), "Tanh"),
+    # activations
+    "relu": Case(torch.relu, (X,), "Clamp"),
+    "relu6": Case(functional.relu6, (X * 10,), "Clamp"),
+    "hardtanh": Case(functional.hardtanh, (_WIDE,), "Clamp"),
+    "clamp": Case(lambda x: x.clamp(-0.3, 0.2), (X,), "Clamp"),
+    "clamp-one-side": Case(lambda x: x.clamp(max=0), (X,), "Clamp"),
+    "clamp-reversed": Case(lambda x: x.clamp(0.5, 0.2), (X,), "Clamp"),
+    "gelu": Case(functional.gelu, (_WIDE,), "Gelu"),
+    "gelu-tanh": Case(lambda x: functional.gelu(x, approximate="tanh"), (_WIDE,)),
+    "hardswish": Case(functional.hardswish, (_WIDE,), "HardSwish"),
+    "hardsigmoid": Case(functional.hardsigmoid, (_WIDE,), "Add Clamp Multiply"),
+    "leaky-relu": Case(lambda x: functional.leaky_relu(x, 0.2), (X,), "LeakyRelu"),
+    "elu": Case(lambda x: functional.elu(x, 0.7), (_WIDE,), "Elu"),
+    "selu": Case(functional.selu, (_WIDE,), "Elu Multiply"),
+    "silu": Case(functional.silu, (_WIDE,), "Sigmoid Multiply"),
+    "softplus": Case(functional.softplus, (_WIDE,)),
+    "glu": Case(functional.glu, (X,)),
+    # two operands
+    "add": Case(torch.add, (X, Y), "Add"),
+    "add-broadcast": Case(torch.add, (X, Y[:, :1, :1]), "Add"),
+    "add-rows": Case(torch.add, (X, Y[0, 0]), "Add", ({0: _BATCH}, {}), ((X.repeat(9, 1, 1), Y[0, 0]),)),
+    "add-alpha": Case(lambda x, y: torch.add(x, y, alpha=3), (X, Y), "Multiply Add"),
+    "sub": Case(torch.sub, (X, Y), "Subtract"),
+    "sub-alpha": Case(lambda x, y: torch.sub(x, y, alpha=0.5), (X, Y), "Multiply Subtract"),
+    "mul": Case(torch.mul, (X, Y), "Multiply"),
+    "div": Case(torch.div, (X, _POSITIVE), "Divide"),
+    "maximum": Case(torch.maximum, (X, Y), "Maximum"),
+    "minimum": Case(torch.minimum, (X, Y), "Minimum"),
+    "numbers": Case(lambda x: 2 * x + 1.5, (X,), "Multiply Add"),
+    "numbers-reversed": Case(lambda x: 3 - x / 4, (X,), "Divide Subtract"),
+    "rsub-alpha": Case(lambda x: torch.rsub(x, 2.0, alpha=3), (X,), "Multiply Subtract"),
+    "rank-0": Case(torch.mul, (torch.tensor(2.0), torch.tensor(3.0)), "Multiply"),
+    "with-a-bool": Case(lambda x, y: x * (y > 0), (X, Y)),
+}

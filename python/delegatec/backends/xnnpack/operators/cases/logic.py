@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, logic and selection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from delegatec.backends.common.testing import X, Y
+from delegatec.backends.xnnpack.operators.cases.case import Case
+
+_LEFT: Final = torch.tensor(
+    [math.inf, -math.inf, math.inf, 0.0, -0.0, 1.0, 2.0, -2.0, 65504.0, 2.0**-14, 1.0]
+)
+_RIGHT: Final = torch.tensor(
+    [math.inf, math.inf, 0.0, 0.0, 0.0, 1.001, -2.0, 2.0, 65504.0, 2.0**-13, -math.inf]
+)
+_MASK: Final = torch.tensor([[True, False, True, False], [False] * 4, [True] * 4])
+_OTHER: Final = _MASK.flip(1)
+
+
+def _compared(compare: Callable[[Any, Any], Any]) -> Case:
+    """Compares pairs, and with numbers, also infinite ones."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return compare(x, y), compare(x, 1.0), compare(x, math.inf), compare(x, -math.inf)
+
+    return Case(function, (_LEFT, _RIGHT))
+
+
+def _logic(x: torch.Tensor, y: torch.Tensor) -> Any:
+    return x & y, x | y, x ^ y, ~x, torch.logical_and(x, y), torch.logical_not(y)
+
+
+def _reductions(x: torch.Tensor) -> Any:
+    return x.any(1), x.all(-1), x.any(), x.all(), x.any(0, keepdim=True), x.sum(0, dtype=torch.float32)
+
+
+def _choices(mask: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> Any:
+    lowest = torch.finfo(torch.float32).min
+    return torch.where(mask, x, y), torch.where(mask, x, -3.0), x.masked_fill(mask, lowest) * 0.0
+
+
+CASES: Final[dict[str, Case]] = {
+    **{
+        compare.__name__: _compared(compare)
+        for compare in (torch.eq, torch.ne, torch.gt, torch.lt, torch.ge, torch.le)
+    },
+    "logic": Case(_logic, (_MASK, _OTHER)),
+    "reductions": Case(_reductions, (_MASK,)),
+    "choices": Case(_choices, (_MASK, X, Y)),
+    "infinite-choices": Case(
+        lambda mask, x: torch.where(mask, x, -math.inf).softmax(-1).sum(), (_MASK[:1], X)
+    ),
+    "bool-choices": Case(torch.where, (_MASK, _OTHER, ~_OTHER)),
+    "to-bool": Case(lambda x: (x + 0.0).bool(), (_LEFT,)),
+    "moves": Case(lambda mask: (~mask).view(4, 3).t().expand(2, 3, 4), (_MASK,)),
+    "from-a-bool": Case(lambda mask, x: mask.float() + x, (_MASK, X), "Convert Add"),
+    "constant": Case(lambda x: torch.where(_MASK, x, 0.0), (X,)),
+}
