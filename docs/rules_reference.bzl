@@ -12,6 +12,8 @@ load(
     _program_budget_test = "program_budget_test",
     _program_bundle = "program_bundle",
     _program_diff = "program_diff",
+    _program_inspect = "program_inspect",
+    _program_report = "program_report",
     _program_test = "program_test",
     _program_variants_rule = "program_variants_rule",
     _programs_aspect = "programs_aspect",
@@ -51,6 +53,8 @@ xnnpack_program = _xnnpack_program
 program_test = _program_test
 program_budget_test = _program_budget_test
 program_golden_test = _program_golden_test
+program_inspect = _program_inspect
+program_report = _program_report
 program_diff = _program_diff
 program_index = _program_index
 program_bundle = _program_bundle

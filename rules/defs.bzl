@@ -16,11 +16,13 @@ load("//rules/private:program_bundle.bzl", _ProgramBundleInfo = "ProgramBundleIn
 load("//rules/private:program_diff.bzl", _program_diff = "program_diff")
 load("//rules/private:program_golden_test.bzl", _program_golden_test = "declare_golden_test")
 load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _program_index = "declare_index", _programs_aspect = "programs_aspect")
+load("//rules/private:program_inspect.bzl", _program_inspect = "program_inspect")
+load("//rules/private:program_report.bzl", _program_report = "program_report")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
 load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
 load(
     "//rules/private:programs.bzl",
-    "inspected",
+    "lowered",
     "lowered_for_each",
     _delegate_program = "delegate_program",
     _exported_program = "exported_program",
@@ -44,6 +46,8 @@ program_bundle = _program_bundle
 program_diff = _program_diff
 program_golden_test = _program_golden_test
 program_index = _program_index
+program_inspect = _program_inspect
+program_report = _program_report
 program_test = _program_test
 program_variants_rule = _program_variants_rule
 programs_aspect = _programs_aspect
@@ -54,51 +58,51 @@ def ethos_u_program(name, program, **kwargs):
     """Lowers an exported program for Arm's Ethos-U NPUs, with Vela.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_ethos_u_program, name = name, program = program, **kwargs)
+    lowered(_ethos_u_program, name = name, program = program, **kwargs)
 
 def mps_program(name, program, **kwargs):
     """Lowers an exported program for Apple's Metal Performance Shaders.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_mps_program, name = name, program = program, **kwargs)
+    lowered(_mps_program, name = name, program = program, **kwargs)
 
 def tosa_program(name, program, **kwargs):
     """Lowers an exported program to graphs of Arm's TOSA operators.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_tosa_program, name = name, program = program, **kwargs)
+    lowered(_tosa_program, name = name, program = program, **kwargs)
 
 def vgf_program(name, program, **kwargs):
     """Lowers an exported program to VGF, for Vulkan devices with Arm's extensions for tensors and graphs.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_vgf_program, name = name, program = program, **kwargs)
+    lowered(_vgf_program, name = name, program = program, **kwargs)
 
 def vulkan_program(name, program, **kwargs):
     """Lowers an exported program for Vulkan, with layouts of memory chosen for the fewest copies between them.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: the backend's options, and the attributes of every program rule that delegates.
     """
-    inspected(_vulkan_program, name = name, program = program, **kwargs)
+    lowered(_vulkan_program, name = name, program = program, **kwargs)
 
 def xnnpack_program(name, program, **kwargs):
     """Lowers an exported program for CPUs, with XNNPACK.

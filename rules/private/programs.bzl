@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Macros for BUILD files: each declares a program and the target that prints its contents."""
+"""Macros for BUILD files: each declares a program, and the targets that show its contents."""
 
 load(":backend_tools.bzl", "requested_tools")
 load(":delegate_program.bzl", _delegate_program = "delegate_program")
@@ -8,13 +8,14 @@ load(":exported_program.bzl", _exported_program = "exported_program")
 load(":options.bzl", "did_you_mean", "fail_with")
 load(":portable_program.bzl", _portable_program = "portable_program")
 load(":program_inspect.bzl", "program_inspect")
+load(":program_report.bzl", "program_report")
 load(":quantized_program.bzl", _quantized_program = "quantized_program")
 
 def inspected(rule, name, **kwargs):
     """Declares a target of a rule, and `NAME.inspect`, which wildcards do not build.
 
     Args:
-        rule: `exported_program`, or a rule that lowers one.
+        rule: a rule that writes a `.pt2` or lowers one.
         name: the target's name.
         **kwargs: the target's attributes.
     """
@@ -24,6 +25,23 @@ def inspected(rule, name, **kwargs):
     rule(name = name, **kwargs)
     program_inspect(
         name = name + ".inspect",
+        program = ":" + name,
+        tags = ["manual"],
+        testonly = kwargs.get("testonly"),
+        visibility = kwargs.get("visibility"),
+    )
+
+def lowered(rule, name, **kwargs):
+    """Declares a program, and `NAME.inspect` and `NAME.report`, which wildcards do not build.
+
+    Args:
+        rule: a rule that lowers an exported program.
+        name: the target's name.
+        **kwargs: the target's attributes.
+    """
+    inspected(rule, name, **kwargs)
+    program_report(
+        name = name + ".report",
         program = ":" + name,
         tags = ["manual"],
         testonly = kwargs.get("testonly"),
@@ -57,7 +75,7 @@ def delegate_program(name, program, backend = None, backends = None, options = {
     """Lowers an exported program for one or several backends, including plug-ins.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         backend: a built-in backend, or `module:attribute` of a plug-in in `deps`.
         backends: instead of `backend`, several in order of priority: each partitions the operators that those before
@@ -87,7 +105,7 @@ def delegate_program(name, program, backend = None, backends = None, options = {
     if type(options) == "dict":
         lists = {option: value for option, value in options.items() if type(value) == "list"}
         options = {option: value for option, value in options.items() if option not in lists}
-    inspected(
+    lowered(
         _delegate_program,
         name = name,
         backends = backends or [backend],
@@ -101,12 +119,12 @@ def portable_program(name, program, **kwargs):
     """Lowers an exported program to the portable kernels that every runtime has.
 
     Args:
-        name: the target's name; the program is `NAME.pte`, and `NAME.inspect` prints its contents.
+        name: the target's name; the program is `NAME.pte`; `NAME.inspect` prints its contents, `NAME.report` draws them.
         program: the `exported_program`.
         **kwargs: `external_weights`, `segment_alignment`, `constant_alignment`, and the attributes of every
             rule.
     """
-    inspected(_portable_program, name = name, program = program, **kwargs)
+    lowered(_portable_program, name = name, program = program, **kwargs)
 
 def lowered_for_each(programs, name, program, backends, **kwargs):
     """Lowers one exported program for several backends, as `NAME_BACKEND`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bazel run //m:foo.inspect`, and of a program_diff and the update of a golden test, runs."""
+"""What `bazel run` of NAME.inspect, NAME.report, a program_diff and the update of a golden test runs."""
 
 from __future__ import annotations
 
@@ -43,6 +43,18 @@ def test_a_program_as_json() -> None:
 
 def test_an_exported_program() -> None:
     assert "forward" in launched("mlp.inspect")
+
+
+def test_the_address_of_a_report() -> None:
+    address = launched("mlp_mps.report")
+    assert address.startswith("file:///") and address.endswith("/tests/rules/models/mlp_mps.report.html\n")
+    assert "MPSBackend" in Path(address.strip().removeprefix("file://")).read_text()
+
+
+def test_a_copy_of_a_report(tmp_path: Path) -> None:
+    for _ in range(2):  # The copy can be replaced, although Bazel's files are read-only.
+        assert launched("mlp_mps.report", "copy.html", workspace=tmp_path) == ""
+    assert "MPSBackend" in (tmp_path / "copy.html").read_text()
 
 
 def test_a_difference() -> None:

@@ -41,6 +41,7 @@ _COSTS = {
     "mlp_int8_board_budget_test": ["FileWrite"],
     "mlp_mps": _LOWERED,
     "mlp_mps.inspect": ["FileWrite"],
+    "mlp_mps.report": ["FileWrite"],
     "mlp_mps_test": ["FileWrite"],
     "mlp_portable": _LOWERED,
 }
