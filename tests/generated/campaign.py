@@ -13,10 +13,11 @@ from collections import Counter
 from pathlib import Path
 
 from tests.generated.generate import generate
-from tests.generated.outcomes import FAULTS, NO_EXPORT, REFUSED, RIGHT, TARGETS, Outcome
+from tests.generated.outcomes import FAULTS, NO_EXPORT, REFUSED, RIGHT, Outcome
 from tests.generated.processes import results
 from tests.generated.report import failure_file
 from tests.generated.shrink import shrunk
+from tests.generated.targets import TARGETS
 
 
 def main() -> None:

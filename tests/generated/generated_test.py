@@ -9,29 +9,28 @@ from typing import Final
 import pytest
 
 from tests.generated.generate import generate
-from tests.generated.outcomes import (
-    FAULTS,
-    GENERATOR,
+from tests.generated.outcomes import FAULTS, GENERATOR, NO_EXPORT, REFUSED, RIGHT
+from tests.generated.processes import results
+from tests.generated.targets import (
     MPS,
     MPS_FLOAT16,
-    NO_EXPORT,
     PORTABLE,
-    REFUSED,
-    RIGHT,
     TOSA,
     TOSA_FLOATING,
     VULKAN,
     VULKAN_BUFFER,
     VULKAN_FLOAT16,
+    XNNPACK,
+    XNNPACK_FLOAT16,
 )
-from tests.generated.processes import results
 
 _PROGRAMS: Final = 20
-# Fewer programs for Vulkan and TOSA, as this test takes most of the CPU time; a campaign runs more.
+# Fewer programs for Vulkan, TOSA and XNNPACK, as this test takes most of the CPU time; a campaign runs more.
 _SAMPLES: Final = [
     *((first, (PORTABLE, MPS, MPS_FLOAT16)) for first in range(1_000_040, 1_000_160, _PROGRAMS)),
     *((first, (VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16)) for first in range(2_000_000, 2_000_060, _PROGRAMS)),
     *((first, (TOSA, TOSA_FLOATING)) for first in range(3_000_000, 3_000_040, _PROGRAMS)),
+    *((first, (XNNPACK, XNNPACK_FLOAT16)) for first in range(4_000_000, 4_000_040, _PROGRAMS)),
 ]
 
 

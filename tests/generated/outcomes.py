@@ -9,11 +9,11 @@ import os
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from unittest.mock import patch
 
 import torch
@@ -33,6 +33,7 @@ from delegatec.verify.interpreter import Interpreter
 from tests.arm import reference_model
 from tests.generated.expected import EAGER_ERRORS, Expected, difference, expected
 from tests.generated.program import Input, Program, module
+from tests.generated.targets import IN_RUNTIME, LOWERINGS, PORTABLE, TARGETS, TOSA, TOSA_FLOATING
 from tests.generated.values import make
 from tests.oracle.oracle import OracleProgram
 
@@ -45,50 +46,6 @@ CRASH: Final = "crash"
 HANG: Final = "hang"
 GENERATOR: Final = "generator"  # eager mode rejects the program
 FAULTS: Final = (WRONG, TRACEBACK, CRASH, HANG)
-
-# Backend, precision: each is a column of the campaign.
-PORTABLE: Final = "portable"
-MPS: Final = "mps"
-MPS_FLOAT16: Final = "mps fp16"
-VULKAN: Final = "vulkan"
-VULKAN_BUFFER: Final = "vulkan buffer"
-VULKAN_FLOAT16: Final = "vulkan fp16"
-TOSA: Final = "tosa"
-TOSA_FLOATING: Final = "tosa fp"
-TARGETS: Final = (
-    *(PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16),
-    *(TOSA, TOSA_FLOATING),
-)
-
-_EPSILON16: Final = torch.finfo(torch.float16).eps
-
-
-class _Target(NamedTuple):
-    """How a program is lowered for a target, and how exact its results are.
-
-    Attributes:
-        backend: its backend.
-        options: of the backend.
-        least: relative error of each operation, if it is more than that of the dtypes.
-        base: the target that it differs from in `options` only: without a delegate there, it is the same.
-    """
-
-    backend: str = "portable"
-    options: Mapping[str, str] = {}
-    least: float = 0.0
-    base: str = ""
-
-
-_LOWERINGS: Final = {
-    PORTABLE: _Target(),
-    MPS: _Target("mps"),
-    MPS_FLOAT16: _Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
-    VULKAN: _Target("vulkan"),
-    VULKAN_BUFFER: _Target("vulkan", {"storage": "buffer"}, 0.0, VULKAN),
-    VULKAN_FLOAT16: _Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
-    TOSA: _Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}),
-    TOSA_FLOATING: _Target("tosa", {"specification": "TOSA-1.0+FP"}),
-}
 
 
 @dataclass(frozen=True)
@@ -155,7 +112,7 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
     found = []
     known: dict[float, Expected] = {}
     for target in targets:
-        lowering = _LOWERINGS[target]
+        lowering = LOWERINGS[target]
         if any(each.target == lowering.base and not each.delegates for each in found):
             continue  # a program without a delegate has no precision or storage
         if lowering.least not in known:
@@ -201,7 +158,7 @@ def _outcome(target: str, path: Path, calls: list[list[Tensor]], wanted: Expecte
     lowered = None
     try:
         methods = archive.load(str(path)).methods
-        lowered = lower(methods, _LOWERINGS[target].backend, _LOWERINGS[target].options)
+        lowered = lower(methods, LOWERINGS[target].backend, LOWERINGS[target].options)
         text = _wrong(_runner(lowered, target, path), calls, wanted, compare)
         if text and target == PORTABLE:
             seen = _wrong(_interpreter(lowered, path), calls, wanted, compare)
@@ -238,7 +195,7 @@ def _wrong(
 
 
 def _runner(lowered: Lowered, target: str, path: Path) -> Callable[[Sequence[Any]], list[Any]]:
-    if target != PORTABLE:
+    if target not in IN_RUNTIME:
         return _interpreter(lowered, path)
     file = io.BytesIO()
     write_program(lowered.emitted, file)

@@ -11,8 +11,9 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from tests.generated.outcomes import CRASH, GENERATOR, HANG, PORTABLE, TARGETS, Outcome, outcomes
+from tests.generated.outcomes import CRASH, GENERATOR, HANG, Outcome, outcomes
 from tests.generated.program import Program
+from tests.generated.targets import PORTABLE, TARGETS
 
 _Job = TypeVar("_Job")
 

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from tests.generated.expected import EAGER_ERRORS
-from tests.generated.outcomes import CRASH, HANG, TARGETS, Outcome
+from tests.generated.outcomes import CRASH, HANG, Outcome
 from tests.generated.processes import results
 from tests.generated.program import Input, Node, Program, live, module
+from tests.generated.targets import TARGETS
 from tests.generated.values import make
 
 _SECONDS: Final = 60.0

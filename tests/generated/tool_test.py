@@ -11,12 +11,13 @@ import torch
 
 from tests.generated.expected import difference, expected
 from tests.generated.generate import generate
-from tests.generated.outcomes import CRASH, HANG, PORTABLE, RIGHT, Outcome
+from tests.generated.outcomes import CRASH, HANG, RIGHT, Outcome
 from tests.generated.processes import results
 from tests.generated.program import Input, Node, Program
 from tests.generated.report import failure_file
 from tests.generated.rows import CONTROL_FLOW, GROUPS, IN_PLACE, functions
 from tests.generated.shrink import minimized
+from tests.generated.targets import PORTABLE
 from tests.generated.values import make
 
 SEEDS = range(300)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets of generated programs: a backend with its options, and how exact its results are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import torch
+
+# Backend, precision: each is a column of the campaign.
+PORTABLE: Final = "portable"
+MPS: Final = "mps"
+MPS_FLOAT16: Final = "mps fp16"
+VULKAN: Final = "vulkan"
+VULKAN_BUFFER: Final = "vulkan buffer"
+VULKAN_FLOAT16: Final = "vulkan fp16"
+TOSA: Final = "tosa"
+TOSA_FLOATING: Final = "tosa fp"
+XNNPACK: Final = "xnnpack"
+XNNPACK_FLOAT16: Final = "xnnpack fp16"
+TARGETS: Final = (
+    *(PORTABLE, MPS, MPS_FLOAT16, VULKAN, VULKAN_BUFFER, VULKAN_FLOAT16),
+    *(TOSA, TOSA_FLOATING, XNNPACK, XNNPACK_FLOAT16),
+)
+# Those whose programs the stock runtime runs on this host.
+IN_RUNTIME: Final = (PORTABLE, XNNPACK, XNNPACK_FLOAT16)
+
+_EPSILON16: Final = torch.finfo(torch.float16).eps
+
+
+class Target(NamedTuple):
+    """How a program is lowered for a target, and how exact its results are.
+
+    Attributes:
+        backend: its backend.
+        options: of the backend.
+        least: relative error of each operation, if it is more than that of the dtypes.
+        base: the target that it differs from in `options` only: without a delegate there, it is the same.
+    """
+
+    backend: str = "portable"
+    options: Mapping[str, str] = {}
+    least: float = 0.0
+    base: str = ""
+
+
+LOWERINGS: Final = {
+    PORTABLE: Target(),
+    MPS: Target("mps"),
+    MPS_FLOAT16: Target("mps", {"precision": "fp16"}, _EPSILON16, MPS),
+    VULKAN: Target("vulkan"),
+    VULKAN_BUFFER: Target("vulkan", {"storage": "buffer"}, 0.0, VULKAN),
+    VULKAN_FLOAT16: Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
+    TOSA: Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}),
+    TOSA_FLOATING: Target("tosa", {"specification": "TOSA-1.0+FP"}),
+    XNNPACK: Target("xnnpack"),
+    XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK),
+}
