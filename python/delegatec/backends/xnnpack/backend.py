@@ -8,10 +8,12 @@ from typing import Final
 
 from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
+from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.compile_spec import CODEC, Settings
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.preprocess import preprocess
+from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.delegation import CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 
 
@@ -24,7 +26,7 @@ class XnnpackBackend(TableBackend[Settings]):
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`."""
-        raise NotImplementedError
+        return XnnpackReferenceExecutor(read_blob(blob))
 
 
 XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, precision_passes)

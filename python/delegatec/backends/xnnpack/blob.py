@@ -20,11 +20,13 @@ Source: the runtime's XNNHeader and XNNCompiler (ExecuTorch 1.4.1).
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 from delegatec_schemas import xnnpack_graph as schema
 
 from delegatec.backends.common.graph_format import GraphFormat
+from delegatec.backends.xnnpack.checks import fill_lists, problems_of
 from delegatec.delegation import Part
 
 MAGIC: Final = b"XH00"
@@ -32,6 +34,21 @@ HEADER: Final = struct.Struct("<4x4sHIIIQ")
 HEADER_SIZE: Final = 32
 ALIGNMENT: Final = 16
 _FORMAT: Final = GraphFormat("XnnpackBackend", schema.GraphT, b"XN01")
+
+_LEAST_FLATBUFFER: Final = 8
+
+
+@dataclass(frozen=True)
+class Blob:
+    """An unpacked blob.
+
+    Attributes:
+        graph: its graph, unpacked.
+        constants: the bytes behind the FlatBuffer.
+    """
+
+    graph: schema.GraphT
+    constants: memoryview
 
 
 def write_blob(graph: schema.GraphT) -> list[Part]:
@@ -45,3 +62,36 @@ def write_blob(graph: schema.GraphT) -> list[Part]:
     end = HEADER_SIZE + len(flatbuffer) + padding
     header = HEADER.pack(MAGIC, HEADER.size, HEADER_SIZE, len(flatbuffer), end, 0)
     return [header + bytes(HEADER_SIZE - len(header)) + flatbuffer + bytes(padding)]
+
+
+def read_blob(data: memoryview) -> Blob:
+    """Reads a blob and checks everything that the runtime does, and what it relies on (`checks.problems_of`).
+
+    Nothing is copied.
+
+    Args:
+        data: the blob.
+
+    Raises:
+        DelegatecError: DC407, with its problems.
+    """
+    data = data.cast("B")
+    flatbuffer, constants = _parts(data)
+    graph = _FORMAT.unpack(flatbuffer)
+    fill_lists(graph)
+    _FORMAT.check(problems_of(graph, len(constants)))
+    return Blob(graph, constants)
+
+
+def _parts(data: memoryview) -> tuple[memoryview, memoryview]:
+    """Returns the FlatBuffer and the bytes behind it."""
+    if len(data) < HEADER.size:
+        raise _FORMAT.damaged(f"it has {len(data)} bytes, fewer than a header")
+    magic, _, offset, size, bytes_offset, bytes_size = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise _FORMAT.damaged(f"its header is {magic!r}, not {MAGIC!r}")
+    ends = (HEADER.size, offset, offset + size, bytes_offset, bytes_offset + bytes_size)
+    if size < _LEAST_FLATBUFFER or sorted(ends) != list(ends) or ends[-1] > len(data):
+        text = f"a FlatBuffer at {offset} of {size} bytes, constants at {bytes_offset} of {bytes_size} bytes"
+        raise _FORMAT.damaged(f"its header describes {text}, and it has {len(data)} bytes")
+    return data[offset : offset + size], data[bytes_offset : bytes_offset + bytes_size]

@@ -14,6 +14,7 @@ NO_VALUE: Final = 2**32 - 1
 """The id of an absent bias, and the external id of inner values."""
 
 _RESULTS: Final = ("outputId", "outputValueId", "outputIndexId")
+_PACKED: Final = ("filterId", "biasId")
 _COUNTS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
 
 
@@ -31,3 +32,9 @@ def operand_ids(node: NodeT) -> list[int]:
         return [getattr(operation, f"input{place}Id") for place in range(1, count + 1)]
     ids = [id for name, id in vars(operation).items() if name.endswith("Id") and name not in _RESULTS]
     return [id for id in ids if id != NO_VALUE]
+
+
+def packed_ids(node: NodeT) -> list[int]:
+    """Returns the ids of values that the runtime copies when it loads a layer: its filter and bias."""
+    fields = vars(node.operation)
+    return [fields[name] for name in _PACKED if fields.get(name, NO_VALUE) != NO_VALUE]

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of an unpacked blob, so that its users can trust it.
+
+They find what the runtime refuses, and what it does not look at but relies on: it crashes or computes wrong
+numbers then. Whatever depends on the sizes of inputs is checked when a blob is run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from delegatec_schemas import xnnpack_graph as schema
+
+from delegatec.backends.common.graph_format import fill_absent
+from delegatec.backends.xnnpack.checking.nodes import problems_of_node
+from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT, problems_of_value
+from delegatec.backends.xnnpack.operands import NO_VALUE, OPERATION_NAMES, operand_ids, packed_ids, result_ids
+from delegatec.backends.xnnpack.values import tensor_of
+
+_MOST_EXTERNALS: Final = 4096
+_LISTS: Final = {
+    "Transpose": ("permutation",),
+    "Reshape": ("shape",),
+    "Slice": ("offsets", "sizes"),
+    "ConstantPad": ("padsBefore", "padsAfter"),
+}
+
+
+def fill_lists(graph: schema.GraphT) -> None:
+    """Replaces absent lists of the graph, its values and nodes by empty ones, but for those of scales."""
+    fill_absent(graph, "nodes", "values", "constants", "inputIds", "outputIds")
+    for value in graph.values:
+        tensor = tensor_of(value)
+        if tensor is not None:
+            fill_absent(tensor, "dims")
+    for node in graph.nodes:
+        if node.operation is not None:
+            fill_absent(node.operation, *_LISTS.get(OPERATION_NAMES.get(node.operationType, ""), ()))
+
+
+def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
+    """Yields all problems of a graph.
+
+    Args:
+        graph: after `fill_lists`.
+        segment: number of bytes behind the FlatBuffer.
+    """
+    if graph.numExternals > _MOST_EXTERNALS:
+        yield f"it has {graph.numExternals} external values, more than {_MOST_EXTERNALS}"
+    values: dict[int, Any] = {}
+    for place, value in enumerate(graph.values):
+        tensor = tensor_of(value)
+        if tensor is None:
+            yield f"unknown content of value {place}: type {value.contentType}"
+            continue
+        if tensor.id == NO_VALUE or tensor.id in values:
+            yield f"value {place} has the id {tensor.id}, which is not its own"
+        values.setdefault(tensor.id, value)
+        yield from problems_of_value(value, graph, segment)
+    yield from _of_externals(values)
+    yield from _of_nodes(graph, values)
+
+
+def _of_externals(values: dict[int, Any]) -> Iterator[str]:
+    tables = [tensor_of(value) for value in values.values()]
+    counts = Counter(int(table.externalId) for table in tables if table.flags)
+    for external, count in counts.items():
+        if count > 1 and external != NO_VALUE:
+            yield f"{count} values have the external id {external}"
+
+
+def _of_nodes(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[str]:
+    known = {
+        id for id, value in values.items() if tensor_of(value).constantId or tensor_of(value).flags & INPUT
+    }
+    computed: set[int] = set()
+    in_blob = {id for id, value in values.items() if _is_in_blob(tensor_of(value), graph)}
+    for place, node in enumerate(graph.nodes):
+        if node.operation is None:
+            yield f"unknown operation of node {place}: type {node.operationType}"
+            continue
+        what = f"node {place} ({OPERATION_NAMES[node.operationType]})"
+        ids = operand_ids(node)
+        missing = [id for id in [*ids, *result_ids(node)] if id not in values]
+        for id in missing:
+            yield f"{what} uses id {id}, which no value has"
+        for id in ids:
+            if id in values and id not in known and id not in computed:
+                yield f"{what} uses value {id} before it is computed"
+        packed = packed_ids(node)
+        for id in sorted({id for id in ids if id in in_blob and id not in packed}):
+            # the runtime frees the blob after it has loaded it
+            yield f"{what} reads constant {id} from the blob; it must be named data"
+        for id in result_ids(node):
+            if id in known or id in computed:
+                yield f"{what} writes value {id}, which has elements already"
+            computed.add(id)
+        if not missing:
+            yield from (f"{what} {problem}" for problem in problems_of_node(node, values))
+    for id, value in values.items():
+        if tensor_of(value).flags & OUTPUT and id not in computed:
+            yield f"output {id} is not computed"
+
+
+def _is_in_blob(tensor: Any, graph: schema.GraphT) -> bool:
+    index = int(tensor.constantId)
+    return 0 < index < len(graph.constants) and graph.constants[index].offset != NAMED

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling. Images are [batch, height, width, channels].
+
+Source: XNNPACK's subgraph/average-pooling-2d.c, max-pooling-2d.c, argmax-pooling-2d.c and static-reduce.c.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.xnnpack_graph import NodeT
+from torch.nn import functional as F  # noqa: N812
+
+from delegatec.backends.xnnpack.reference.convolution import pads_of
+from delegatec.backends.xnnpack.reference.run import (
+    Run,
+    Semantics,
+    check_rank,
+    clamp,
+    level_limits,
+    limits_of,
+)
+from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
+
+_KEEPS_DIMS: Final = 0x40
+_LEAST_RANK: Final = 3
+
+
+def _windows(
+    run: Run,
+    operation: Any,
+    image: torch.Tensor,
+    dilation: tuple[int, int],
+    stride: tuple[int, int],
+    pad_mode: str = "constant",
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the elements of windows, [batch, height, width, channels, kernel], and which are inside."""
+    kernel = (int(operation.poolingHeight), int(operation.poolingWidth))
+    extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    pads = pads_of(operation, image, (extent[0], extent[1]), stride)
+    padded = F.pad(image.permute(0, 3, 1, 2), pads, pad_mode)
+    inside = F.pad(torch.ones_like(image[:1, :, :, :1], dtype=torch.bool).permute(0, 3, 1, 2), pads)
+    if any(size < least for size, least in zip(padded.shape[2:], extent, strict=True)):
+        reject(f"an image of {list(padded.shape[2:])} with its padding is smaller than a window of {extent}")
+    run.check_size([padded[0].numel(), kernel[0], kernel[1]], "a pooling")
+    rows, columns = (
+        torch.arange(0, size - least + 1, step)
+        for size, least, step in zip(padded.shape[2:], extent, stride, strict=True)
+    )
+    y = rows[:, None] + torch.arange(kernel[0]) * dilation[0]
+    x = columns[:, None] + torch.arange(kernel[1]) * dilation[1]
+    places = (y[:, None, :, None], x[None, :, None, :])
+    found = [each[:, :, places[0], places[1]].flatten(-2).permute(0, 2, 3, 1, 4) for each in (padded, inside)]
+    return found[0], found[1]
+
+
+def _max(run: Run, operation: Any, node: NodeT) -> None:
+    source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
+    check_rank(source, 4, "the input of a pooling")
+    dilation = (int(operation.dilationHeight), int(operation.dilationWidth))
+    stride = (int(operation.strideHeight), int(operation.strideWidth))
+    found, inside = _windows(run, operation, run.elements(source.id).float(), dilation, stride)
+    most = found.masked_fill(~inside, -math.inf).amax(-1)
+    bounds = level_limits(node, result) if result.data_type in LEVELS else limits_of(node)
+    run.write(result.id, most.clamp(*bounds))
+
+
+def _average(run: Run, operation: Any, node: NodeT) -> None:
+    source = run.operand(int(operation.inputId))
+    check_rank(source, 4, "the input of a pooling")
+    stride = (int(operation.strideHeight), int(operation.strideWidth))
+    found, inside = _windows(run, operation, source.real(), (1, 1), stride)
+    run.write(int(operation.outputId), clamp(found.sum(-1) / inside.sum(-1), node))
+
+
+def _arg_max(run: Run, operation: Any, node: NodeT) -> None:
+    source = run.operand(int(operation.inputId))
+    check_rank(source, 4, "the input of a pooling")
+    kernel = (int(operation.poolingHeight), int(operation.poolingWidth))
+    found, _ = _windows(run, operation, source.real(), (1, 1), kernel, pad_mode="replicate")
+    # the runtime reads windows column by column, and the border in place of the padding
+    columns = found.reshape(*found.shape[:-1], *kernel).mT.flatten(-2)
+    most = columns.max(-1)
+    run.write(int(operation.outputValueId), most.values)
+    run.write(int(operation.outputIndexId), most.indices)
+
+
+def _global_average(run: Run, operation: Any, node: NodeT) -> None:
+    source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
+    value = run.elements(source.id)
+    if value.dim() < _LEAST_RANK or value.dim() != source.rank:
+        reject(f"a global mean of value {source.id}, which has {value.dim()} dimensions")
+    dims, keeps = (-3, -2), bool(int(operation.flags) & _KEEPS_DIMS)
+    count = value.shape[-3] * value.shape[-2]
+    if result.data_type in LEVELS:
+        scale = torch.tensor(source.one_scale) / result.one_scale * (1 / torch.tensor(float(count)))
+        # float32, as in the runtime
+        zero = result.one_zero_point - count * source.one_zero_point * scale
+        levels = (value.double().sum(dims, keepdim=keeps).float() * scale + zero).round()
+        run.write(result.id, levels.clamp(result.least, result.most).clamp(*level_limits(node, result)))
+    else:
+        run.write(result.id, clamp(source.real().mean(dims, keepdim=keeps), node))
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {
+    "ArgMaxPooling": _arg_max,
+    "AveragePooling": _average,
+    "GlobalAveragePooling": _global_average,
+    "MaxPooling": _max,
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bilinear resizing of images [batch, height, width, channels].
+
+Source: XNNPACK's indirection.c for positions, and its kernels ibilinear: levels are weighed with 11 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from delegatec_schemas.xnnpack_graph import NodeT
+
+from delegatec.backends.xnnpack.reference.run import Run, Semantics, check_rank
+from delegatec.backends.xnnpack.reference.tensors import LEVELS
+
+_ALIGNS_CORNERS: Final = 8
+_LEGACY: Final = 4
+_WEIGHT_BITS: Final = 11
+
+
+def _positions(size: int, new: int, flags: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns the two pixels of each result in a dimension, and the weight of the second one."""
+    if flags & _ALIGNS_CORNERS and new > 1:
+        scale = torch.tensor(size - 1, dtype=torch.float32) / (new - 1)
+    else:
+        scale = torch.tensor(size, dtype=torch.float32) / new
+    place = torch.arange(new, dtype=torch.float32) * scale
+    if not flags & (_ALIGNS_CORNERS | _LEGACY):
+        place = (place + (0.5 * scale - 0.5)).clamp(0, size - 1)
+    first = place.to(torch.int64).clamp(max=size - 1)
+    return first, (first + 1).clamp(max=size - 1), place - first
+
+
+def _resize(run: Run, operation: Any, node: NodeT) -> None:
+    source, result = run.operand(int(operation.inputId)), run.result(int(operation.outputId))
+    check_rank(source, 4, "the input of a resizing")
+    image, flags = run.elements(source.id), int(operation.flags)
+    new = (int(operation.newHeight), int(operation.newWidth))
+    run.check_size([image.shape[0], *new, image.shape[3]], f"value {result.id}")
+    top, bottom, down = _positions(image.shape[1], new[0], flags)
+    left, right, along = _positions(image.shape[2], new[1], flags)
+    down, along = down[:, None, None], along[:, None]
+    if result.data_type in LEVELS:
+        unit = 1 << _WEIGHT_BITS
+        down, along = (down * unit).round().to(torch.int64), (along * unit).round().to(torch.int64)
+        levels = image.to(torch.int64)
+        lines = levels * unit
+        rows = lines[:, :, left] + (levels[:, :, right] - levels[:, :, left]) * along
+        total = rows[:, top] * unit + (rows[:, bottom] - rows[:, top]) * down
+        run.write(result.id, (total + (1 << (2 * _WEIGHT_BITS - 1))) >> (2 * _WEIGHT_BITS))
+    else:
+        x = image.float()
+        rows = x[:, :, left] + (x[:, :, right] - x[:, :, left]) * along
+        run.write(result.id, rows[:, top] + (rows[:, bottom] - rows[:, top]) * down)
+
+
+SEMANTICS: Final[dict[str, Semantics]] = {"ResizeBilinear": _resize}
