@@ -37,12 +37,7 @@ def run_in_runtime(
     Returns:
         What was delegated.
     """
-    module.eval()
-    exported = torch.export.export(module, calls[0], dynamic_shapes=dynamic_shapes)
-    lowered = lower({"forward": exported}, "xnnpack", options)
-    file = io.BytesIO()
-    write_program(lowered.emitted, file)
-    program = OracleProgram(file.getvalue())
+    report, program = lowered_program(module, calls[0], dynamic_shapes, options)
     for call in calls:
         with torch.no_grad():
             wanted = pytree.tree_leaves(module(*call))
@@ -50,4 +45,28 @@ def run_in_runtime(
         for result, value in zip(results, wanted, strict=True):
             assert (result.dtype, result.shape) == (value.dtype, value.shape)
             torch.testing.assert_close(result, value, rtol=rtol, atol=atol, equal_nan=True)
-    return lowered.reports["forward"]
+    return report
+
+
+def lowered_program(
+    module: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    dynamic_shapes: Any = None,
+    options: Mapping[str, str] | None = None,
+) -> tuple[DelegationReport, OracleProgram]:
+    """Lowers a module and loads it into the stock runtime.
+
+    Args:
+        module: the module.
+        inputs: example inputs.
+        dynamic_shapes: of `torch.export`.
+        options: of the backend.
+
+    Returns:
+        What was delegated, and the program.
+    """
+    exported = torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
+    lowered = lower({"forward": exported}, "xnnpack", options)
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    return lowered.reports["forward"], OracleProgram(file.getvalue())

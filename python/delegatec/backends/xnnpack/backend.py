@@ -6,19 +6,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from torch._ops import OpOverload
+
 from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.compile_spec import CODEC, Settings
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
+from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
+from delegatec.backends.xnnpack.quantized.grids import remove_repeated
+from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, round_rows
+from delegatec.backends.xnnpack.quantized.signs import sign_levels
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
+from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
+from delegatec.edge.passes.pass_manager import Pass
 
 
 class XnnpackBackend(TableBackend[Settings]):
     """Compiles partitions to blobs of the XNNPACK runtime."""
+
+    partitioner_type = XnnpackPartitioner
+    target_type = XnnpackTarget
+
+    def preserved_operators(self) -> frozenset[OpOverload]:
+        """See `TableBackend.preserved_operators`. Layers quantize values at run time."""
+        return super().preserved_operators() | DYNAMIC
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""
@@ -29,4 +44,8 @@ class XnnpackBackend(TableBackend[Settings]):
         return XnnpackReferenceExecutor(read_blob(blob))
 
 
-XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, precision_passes)
+def _prepare(settings: Settings) -> Sequence[Pass]:
+    return [sign_levels, remove_repeated, round_rows, *precision_passes(settings)]
+
+
+XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, _prepare)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.table import TABLE
+from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.view import PartitionView
 
@@ -20,10 +21,11 @@ def preprocess(view: PartitionView, settings: Settings) -> PreprocessResult:
     Raises:
         DelegatecError: DC406 for each constant that is beyond float16.
     """
-    builder = GraphBuilder(view, settings)
+    builder = LevelBuilder(view, settings)
     for node in view.inputs:
         builder.input(node)
-    TABLE.lower(builder, view.nodes)
+    nodes = [node for node in view.nodes if not is_weight(node, builder.constant_value)]
+    TABLE.lower(builder, nodes)
     for node in view.outputs:
         builder.output(node)
     return builder.finished()

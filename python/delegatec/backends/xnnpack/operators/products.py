@@ -9,6 +9,8 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.layers import operands
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, fully_connected, multiplied
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
@@ -17,10 +19,8 @@ from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.legalize.constraints import rank_of
 
 
-def _linear(b: GraphBuilder, node: Node) -> None:
-    bound = bind(node)
-    bias = NO_VALUE if bound["bias"] is None else b.of(bound["bias"])
-    b.alias(node, fully_connected(b, b.of(bound["input"]), b.of(bound["weight"]), bias))
+def _linear(b: LevelBuilder, node: Node) -> None:
+    b.alias(node, fully_connected(b, *operands(b, node)))
 
 
 def _mm(b: GraphBuilder, node: Node) -> None:

@@ -11,14 +11,14 @@ from torch.fx import Node
 
 from delegatec.backends.common import row
 from delegatec.backends.common.row import overload
-from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.rules import FLOAT_OPERANDS, STATIC
 from delegatec.edge.legalize import constraint
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
-OperatorRow: TypeAlias = row.OperatorRow[GraphBuilder, Settings]
-Lower = Callable[[GraphBuilder, Node], None]
+OperatorRow: TypeAlias = row.OperatorRow[LevelBuilder, Settings]
+Lower = Callable[[LevelBuilder, Node], None]
 
 
 def operator_row(

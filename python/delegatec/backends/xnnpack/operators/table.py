@@ -17,6 +17,7 @@ from delegatec.backends.xnnpack.operators import (
     moves,
     normalization,
     products,
+    quantized,
     reduction,
 )
 from delegatec.backends.xnnpack.operators.row import OperatorRow
@@ -32,6 +33,7 @@ _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
     "Reduction": reduction.ROWS,
     "Shape": moves.ROWS,
     "Creation and conversion": (*creation.ROWS, *conversion.ROWS),
+    "Quantization": quantized.ROWS,
 }
 
 TABLE: Final = OperatorTable(_FAMILIES, UNIVERSAL)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of layers: numbers, or levels in the forms that the runtime's kernels multiply."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import DataType, Operation
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.common.arranged import Arrange, ArrangedElements
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
+from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
+from delegatec.backends.xnnpack.quantized.rounding import ROUNDED, dynamic_weight
+from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
+from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
+from delegatec.edge.arguments import bind, dtype_of
+
+
+class Operands(NamedTuple):
+    """Ids of the operands of a layer."""
+
+    x: int
+    filter: int
+    bias: int
+
+
+_WHOLE: Final[Arrange] = lambda tensor: tensor  # noqa: E731
+
+
+def operands(b: LevelBuilder, node: Node) -> Operands:
+    """Returns the operands of a linear layer."""
+    bound = bind(node)
+    x, weight, bias = (bound[name] for name in ("input", "weight", "bias"))
+    return (
+        static_operands(b, node, x)
+        or _dynamic(b, node, x)
+        or _weight_only(b, node, x)
+        or Operands(b.of(x), b.of(weight), NO_VALUE if bias is None else b.of(bias))
+    )
+
+
+def static_operands(
+    b: LevelBuilder, node: Node, x: Node, arrange: Arrange = _WHOLE, channel_dim: int = 0
+) -> Operands | None:
+    """Returns the operands of a layer from levels to levels; None if its result is a number.
+
+    Args:
+        b: the builder.
+        node: the layer.
+        x: its input.
+        arrange: moves the levels of the weight from ATen's order to the runtime's.
+        channel_dim: the dimension of the channels in the runtime's order.
+    """
+    scale = b.scale_of(x) if b.scale_of(node) is not None else None
+    if scale is None:
+        return None
+    weight = layer_weight(node, b.constant_value)
+    assert weight is not None
+    steps = weight.steps * scale.step
+    bias = layer_bias(node, b.constant_value)
+    bias_id = NO_VALUE
+    if bias is not None:
+        found = bias_levels(bias, steps)
+        assert found is not None
+        data = b.draft.constant(tensor_part(found))
+        bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, steps, 0), data)
+    return Operands(b.of(x), filter_of(b, weight, arrange, channel_dim), bias_id)
+
+
+def filter_of(
+    b: LevelBuilder, weight: Weight, arrange: Arrange = _WHOLE, channel_dim: int = 0, *, packs: bool = False
+) -> int:
+    """Adds the filter of a layer, once for all layers with the weight.
+
+    Args:
+        b: the builder.
+        weight: its levels.
+        arrange: moves them from ATen's order to the runtime's.
+        channel_dim: the dimension of the channels in that order.
+        packs: whether the levels are stored in four bits.
+    """
+
+    def make() -> int:
+        elements = ArrangedElements(weight.levels, arrange)
+        data = OffsetInt4Bytes(weight.levels) if packs else TensorBytes(elements, 1)
+        table: Any = _channels(b, weight.steps, channel_dim)
+        kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
+        if weight.width:
+            steps = weight.steps.to(torch.bfloat16)
+            kind = DataType.GROUP_INT4
+            table = schema.ScalesOfGroupsT(
+                scales=[],
+                channelDim=channel_dim,
+                groupSize=weight.width,
+                scalesConstantId=b.draft.constant(tensor_part(steps)),
+                numScales=steps.numel(),
+            )
+        return b.named(
+            b.value(kind, elements.shape, torch.float32, table, b.draft.constant(data)), weight.source
+        )
+
+    return b.shared(("filter", weight.source, channel_dim, packs, weight.width), make)
+
+
+def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
+    data = b.draft.constant(tensor_part(steps))
+    return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))
+
+
+def rounded(b: LevelBuilder, call: Node) -> int:
+    """Returns a value that the runtime quantizes in each run, for layers alone."""
+    source, dims = bind(call).values()
+    id = b.of(source)
+
+    def make() -> int:
+        table = schema.ScalesOfRowsT(dims)
+        out = b.value(DataType.DYNAMIC_INT8, b.shape_of(id), torch.float32, table)
+        with b.at(call):
+            b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
+        return out
+
+    return b.shared(("rounded", id, dims), make)
+
+
+def _dynamic(b: LevelBuilder, node: Node, x: Node) -> Operands | None:
+    weight = dynamic_weight(bind(node)["weight"], b.constant_value)
+    if x.target is not ROUNDED.rounded.default or weight is None:
+        return None
+    bias = bind(node)["bias"]
+    # the runtime computes wrong sums of an odd number of inputs in four bits
+    packs = weight.is_int4() and weight.levels.shape[1] % 2 == 0
+    bias_id = NO_VALUE if bias is None else b.of(bias)
+    return Operands(rounded(b, x), filter_of(b, weight, packs=packs), bias_id)
+
+
+def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:
+    """Returns numbers, levels, and a bias in units of the scales: the kernel scales sum and bias."""
+    weight = layer_weight(node, b.constant_value)
+    bias = layer_bias(node, b.constant_value)
+    if weight is None or weight.width or dtype_of(x) != torch.float32:
+        return None
+    if bias is None and bind(node)["bias"] is not None:
+        return None
+    bias_id = NO_VALUE if bias is None else b.constant(bias.detach() / weight.steps, torch.float32)
+    return Operands(b.of(x), filter_of(b, weight, packs=weight.is_int4()), bias_id)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builder of a blob's graph, some values of which are int8 levels instead of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import DataType, Operation
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Number, Size
+from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, Scale, scale_of
+from delegatec.delegation.protocol.parts import tensor_part
+from delegatec.delegation.protocol.view import PartitionView
+from delegatec.edge.analysis.quantized import quantized_constant
+from delegatec.edge.arguments import dtype_of
+
+
+class LevelBuilder(GraphBuilder):
+    """A `GraphBuilder` that keeps the values of a plan as levels.
+
+    While a node of the plan is lowered, its operands are levels, and so is what its row emits. Other nodes
+    get numbers: a value that is kept as levels is converted once for all of them.
+
+    Args:
+        view: the partition.
+        settings: the user's settings.
+    """
+
+    def __init__(self, view: PartitionView, settings: Settings) -> None:
+        super().__init__(view, settings)
+        self._plan = plan(view.nodes, self.constant_value)
+        self._scales: dict[int, Scale] = {}
+
+    # ---- nodes of the program ----------------------------------------------------------------------------
+
+    def input(self, node: Node) -> None:
+        """See `GraphBuilder.input`. int8 and uint8 have the scale of the calls that dequantize them."""
+        scale = next((found for user in node.users if (found := scale_of(user))), None)
+        if dtype_of(node).is_floating_point or scale is None:
+            super().input(node)
+            return
+        id = self._boundary(node, scale)
+        self.draft.inputs.append(id)
+        self.alias(node, id if id in self._scales else self._converted(id, scale))
+
+    def output(self, node: Node) -> None:
+        """See `GraphBuilder.output`."""
+        scale = scale_of(node)
+        if dtype_of(node).is_floating_point or scale is None:
+            super().output(node)
+            return
+        id = super().of(node)
+        is_taken = id in self.draft.inputs or id in self.draft.outputs or self.draft.is_constant(id)
+        if is_taken or dtype_of(node) == torch.uint8:
+            out = self._boundary(node, scale)
+            self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
+            id = out
+        self.draft.outputs.append(id)
+
+    def _boundary(self, node: Node, scale: Scale) -> int:
+        """Adds an input or output of int8 or uint8."""
+        shape = node.meta["val"].shape
+        if dtype_of(node) == torch.int8:
+            return self.levels(shape, scale)
+        table = schema.ScaleOfTensorT(scale.step, scale.zero + SHIFT)
+        return self.value(DataType.UINT8, shape, torch.float32, table)
+
+    def of(self, node: Node) -> int:
+        """See `GraphBuilder.of`. The value is levels if those of the current node are, and else numbers."""
+        scale = self._scale()
+        if scale is None:
+            return self._numbers(self.stored(node), node)
+        operand = operand_scale(node, self._plan, self.constant_value)
+        assert self.current is not None and operand is not None
+        if node not in self._plan:
+            return self._constant_levels(node, operand)
+        is_joined = self.current.target is torch.ops.aten.cat.default
+        return self._rescaled(self.stored(node), scale) if is_joined else self.stored(node)
+
+    def _scale(self) -> Scale | None:
+        """Returns the scale of the node that is lowered, if it is kept as levels."""
+        return None if self.current is None else self._plan.get(self.current)
+
+    def scale_of(self, node: Node) -> Scale | None:
+        """Returns the scale of a value that is kept as levels."""
+        return self._plan.get(node)
+
+    def named(self, id: int, origin: Node) -> int:
+        """Returns a constant after recording the placeholder from which it comes, for drawings."""
+        self._names[id] = origin.name
+        return id
+
+    def stored(self, node: Node) -> int:
+        """Returns the id of a value as it is kept."""
+        found = quantized_constant(node, self.constant_value)
+        levels = None if found is None else self.constant_value(found.levels)
+        if found is None or levels is None:
+            return super().of(node)
+        return self.constant(found.values(levels), dtype_of(node), found.levels, form="numbers")
+
+    # ---- levels ------------------------------------------------------------------------------------------
+
+    def levels(self, shape: Sequence[Size], scale: Scale, constant_id: int = 0) -> int:
+        """Adds a value of int8 levels."""
+        table = schema.ScaleOfTensorT(scale.step, scale.zero)
+        id = self.value(DataType.INT8, shape, torch.float32, table, constant_id)
+        self._scales[id] = scale
+        return id
+
+    def temporary(self, shape: Sequence[Size], dtype: torch.dtype) -> int:
+        """See `GraphBuilder.temporary`."""
+        scale = self._scale()
+        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale)
+
+    def number(self, number: Number, dtype: torch.dtype) -> int:
+        """See `GraphBuilder.number`."""
+        scale = None if self._scale() is None else scale_of_number(float(number))
+        if scale is None:
+            return super().number(number, dtype)
+        return self.shared(("level", repr(number)), lambda: self._level(number, scale, ()))
+
+    def _level(self, number: Number, scale: Scale, shape: Sequence[int]) -> int:
+        level = torch.full(tuple(shape), round(scale.level(float(number))), dtype=torch.int8)
+        return self.levels(shape, scale, self.draft.constant(tensor_part(level)))
+
+    def _constant_levels(self, node: Node, scale: Scale) -> int:
+        number = self.constant_value(node)
+        if number is not None:
+            return self.shared(("level", node), lambda: self._level(float(number), scale, number.shape))
+        found = quantized_constant(node, self.constant_value)
+        assert found is not None
+        levels = self.constant_value(found.levels)
+        assert levels is not None
+
+        def make() -> int:
+            data = self.draft.constant(tensor_part(levels))
+            return self.named(self.levels(levels.shape, scale, data), found.levels)
+
+        return self.shared(("levels", found.levels, scale), make)
+
+    def _numbers(self, id: int, node: Node) -> int:
+        """Returns the value of a node as numbers."""
+        if id not in self._scales:
+            return id
+        while node.target is not DEQUANTIZE:
+            node = next(each for each in node.all_input_nodes if each in self._plan)
+
+        def make() -> int:
+            with self.at(node):
+                out = super(LevelBuilder, self).temporary(self.shape_of(id), self.dtype_of(id))
+                self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
+            return out
+
+        return self.shared(("numbers", id), make)
+
+    @contextmanager
+    def at(self, node: Node) -> Iterator[None]:
+        """Makes a node the origin of new operations."""
+        before, self.current = self.current, node
+        yield
+        self.current = before
+
+    def quantized(self, node: Node, scale: Scale) -> int:
+        """Returns the levels of a value in a scale."""
+        return self._rescaled(self.stored(node), scale)
+
+    def _rescaled(self, id: int, scale: Scale) -> int:
+        return id if self._scales.get(id) == scale else self._converted(id, scale)
+
+    def _converted(self, id: int, scale: Scale) -> int:
+        def make() -> int:
+            out = self.levels(self.shape_of(id), scale)
+            self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
+            return out
+
+        return self.shared(("quantized", id, scale), make)

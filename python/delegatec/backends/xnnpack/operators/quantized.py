@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that quantize and dequantize. Most emit nothing: what is between them computes with levels."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.common import row
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
+from delegatec.backends.xnnpack.quantized.weights import CALLS
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.analysis.quantized import quantized_constant
+from delegatec.edge.arguments import bind
+from delegatec.edge.legalize import constraint
+
+
+def _quantize(b: LevelBuilder, node: Node) -> None:
+    scale = scale_of(node)
+    assert scale is not None
+    b.alias(node, b.quantized(bind(node)["input"], scale))
+
+
+def _dequantize(b: LevelBuilder, node: Node) -> None:
+    levels = bind(node)["input"]
+    if b.constant_value(levels) is None:
+        b.alias(node, b.stored(levels))
+
+
+def _constant(b: LevelBuilder, node: Node) -> None:
+    """Emits nothing: layers read the levels of a weight, and others the numbers that they stand for."""
+
+
+def _rounded(b: LevelBuilder, node: Node) -> None:
+    """Emits nothing: the layers that read the call convert its operand."""
+    b.alias(node, b.of(bind(node)["x"]))
+
+
+def _no_scale(node: Node, _: object) -> str | None:
+    return None if scale_of(node) is not None else "levels of another range or dtype"
+
+
+_SCALE: Final = Constraint(
+    "levels",
+    "Levels are int8 or uint8 of the full range, with one scale.",
+    _no_scale,
+    "quantize activations to int8",
+)
+_LEVELS: Final = constraint.Constraint[Facts](
+    "levels",
+    "The levels are a constant.",
+    lambda node, facts: None if quantized_constant(node, facts.constant) else "levels that are computed",
+)
+
+
+def _weight(target: OpOverload) -> OperatorRow:
+    return row.OperatorRow(
+        target, _constant, computes=False, preserved=True, known=(_LEVELS,), note="no operation"
+    )
+
+
+_move: Final = functools.partial(operator_row, resizes=True, dtypes=_SCALE, computes=False, preserved=True)
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    _move(QUANTIZE, _quantize),
+    _move(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
+    *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
+    operator_row(
+        ROUNDED.rounded.default, _rounded, resizes=True, note="a conversion for all layers that read it"
+    ),
+)

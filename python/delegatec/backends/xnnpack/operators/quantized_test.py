@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized calls: their operations, and the bytes of weights. `tests/oracle` runs such programs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import DataType
+from torch import Tensor
+from torch.nn import functional as f
+
+from delegatec.backends.common.testing import Compiled, X, floats
+from delegatec.backends.xnnpack.building.draft import tensor_of
+from delegatec.backends.xnnpack.operators.cases.case import Case
+from delegatec.backends.xnnpack.operators.grid import graph_of, operations, rejected, run_case
+from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq, rows
+
+
+def check(module: torch.nn.Module, args: tuple[Tensor, ...], operations: str = "") -> Compiled:
+    """Returns a module as one delegate with the operations."""
+    return run_case(Case(module, args, operations))
+
+
+def values(module: torch.nn.Module, *inputs: Tensor) -> list[schema.TensorT]:
+    """Returns the tensors of the only delegate's blob."""
+    blob = check(module, inputs).blobs()[0]
+    return [tensor_of(value) for value in graph_of(blob).values or []]
+
+
+def test_levels_are_converted_where_numbers_are_needed() -> None:
+    check(Layer(lambda _, x: qdq(x.neg())), (X,), "Negate Convert Convert")
+    check(Layer(lambda _, x: qdq(x).exp().sigmoid()), (X,), "Convert Convert Exp Sigmoid")
+    check(Layer(lambda _, x: qdq(qdq(x).exp(), 0.5)), (X,), "Convert Exp Convert")
+    check(Layer(lambda _, x: q(dq(x).exp(), 0.5)), (torch.zeros(3, dtype=torch.int8),), "Exp")
+
+
+def test_a_value_is_converted_once_for_all_readers() -> None:
+    layer = Layer(lambda _, x: qdq(qdq(x).exp(), 0.5) + qdq(x).softmax(-1) * qdq(x))
+    compiled = check(layer, (X,))
+    assert operations(compiled.blobs()[0]).count("Convert") == 3
+
+
+def test_scales_beyond_the_kernels_are_computed_with_numbers() -> None:
+    # a result of 2^-12 of the operands' steps, and products beyond 2^8
+    check(Layer(lambda _, x: qdq(qdq(x) + qdq(x), 80.0)), (X,), "Convert Convert Add Convert Convert")
+    check(
+        Layer(lambda _, x: qdq(qdq(x, 8.0) * qdq(x, 8.0), 0.2)),
+        (X,),
+        "Convert Convert Multiply Convert Convert",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bits", "group", "kind", "size"),
+    [
+        (8, 0, DataType.CHANNEL_INT8, 20 * 64),
+        (4, 0, DataType.CHANNEL_INT4, 20 * 32),
+        (4, 32, DataType.GROUP_INT4, 20 * 32),
+    ],
+)
+def test_weights_are_stored_packed(bits: int, group: int, kind: int, size: int) -> None:
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), (20, 64), bits, group)
+    blob = check(layer, (floats(5, 64),), "Convert FullyConnected").blobs()[0]
+    graph = graph_of(blob)
+    tensors = [tensor_of(value) for value in graph.values]
+    (weight,) = (each for each in tensors if each.dataType == kind)
+    assert list(weight.dims) == [20, 64]
+    assert graph.constants[weight.constantId].size == size
+
+
+def test_int4_is_not_for_layers_from_levels_to_levels() -> None:
+    layer = Layer(lambda own, x: qdq(f.linear(qdq(x), own.weight())), (20, 64), 4)
+    assert DataType.CHANNEL_INT8 in [each.dataType for each in values(layer, floats(5, 64))]
+
+
+def test_what_is_left() -> None:
+    integers = torch.ops.quantized_decomposed.quantize_per_tensor
+    found = rejected(Layer(lambda _, x: integers(x, 0.1, 0, -8, 7, torch.int8).float()), (X,))
+    assert found and "another range" in str(found)
+    found = rejected(Layer(lambda _, x: rows(x).relu()), (X,))
+    assert {rule for _, rule, _ in found} >= {"dynamic-quantization"}

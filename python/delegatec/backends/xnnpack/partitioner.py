@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The partitioner: calls that quantize are supported together with those that use their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from delegatec.backends.common.legality import Legality, Prepare
+from delegatec.backends.common.partitioner import TablePartitioner
+from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, scale_of
+from delegatec.backends.xnnpack.quantized.weights import is_weight
+from delegatec.backends.xnnpack.target import XnnpackTarget
+from delegatec.delegation import Rejection
+from delegatec.edge.arguments import bind
+from delegatec.edge.program import EdgeProgram
+
+_HELP = (
+    "quantize the layers' weights to int8 or int4 without zero points, in groups of a multiple of 32 inputs"
+)
+
+
+class XnnpackLegality(Legality[Settings]):
+    """Legality of the calls of one program.
+
+    Args:
+        target: the backend.
+        prepare: passes over a private program that run before legalization.
+        program: the program.
+    """
+
+    def __init__(self, target: XnnpackTarget, prepare: Sequence[Prepare], program: EdgeProgram) -> None:
+        super().__init__(target, prepare)
+        self._calls = {call for each in roundings_of(program) for call in each.calls}
+        self._constants = program.fixed_constants()
+
+    def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
+        """See `Legality.rejection`."""
+        if is_weight(node, lambda each: self._constants.get(each.name)):
+            return None
+        if node.target in DYNAMIC:
+            message = (
+                "a value that is quantized at run time, and not only read by layers with quantized weights"
+            )
+            return None if node in self._calls else Rejection(node, "dynamic-quantization", message, _HELP)
+        return super().rejection(program, node)
+
+
+class XnnpackPartitioner(TablePartitioner[Settings]):
+    """Supports quantized values where the delegate knows their scales."""
+
+    def legality(self, program: EdgeProgram) -> Legality[Settings]:
+        """See `TablePartitioner.legality`."""
+        assert isinstance(self._target, XnnpackTarget)
+        return XnnpackLegality(self._target, self._prepare, program)
+
+    def misplaced(self, program: EdgeProgram, nodes: Sequence[Node]) -> Sequence[Rejection]:
+        """See `HasBoundary.misplaced`. A value has one scale, and is quantized where its layers are."""
+        members = {*nodes}
+        found: dict[Node, Rejection] = {}
+        for rounding in roundings_of(program):
+            calls = [call for call in rounding.calls if call in members]
+            if calls and not members.issuperset((*rounding.calls, *rounding.result.users)):
+                message = "its value is quantized at run time for layers that are not in the same delegate"
+                found.update((call, Rejection(call, "boundary", message)) for call in calls)
+        for node in nodes:
+            if node.target is DEQUANTIZE and bind(node)["input"] not in members:
+                first = next(user for user in bind(node)["input"].users if scale_of(user) is not None)
+                if scale_of(first) != scale_of(node):
+                    found[node] = Rejection(node, "boundary", "its levels have several scales")
+        return list(found.values())
+
+
+def roundings_of(program: EdgeProgram) -> list[Rounding]:
+    """Returns the values of a program that its layers can quantize at run time."""
+    constants = program.fixed_constants()
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    return roundings(nodes, lambda node: constants.get(node.name))

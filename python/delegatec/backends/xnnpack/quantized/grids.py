@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that all are among the levels of a scale, so that quantizing them again changes nothing."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
+from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+Grids = dict[Node, Scale]
+"""The scale of each value that is dequantized, or chosen from values of one scale."""
+
+CLAMPS: Final[dict[Any, Callable[[dict[str, Any]], tuple[float, float]]]] = {
+    aten.relu.default: lambda _: (0.0, math.inf),
+    aten.relu6.default: lambda _: (0.0, 6.0),
+    aten.hardtanh.default: lambda bound: (float(bound["min_val"]), float(bound["max_val"])),
+    aten.clamp.default: lambda bound: (_bound(bound["min"], -math.inf), _bound(bound["max"], math.inf)),
+}
+"""Targets -> the bounds of a call, from its arguments."""
+
+
+def _bound(number: float | None, default: float) -> float:
+    return default if number is None else float(number)
+
+
+_SPLITS: Final = frozenset({aten.split_with_sizes.default})
+
+MOVES: Final = frozenset(
+    {
+        *_SPLITS,
+        *(
+            getattr(aten, name).default
+            for name in ("view", "permute", "unsqueeze", "expand", "alias", "clone")
+        ),
+        *(aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.cat.default),
+        *(aten.constant_pad_nd.default, aten.max_pool2d_with_indices.default, aten.max_pool2d.default),
+    }
+)
+"""Calls whose results are elements of their operands, or the number that pads them."""
+
+
+def grid_of(node: Node, grids: Grids) -> Scale | None:
+    """Returns the scale whose levels all elements of a value are, if one is known.
+
+    Args:
+        node: the value.
+        grids: of its operands.
+    """
+    if node.target is DEQUANTIZE:
+        return scale_of(node)
+    if node.target is operator.getitem:
+        source = node.all_input_nodes[0]
+        return grids.get(source) if node.args[1] == 0 or source.target in _SPLITS else None
+    if node.target not in MOVES and node.target not in CLAMPS:
+        return None
+    found = {grids.get(operand) for operand in operand_nodes(node)}
+    scale = found.pop() if len(found) == 1 else None
+    if scale is None:
+        return None
+    added: tuple[float, ...] = ()
+    if node.target in CLAMPS:
+        added = tuple(each for each in CLAMPS[node.target](bind(node)) if math.isfinite(each))
+    elif node.target is aten.constant_pad_nd.default:
+        added = (float(bind(node)["value"]),)
+    return scale if all(map(scale.holds, added)) else None
+
+
+def grids_of(program: EdgeProgram) -> Grids:
+    """Returns the known scales of all values."""
+    grids: Grids = {}
+    for node in program.graph.nodes:
+        scale = grid_of(node, grids) if node.op == "call_function" else None
+        if scale is not None:
+            grids[node] = scale
+    return grids
+
+
+def remove_repeated(program: EdgeProgram) -> bool:
+    """Removes pairs of calls that quantize and dequantize levels of the same scale.
+
+    Quantizers put such pairs around each call, also where it only moves values: without them, padding is next
+    to the layer into which it is folded.
+
+    Args:
+        program: edited in place.
+
+    Returns:
+        Whether it changed.
+    """
+    grids = grids_of(program)
+    changed = False
+    for node in list(program.graph.nodes):
+        if node.target is not DEQUANTIZE:
+            continue
+        levels = bind(node)["input"]
+        if levels.target is not QUANTIZE:
+            continue
+        source = bind(levels)["input"]
+        if scale_of(levels) == scale_of(node) == grids.get(source) is not None:
+            node.replace_all_uses_with(source)
+            changed = True
+    if changed:
+        program.graph.eliminate_dead_code()
+    return changed

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations that are quantized at run time: the calls of it, as one call of an operator."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.quantized.weights import Weight, weight_of
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.analysis.quantized import Constant, quantized
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+from delegatec.edge.symbols import sizes_key
+
+aten = torch.ops.aten
+
+CHOOSE: Final = frozenset(
+    {
+        quantized.choose_qparams.tensor,
+        quantized.choose_qparams_symmetric.tensor,
+        quantized.choose_qparams_per_token.default,
+        quantized.choose_qparams_per_token_asymmetric.default,
+        AFFINE.choose_qparams_affine.default,
+    }
+)
+_QUANTIZE: Final = frozenset(
+    {
+        quantized.quantize_per_tensor.tensor,
+        quantized.quantize_per_tensor.tensor2,
+        quantized.quantize_per_token.default,
+        AFFINE.quantize_affine.default,
+    }
+)
+DEQUANTIZE_ROWS: Final = frozenset(
+    {
+        quantized.dequantize_per_tensor.tensor,
+        quantized.dequantize_per_tensor.tensor2,
+        quantized.dequantize_per_token.default,
+        AFFINE.dequantize_affine.default,
+    }
+)
+DYNAMIC: Final = CHOOSE | _QUANTIZE | DEQUANTIZE_ROWS
+"""Calls that quantize with parameters that they compute."""
+
+_ROW: Final = 1
+_IMAGE: Final = 3
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A value that is quantized at run time, and only read by layers with quantized weights.
+
+    Attributes:
+        source: the value.
+        result: the call that dequantizes it.
+        dims: how many of its last dimensions have one scale in the runtime.
+        calls: all calls, the result included.
+    """
+
+    source: Node
+    result: Node
+    dims: int
+    calls: tuple[Node, ...]
+
+
+def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
+    """Returns the values of a program that the runtime can quantize itself.
+
+    Args:
+        nodes: its calls.
+        constant: returns the value of a constant node, and None for other nodes.
+    """
+    found = [each for node in nodes if (each := _rounding(node)) is not None]
+    kept = [each for each in found if _is_read_by_layers(each, constant)]
+    while True:
+        calls = {call for each in kept for call in each.calls}
+        # parameters that other calls read are computed outside of the delegate, too
+        alone = [each for each in kept if all(calls.issuperset(call.users) for call in each.calls[:-1])]
+        if len(alone) == len(kept):
+            return kept
+        kept = alone
+
+
+def round_rows(program: EdgeProgram) -> bool:
+    """Replaces the calls that quantize values at run time, where only layers read them.
+
+    Args:
+        program: edited in place.
+
+    Returns:
+        Whether it changed.
+    """
+    constants = program.fixed_constants()
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    found = roundings(nodes, lambda node: constants.get(node.name))
+    builder = Builder(program)
+    for each in found:
+        call = builder.at(each.result).call(
+            ROUNDED.rounded.default, each.source, each.dims, val=each.result.meta["val"]
+        )
+        each.result.replace_all_uses_with(call)
+    if found:
+        program.graph.eliminate_dead_code()
+    return bool(found)
+
+
+def _rounding(node: Node) -> Rounding | None:
+    if node.target not in DEQUANTIZE_ROWS:
+        return None
+    levels, scale, zero = _parameters(node)
+    if not isinstance(levels, Node) or levels.target not in _QUANTIZE:
+        return None
+    source, *same = _parameters(levels)
+    is_computed = isinstance(scale, Node) and scale.target is operator.getitem
+    chosen = scale.all_input_nodes[0] if is_computed else None
+    if same != [scale, zero] or chosen is None or chosen.target not in CHOOSE:
+        return None
+    if bind(chosen)["input"] is not source or dtype_of(source) != torch.float32:
+        return None
+    if zero is not None and (zero.target is not operator.getitem or zero.all_input_nodes[0] is not chosen):
+        return None
+    if dtype_of(node) != torch.float32 or not _has_eight_bits(levels) or not _is_of_rows(node):
+        return None
+    users = [user.target for user in node.users]
+    dims = _IMAGE if aten.convolution.default in users else _ROW
+    calls = dict.fromkeys((chosen, scale, *([] if zero is None else [zero]), levels, node))
+    return Rounding(source, node, dims, tuple(calls))
+
+
+def _parameters(node: Node) -> tuple[Any, Any, Any]:
+    """Returns the operand of a call that quantizes or dequantizes, its scale and its zero point."""
+    bound = bind(node)
+    scale, zero = (bound.get(name, bound.get(f"{name}s")) for name in ("scale", "zero_point"))
+    return bound["input"], scale, zero
+
+
+def _has_eight_bits(levels: Node) -> bool:
+    bound = bind(levels)
+    dtype = dtype_of(levels)
+    if dtype not in (torch.int8, torch.uint8):
+        return False
+    limits = torch.iinfo(dtype)
+    low, high = bound["quant_min"], bound["quant_max"]
+    return (limits.max if high is None else high) - (limits.min if low is None else low) >= 254
+
+
+def _is_of_rows(node: Node) -> bool:
+    """Whether a value has one scale, or one for each row."""
+    if node.target is not AFFINE.dequantize_affine.default:
+        return True
+    block, shape = bind(node)["block_size"], node.meta["val"].shape
+    if sizes_key([block[-1]]) != sizes_key([shape[-1]]):
+        return False
+    return all(size == 1 for size in block[:-1]) or sizes_key(block) == sizes_key(shape)
+
+
+def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
+    result = found.result
+    if not result.users:
+        return False
+    for user in result.users:
+        if found.dims == _IMAGE:
+            if not _is_convolution(user, result, constant):
+                return False
+        elif (
+            user.target is not aten.linear.default
+            or bind(user)["input"] is not result
+            or dynamic_weight(bind(user)["weight"], constant) is None
+        ):
+            return False
+    return True
+
+
+def dynamic_weight(node: Node, constant: Constant) -> Weight | None:
+    """Returns the weight of a linear layer, if the runtime multiplies quantized rows by it."""
+    weight = weight_of(node, constant)
+    return weight if weight is not None and (not weight.width or weight.is_int4()) else None
+
+
+def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
+    if node.target is not aten.convolution.default:
+        return False
+    bound = bind(node)
+    if bound["input"] is not x or bound["transposed"] or len(shape_of(x)) != 4:
+        return False
+    weight = weight_of(bound["weight"], constant)
+    return weight is not None and not weight.width
+
+
+def rounded(x: Tensor, dims: int) -> Tensor:
+    """Rounds numbers to 256 levels between the least and the largest of each row.
+
+    Args:
+        x: float32.
+        dims: how many of the last dimensions are a row.
+    """
+    inside = list(range(x.dim() - dims, x.dim()))
+    least = x.amin(inside, keepdim=True).clamp(max=0)
+    largest = x.amax(inside, keepdim=True).clamp(min=0)
+    step = torch.where(largest == least, torch.ones_like(largest), (largest - least) / 255)
+    zero = (-128 - least / step).round().clamp(-128, 127)
+    return ((x / step + zero).round().clamp(-128, 127) - zero) * step
+
+
+_LIBRARY: Final[Any] = torch.library.Library("delegatec_xnnpack", "FRAGMENT")  # type: ignore[no-untyped-call]
+_LIBRARY.define("rounded(Tensor x, int dims) -> Tensor")
+_LIBRARY.impl("rounded", rounded, "CompositeImplicitAutograd")
+
+ROUNDED: Final = torch.ops.delegatec_xnnpack

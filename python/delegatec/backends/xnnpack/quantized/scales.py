@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scales of int8 values, and the calls that quantize and dequantize with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# Registers torch.ops.quantized_decomposed.
+import torch
+import torch.ao.quantization.fx._decomposed
+from torch.fx import Node
+
+from delegatec.edge.arguments import bind
+
+QUANTIZE: Final = torch.ops.quantized_decomposed.quantize_per_tensor.default
+DEQUANTIZE: Final = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+
+LEAST: Final = -128
+MOST: Final = 127
+_UNSIGNED: Final = (0, 255)
+SHIFT: Final = 128
+"""The difference between uint8 and int8 levels."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the levels of an int8 value stand for: (level - zero) * step.
+
+    Attributes:
+        step: positive.
+        zero: the level of 0.0.
+    """
+
+    step: float
+    zero: int
+
+    def level(self, number: float) -> float:
+        """Returns the level that stands for a number; not an integer if none does."""
+        return number / self.step + self.zero
+
+    def holds(self, number: float) -> bool:
+        """Whether a level stands for a number, within the precision of float32."""
+        level = self.level(number)
+        return LEAST <= round(level) <= MOST and abs(level - round(level)) < 1e-4
+
+
+def scale_of(node: Node) -> Scale | None:
+    """Returns the scale of a call that quantizes or dequantizes; None for levels that cannot be int8."""
+    if node.target not in (QUANTIZE, DEQUANTIZE):
+        return None
+    bound = bind(node)
+    step, zero, limits = bound["scale"], bound["zero_point"], (bound["quant_min"], bound["quant_max"])
+    # the least and largest step whose inverse and products float32 holds
+    if not 2.0**-60 < step < 2.0**60:
+        return None
+    if bound["dtype"] == torch.uint8 and limits == _UNSIGNED:
+        return Scale(step, zero - SHIFT)
+    is_whole = limits == (LEAST, MOST) or node.target is DEQUANTIZE
+    return Scale(step, zero) if bound["dtype"] == torch.int8 and is_whole else None

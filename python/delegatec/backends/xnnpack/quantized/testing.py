@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers for tests: quantized values and weights, and functions of them as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.analysis.quantized import quantized
+
+INT8 = (-128, 127, torch.int8)
+
+
+def q(x: Tensor, step: float = 0.0625, zero: int = 3) -> Tensor:
+    """Quantizes to int8."""
+    result: Tensor = quantized.quantize_per_tensor(x, step, zero, *INT8)
+    return result
+
+
+def dq(x: Tensor, step: float = 0.0625, zero: int = 3) -> Tensor:
+    """Dequantizes int8."""
+    result: Tensor = quantized.dequantize_per_tensor(x, step, zero, *INT8)
+    return result
+
+
+def qdq(x: Tensor, step: float = 0.0625, zero: int = 3) -> Tensor:
+    """Quantizes to int8, and dequantizes."""
+    return dq(q(x, step, zero), step, zero)
+
+
+def rows(x: Tensor) -> Tensor:
+    """Quantizes each row at run time, and dequantizes."""
+    block = [1] * (x.dim() - 1) + [x.shape[-1]]
+    parameters = AFFINE.choose_qparams_affine(x, "ASYMMETRIC", block, torch.int8, -128, 127)
+    levels = AFFINE.quantize_affine(x, block, *parameters, torch.int8, -128, 127)
+    result: Tensor = AFFINE.dequantize_affine(levels, block, *parameters, torch.int8, -128, 127)
+    return result
+
+
+class Layer(nn.Module):
+    """A function of a layer and inputs; the layer has a weight of levels, scales and a bias.
+
+    Args:
+        function: of the layer and the inputs.
+        shape: of the weight.
+        bits: 8 or 4.
+        group: inputs per scale; 0 for one scale per output.
+        axis: the dimension of the channels of the result.
+    """
+
+    levels: Tensor
+    steps: Tensor
+    zeros: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        shape: tuple[int, ...] = (),
+        bits: int = 8,
+        group: int = 0,
+        axis: int = 0,
+    ) -> None:
+        super().__init__()
+        self.function, self.bits, self.group, self.axis = function, bits, group, axis
+        generator = torch.Generator().manual_seed(sum(shape))
+        channels = shape[axis] if shape else 1
+        most = 2 ** (bits - 1) - 1
+        found = torch.randint(-most, most + 1, shape, generator=generator)
+        self.register_buffer("levels", found.to(torch.int8))
+        sizes = (channels, shape[1] // group) if group else (channels,)
+        steps = (torch.rand(sizes, generator=generator) + 0.5) / most
+        # bfloat16 holds the scales of groups
+        self.register_buffer("steps", steps.to(torch.bfloat16).float() if group else steps)
+        self.register_buffer("zeros", torch.zeros(channels, dtype=torch.int64))
+        self.register_buffer("bias", torch.randn(channels, generator=generator))
+
+    def weight(self) -> Tensor:
+        """Returns the dequantized weight."""
+        most = 2 ** (self.bits - 1) - 1
+        if self.group:
+            result = quantized.dequantize_per_channel_group(
+                self.levels, self.steps, None, -most - 1, most, torch.int8, self.group, torch.float32
+            )
+        else:
+            result = quantized.dequantize_per_channel(
+                self.levels, self.steps, self.zeros, self.axis, -most, most, torch.int8
+            )
+        return result  # type: ignore[no-any-return]
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """Calls the function."""
+        return self.function(self, *inputs)

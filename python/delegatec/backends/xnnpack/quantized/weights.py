@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of layers that are dequantized constants, and biases as the runtime reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.analysis.quantized import Constant, quantized, quantized_constant
+
+_INT4: Final = (-8, 7)
+_GROUP: Final = 32
+"""The runtime's kernels take groups of a multiple of this many inputs."""
+
+
+CALLS: Final = frozenset(
+    {
+        quantized.dequantize_per_tensor.default,
+        quantized.dequantize_per_channel.default,
+        quantized.dequantize_per_channel_group.default,
+        AFFINE.dequantize_affine.default,
+    }
+)
+"""Calls that dequantize weights."""
+
+
+def is_weight(node: Node, constant: Constant) -> bool:
+    """Whether a call dequantizes a constant."""
+    if node.target not in CALLS or node.meta["val"].dtype != torch.float32:
+        return False
+    return quantized_constant(node, constant) is not None
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A quantized weight without zero points.
+
+    Attributes:
+        source: the constant of its levels.
+        levels: int8, in ATen's order of dimensions.
+        steps: float32, [channels of the result], or [channels, groups].
+        width: inputs per group; 0 without groups.
+    """
+
+    source: Node
+    levels: Tensor
+    steps: Tensor
+    width: int
+
+    def is_int4(self) -> bool:
+        """Whether four bits hold its levels."""
+        low, high = self.levels.aminmax()
+        return _INT4[0] <= low.item() and high.item() <= _INT4[1]
+
+
+def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -> Weight | None:
+    """Returns the weight that a node dequantizes; None if it is none, or the runtime has no form for it.
+
+    Args:
+        node: an operand of a layer.
+        constant: returns the value of a constant node, and None for other nodes.
+        axis: the dimension of the result's channels.
+        repeats: how often these channels repeat: the groups of a transposed convolution.
+    """
+    found = quantized_constant(node, constant)
+    levels = None if found is None else constant(found.levels)
+    if found is None or levels is None or levels.dtype != torch.int8 or found.zeros is not None:
+        return None
+    # a scale of zero, or below float32, has no bias in its unit
+    if not levels.numel() or not bool(((found.scales > 2.0**-60) & (found.scales < 2.0**60)).all()):
+        return None
+    shape = tuple(levels.shape)
+    others = [dim for dim in range(len(shape)) if dim != axis and found.block[dim] != shape[dim]]
+    steps = found.scales.to(torch.float32).repeat_interleave(found.block[axis], axis)
+    if not others:
+        return Weight(found.levels, levels.detach(), steps.flatten().repeat(repeats), 0)
+    width = found.block[1]
+    if len(shape) != 2 or axis != 0 or width % _GROUP:
+        return None
+    return Weight(found.levels, levels.detach(), steps, width)
+
+
+def bias_levels(bias: Tensor | None, steps: Tensor) -> Tensor | None:
+    """Returns a bias in int32; None if int32 does not hold it.
+
+    Args:
+        bias: its values.
+        steps: the scale of each channel: that of the input times that of the weight.
+    """
+    if bias is None:
+        return torch.zeros(0, dtype=torch.int32)
+    levels = torch.round(bias.detach().to(torch.float64) / steps.to(torch.float64))
+    return levels.to(torch.int32) if bool((levels.abs() < 2.0**31).all()) else None

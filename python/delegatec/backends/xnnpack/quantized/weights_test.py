@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights and biases in the runtime's forms, and the packing of four bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as f
+
+from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
+from delegatec.backends.xnnpack.quantized.testing import Layer
+from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
+from delegatec.edge.testing import edge
+
+
+def found(layer: Layer, axis: int = 0) -> Weight | None:
+    program = edge(layer, torch.randn(2, layer.levels.shape[1]), preserve=PRESERVED)
+    (node,) = (each for each in program.graph.nodes if each.target in PRESERVED)
+    return weight_of(node, lambda each: program.constants.get(each.name), axis)
+
+
+quantized = torch.ops.quantized_decomposed
+PRESERVED = [quantized.dequantize_per_channel.default, quantized.dequantize_per_channel_group.default]
+
+
+def layer(bits: int, group: int = 0, zeros: int = 0) -> Layer:
+    made = Layer(lambda own, x: f.linear(x, own.weight()), (12, 64), bits, group)
+    made.zeros += zeros
+    return made
+
+
+def test_a_weight() -> None:
+    made = layer(8)
+    weight = found(made)
+    assert weight is not None and (weight.width, weight.is_int4()) == (0, False)
+    assert torch.equal(weight.levels, made.levels) and torch.equal(weight.steps, made.steps)
+    made = layer(4, group=32)
+    weight = found(made)
+    assert weight is not None and (weight.width, weight.is_int4()) == (32, True)
+    assert torch.equal(weight.steps, made.steps)
+
+
+def test_one_group_is_no_group() -> None:
+    weight = found(layer(4, group=64))
+    assert weight is not None and (weight.width, tuple(weight.steps.shape)) == (0, (12,))
+
+
+def test_what_the_runtime_has_no_form_for() -> None:
+    assert found(layer(8, zeros=1)) is None
+    assert found(layer(4, group=16)) is None
+    assert found(layer(8), axis=1) is None
+    made = layer(8)
+    made.steps[3] = 0.0
+    assert found(made) is None
+
+
+def test_a_bias_is_in_units_of_the_products() -> None:
+    steps = torch.tensor([0.5, 0.25])
+    levels = bias_levels(torch.tensor([1.0, -1.0]), steps)
+    assert levels is not None and levels.tolist() == [2, -4] and levels.dtype == torch.int32
+    assert bias_levels(torch.tensor([1.0, -1.0]), torch.tensor([0.5, 1e-12])) is None
+
+
+@pytest.mark.parametrize("columns", [6, 7])
+def test_four_bits(columns: int) -> None:
+    levels = torch.arange(3 * columns).view(3, columns) % 16 - 8
+    data = OffsetInt4Bytes(levels.to(torch.int8))
+    whole = bytes(data[0 : len(data)])
+    assert len(whole) == len(data) == 3 * ((columns + 1) // 2)
+    assert b"".join(bytes(data[place : place + 2]) for place in range(0, len(data), 2)) == whole
+
+    def unpacked(packed: Tensor) -> Tensor:
+        return torch.stack([packed & 15, packed >> 4], -1).flatten(1)[:, :columns].to(torch.int8) - 8
+
+    assert torch.equal(unpacked(torch.tensor(list(whole), dtype=torch.uint8).view(3, -1)), levels)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized programs of the XNNPACK backend in the stock runtime.
+
+Layers compute the levels of eager mode, and other operations levels that differ by at most one. Values that
+are quantized at run time are compared with the same rounding in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as f
+
+from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.quantized.rounding import rounded
+from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq, rows
+from tests.oracle.xnnpack import lowered_program
+
+STEP: Final = 0.0625
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def run(module: nn.Module, *inputs: Tensor) -> tuple[list[str], Tensor, Tensor]:
+    """Returns the operations of the only delegate, and the results of the runtime and of eager mode."""
+    report, program = lowered_program(module, inputs)
+    assert (len(report.delegates), report.rejections) == (1, [])
+    (found,) = program.run(inputs)
+    return operations(report.delegates[0].module.blob_bytes()), found, module(*inputs)
+
+
+def assert_levels(found: Tensor, wanted: Tensor, step: float, share: float) -> None:
+    """Checks that results differ by at most one level, and in at most a share of the elements."""
+    off = ((found - wanted) / step).abs().round()
+    assert off.max() <= 1, f"{off.max()} levels"
+    assert (off > 0).float().mean() <= share
+
+
+# ---- from levels to levels ---------------------------------------------------------------------------------
+
+Function = Callable[[Tensor], Tensor]
+UNARY: Final[dict[str, tuple[Function, float, int]]] = {
+    "Absolute": (torch.abs, 0.05, -128),
+    "Ceiling": (torch.ceil, 0.0625, 0),
+    "Elu": (f.elu, 0.04, -90),
+    "Exp": (torch.exp, 0.5, -128),
+    "Floor": (torch.floor, 0.0625, 0),
+    "Gelu": (f.gelu, 0.03, -110),
+    "HardSwish": (f.hardswish, 0.03, -115),
+    "LeakyRelu": (lambda x: f.leaky_relu(x, 0.1), 0.04, -90),
+    "Negate": (torch.neg, 0.0625, -3),
+    "Sigmoid": (torch.sigmoid, 1 / 256, -128),
+    "Tanh": (torch.tanh, 1 / 128, 0),
+    "Clamp": (lambda x: x.clamp(-1.0, 2.5), 0.0625, 3),
+    "Add": (lambda x: x + 1.25, 0.0625, -10),
+    "Multiply": (lambda x: x * -0.75, 0.0625, -10),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_value(name: str) -> None:
+    function, step, zero = UNARY[name]
+    found, results, wanted = run(Layer(lambda _, x: qdq(function(qdq(x)), step, zero)), numbers(3, 5, 64))
+    assert found == ["Convert", name, "Convert"]
+    assert_levels(results, wanted, step, 0.2)
+
+
+BINARY: Final = {
+    "Add": torch.add,
+    "Subtract": torch.sub,
+    "Multiply": torch.mul,
+    "Maximum": torch.maximum,
+    "Minimum": torch.minimum,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("shape", [(3, 5, 64), (64,), (5, 1)])
+def test_functions_of_two_values(name: str, shape: tuple[int, ...]) -> None:
+    def function(_: Layer, x: Tensor, y: Tensor) -> Tensor:
+        return qdq(BINARY[name](qdq(x), qdq(y, 0.043, -7)), 0.08, 11)
+
+    found, results, wanted = run(Layer(function), numbers(3, 5, 64), numbers(*shape, seed=1))
+    assert found == ["Convert", "Convert", name, "Convert"]
+    assert_levels(results, wanted, 0.08, 0.35)
+
+
+def test_moves_keep_levels() -> None:
+    def function(_: Layer, x: Tensor) -> Tensor:
+        x = qdq(qdq(x).view(3, 64, 5))
+        x = qdq(qdq(x[:, 1:]).permute(2, 0, 1))
+        return qdq(f.pad(x, (1, 0), value=0.25)).relu()
+
+    found, results, wanted = run(Layer(function), numbers(3, 5, 64))
+    assert found == ["Convert", "Reshape", "Slice", "Transpose", "ConstantPad", "Clamp", "Convert"]
+    assert torch.equal(results, wanted)
+
+
+def test_joined_levels_get_one_scale() -> None:
+    def function(_: Layer, x: Tensor, y: Tensor) -> Tensor:
+        return qdq(torch.cat([qdq(x).neg(), qdq(qdq(y, 0.04, -7).abs(), 0.04, -7)], 1), 0.07, 5)
+
+    found, results, wanted = run(Layer(function), numbers(3, 5), numbers(3, 4, seed=1))
+    assert sorted(found) == ["Absolute", "Concatenate2", *["Convert"] * 4, "Negate"]
+    assert_levels(results, wanted, 0.07, 0.1)
+
+
+@pytest.mark.parametrize("shape", [(7, 48), (2, 3, 48)])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_linear_layers_compute_the_levels_of_eager_mode(shape: tuple[int, ...], bits: int) -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return qdq(f.linear(qdq(x), layer.weight(), layer.bias).relu(), 0.3, -100)
+
+    found, results, wanted = run(Layer(function, (20, 48), bits), numbers(*shape))
+    assert found == ["Convert", "FullyConnected", "Clamp", "Convert"]
+    # the bias is rounded to units of the products
+    assert_levels(results, wanted, 0.3, 0.01)
+
+
+def test_a_quantized_bias() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        steps = layer.steps * STEP
+        bias = torch.ops.quantized_decomposed.dequantize_per_channel(
+            layer.levels[:, 0].int() * 100, steps, layer.zeros, 0, -(2**31), 2**31 - 1, torch.int32
+        )
+        return qdq(f.linear(qdq(x), layer.weight(), bias), 0.3, -10)
+
+    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    assert found == ["Convert", "FullyConnected", "Convert"]
+    assert_levels(results, wanted, 0.3, 0)
+
+
+def test_unsigned_levels() -> None:
+    def unsigned(x: Tensor, step: float, zero: int) -> Tensor:
+        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, step, zero, 0, 255, torch.uint8)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, step, zero, 0, 255, torch.uint8)
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return unsigned(f.linear(unsigned(x, STEP, 120), layer.weight()), 0.3, 140)
+
+    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    assert found == ["Convert", "FullyConnected", "Convert"]
+    assert_levels(results, wanted, 0.3, 0)
+
+
+def test_levels_as_inputs_and_outputs() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return q(f.linear(dq(x), layer.weight()), 0.3, -10)
+
+    levels = torch.randint(-128, 128, (7, 48), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    found, results, wanted = run(Layer(function, (20, 48)), levels)
+    assert found == ["FullyConnected"]
+    assert results.dtype == torch.int8 and torch.equal(results, wanted)
+
+
+def test_calls_without_levels_compute_with_numbers() -> None:
+    found, results, wanted = run(
+        Layer(lambda _, x: qdq(qdq(x).softmax(-1), 1 / 256, -128).neg()), numbers(3, 5, 64)
+    )
+    assert found == ["Convert", "Convert", "Softmax", "Convert", "Convert", "Negate"]
+    torch.testing.assert_close(results, wanted, rtol=0, atol=1 / 256)
+
+
+# ---- weights alone -----------------------------------------------------------------------------------------
+
+FORMS: Final = {
+    "int8": ((20, 64), 8, 0),
+    "int4": ((20, 64), 4, 0),
+    "int4, an odd number of inputs": ((20, 63), 4, 0),
+    "int4 in groups": ((20, 64), 4, 32),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_alone(form: str, bias: bool) -> None:
+    shape, bits, group = FORMS[form]
+    layer = Layer(
+        lambda own, x: f.linear(x, own.weight(), own.bias if bias else None), shape, bits, group
+    ).eval()
+    found, results, wanted = run(layer, numbers(5, shape[1]))
+    assert found == ["FullyConnected"]
+    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=2e-5)
+
+
+# ---- values that are quantized at run time -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("leading", [(5,), (2, 5), ()])
+def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None:
+    shape, bits, group = FORMS[form]
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
+    x = numbers(*leading, shape[1])
+    found, results, _ = run(layer, x)
+    assert found == ["Convert", "FullyConnected"]
+    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
+    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
+
+
+def test_one_conversion_for_several_layers() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return f.linear(rows(x), layer.weight()) * f.linear(rows(x), layer.weight(), layer.bias).sigmoid()
+
+    found, results, wanted = run(Layer(function, (20, 64)), numbers(5, 64))
+    assert sorted(found) == ["Convert", "FullyConnected", "FullyConnected", "Multiply", "Sigmoid"]
+    torch.testing.assert_close(results, wanted, rtol=0.05, atol=0.5)
+
+
+def test_the_number_of_rows_may_vary() -> None:
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), (20, 64), 4, 32)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    report, program = lowered_program(layer, (numbers(5, 64),), (({0: batch},),))
+    assert (len(report.delegates), report.rejections) == (1, [])
+    for count in (5, 64, 2):
+        (found,) = program.run([numbers(count, 64)])
+        wanted = f.linear(rounded(numbers(count, 64), 1), layer.weight(), layer.bias)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=5e-5)
+
+
+def left(module: nn.Module, *inputs: Tensor) -> set[Any]:
+    """Returns the rules by which calls are not delegated."""
+    report, program = lowered_program(module, inputs)
+    torch.testing.assert_close(program.run(inputs)[0], module(*inputs), rtol=0.02, atol=0.1)
+    return {rejection.rule for rejection in report.rejections}
+
+
+def test_what_no_kernel_multiplies_is_computed_outside() -> None:
+    # groups of 16, groups of eight bits, and a value that is read by other calls
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 4, 16)
+    assert "dynamic-quantization" in left(layer, numbers(5, 64))
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 8, 32)
+    assert "dynamic-quantization" in left(layer, numbers(5, 64))
+    assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), numbers(5, 64))
