@@ -40,7 +40,7 @@ class Progress:
 
 @contextmanager
 def stages(stream: TextIO | None = None, *, is_quiet: bool = False) -> Iterator[Announce]:
-    """Within this scope, shows the stage that runs and the seconds since the first one; removes the line in the end.
+    """Within this scope, shows the stage that runs and its seconds since the start; then removes the line.
 
     Args:
         stream: as of `Progress`.
