@@ -12,6 +12,7 @@ from delegatec.backends.common.backend import TableBackend
 from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.compile_spec import CODEC, Settings
+from delegatec.backends.xnnpack.graph import blob_graph
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
@@ -21,7 +22,7 @@ from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, round_rows
 from delegatec.backends.xnnpack.quantized.signs import sign_levels
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
-from delegatec.delegation import CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
+from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
 from delegatec.edge.passes.pass_manager import Pass
 
 
@@ -38,6 +39,10 @@ class XnnpackBackend(TableBackend[Settings]):
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""
         return preprocess(view, self.settings(compile_specs))
+
+    def graph(self, blob: memoryview) -> BlobGraph:
+        """See `HasGraph.graph`. Raises DC407 for a damaged blob."""
+        return blob_graph(read_blob(blob))
 
     def reference(self, blob: memoryview, compile_specs: Sequence[CompileSpec]) -> ReferenceExecutor:
         """See `Backend.reference`."""

@@ -14,7 +14,8 @@ NO_VALUE: Final = 2**32 - 1
 """The id of an absent bias, and the external id of inner values."""
 
 _RESULTS: Final = ("outputId", "outputValueId", "outputIndexId")
-_PACKED: Final = ("filterId", "biasId")
+_OPTIONAL: Final = "biasId"
+_PACKED: Final = ("filterId", _OPTIONAL)
 _COUNTS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
 
 
@@ -24,14 +25,21 @@ def result_ids(node: NodeT) -> list[int]:
     return [fields[name] for name in _RESULTS if name in fields]
 
 
-def operand_ids(node: NodeT) -> list[int]:
-    """Returns the ids of an operation's operands; absent ones are left out."""
+def operand_fields(node: NodeT) -> list[tuple[str, int]]:
+    """Returns field and id of each of an operation's operands; an absent bias is left out."""
     operation: Any = node.operation
     count = _COUNTS.get(OPERATION_NAMES[node.operationType])
     if count is not None:
-        return [getattr(operation, f"input{place}Id") for place in range(1, count + 1)]
-    ids = [id for name, id in vars(operation).items() if name.endswith("Id") and name not in _RESULTS]
-    return [id for id in ids if id != NO_VALUE]
+        names = [f"input{place}Id" for place in range(1, count + 1)]
+    else:
+        names = [name for name in vars(operation) if name.endswith("Id") and name not in _RESULTS]
+    found = [(name, int(getattr(operation, name))) for name in names]
+    return [(name, id) for name, id in found if name != _OPTIONAL or id != NO_VALUE]
+
+
+def operand_ids(node: NodeT) -> list[int]:
+    """Returns the ids of an operation's operands; an absent bias is left out."""
+    return [id for _, id in operand_fields(node)]
 
 
 def packed_ids(node: NodeT) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from delegatec_schemas.xnnpack_graph import Content, ValueT
+from delegatec_schemas.xnnpack_graph import Content, GraphT, ValueT
 
 
 def tensor_of(value: ValueT) -> Any:
@@ -21,3 +21,14 @@ def quantization_of(value: ValueT) -> tuple[int, Any]:
     if value.contentType == Content.QuantizedTensor:
         return content.quantizationType, content.quantization
     return 0, None
+
+
+def external_ids(graph: GraphT, flag: int) -> list[int]:
+    """Returns the ids of a delegate's inputs or outputs, in the order of its arguments.
+
+    Args:
+        graph: the graph.
+        flag: of the inputs, or of the outputs.
+    """
+    found = [tensor for tensor in map(tensor_of, graph.values) if tensor.flags & flag]
+    return [int(tensor.id) for tensor in sorted(found, key=lambda tensor: int(tensor.externalId))]

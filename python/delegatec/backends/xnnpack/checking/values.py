@@ -79,16 +79,15 @@ def problems_of_value(value: schema.ValueT, graph: schema.GraphT, segment: int) 
         yield f"{what} has {len(tensor.dims)} dimensions, more than {MOST_DIMS}"
         return
     yield from _of_place(tensor, graph, what)
-    size = -(-math.prod(tensor.dims[:-1]) * _row_bits(tensor) // 8)
-    yield from _of_constant(tensor.constantId, size, what, graph, segment)
+    yield from _of_constant(tensor.constantId, stored_bytes(tensor), what, graph, segment)
     if kind:
         yield from _SCALES[kind](tensor, table, what, graph, segment)
 
 
-def _row_bits(tensor: Any) -> int:
-    """Returns the bits of a row: rows of four-bit levels end with a byte."""
-    bits = (tensor.dims[-1] if tensor.dims else 1) * BITS[tensor.dataType]
-    return -(-bits // 8) * 8
+def stored_bytes(tensor: Any) -> int:
+    """Returns the bytes of a tensor's elements. Rows of four-bit levels end with a byte."""
+    row = (tensor.dims[-1] if tensor.dims else 1) * BITS[tensor.dataType]
+    return int(math.prod(tensor.dims[:-1]) * -(-row // 8))
 
 
 def _of_place(tensor: Any, graph: schema.GraphT, what: str) -> Iterator[str]:

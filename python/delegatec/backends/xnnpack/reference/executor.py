@@ -27,7 +27,7 @@ from delegatec.backends.xnnpack.reference import (
 )
 from delegatec.backends.xnnpack.reference.run import MAX_ELEMENTS, Run, Semantics, truncated
 from delegatec.backends.xnnpack.reference.tensors import DTYPES, Tensor, reject
-from delegatec.backends.xnnpack.values import quantization_of, tensor_of
+from delegatec.backends.xnnpack.values import external_ids, quantization_of, tensor_of
 from delegatec.edge.arguments import short_name
 
 SEMANTICS: Final[dict[str, Semantics]] = {
@@ -57,9 +57,8 @@ class XnnpackReferenceExecutor:
         self._max_elements = max_elements
         self._named: Mapping[str, memoryview] = {}
         self._tensors: dict[int, Tensor] | None = None
-        tables = [tensor_of(value) for value in blob.graph.values]
-        self._inputs = _external(tables, INPUT)
-        self._outputs = _external(tables, OUTPUT)
+        self._inputs = external_ids(blob.graph, INPUT)
+        self._outputs = external_ids(blob.graph, OUTPUT)
 
     @property
     def num_inputs(self) -> int:
@@ -177,12 +176,6 @@ class XnnpackReferenceExecutor:
         if view.data_ptr() % dtype.itemsize:
             view = view.clone()
         return view.view(dtype).reshape(list(shape))
-
-
-def _external(tables: Sequence[Any], flag: int) -> list[int]:
-    """Returns the ids of the inputs or outputs, in the order of the delegate's arguments."""
-    found = [table for table in tables if table.flags & flag]
-    return [int(table.id) for table in sorted(found, key=lambda table: int(table.externalId))]
 
 
 def _to_bfloat16(scales: torch.Tensor) -> torch.Tensor:
