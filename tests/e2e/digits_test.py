@@ -32,18 +32,19 @@ def test_eager_accuracy(expected: torch.Tensor, pictures: Pictures) -> None:
     assert accuracy(expected, pictures) == pytest.approx(ACCURACY)
 
 
-@pytest.mark.parametrize("name", ["portable", "mps", "vulkan"])
+@pytest.mark.parametrize("name", ["portable", "mps", "vulkan", "xnnpack"])
 def test_accuracy_equals_eager_mode(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     path = f"examples/digits/digits_{name}.pte"
-    program = Real(path) if name == "portable" else Simulated(path)
+    program = Real(path) if name in ("portable", "xnnpack") else Simulated(path)
     logits = torch.cat([program(picture)[0] for picture in pictures.pixels.split(1)])
     assert accuracy(logits, pictures) == pytest.approx(ACCURACY)
     assert largest_difference([logits], [expected]) <= TOLERANCE
 
 
-def test_any_batch_up_to_its_bound(expected: torch.Tensor, pictures: Pictures) -> None:
+@pytest.mark.parametrize("name", ["portable", "xnnpack"])
+def test_any_batch_up_to_its_bound(name: str, expected: torch.Tensor, pictures: Pictures) -> None:
     """One program, calls with 64 images and a last one with 2."""
-    program = Real("examples/digits/digits_batch_portable.pte")
+    program = Real(f"examples/digits/digits_batch_{name}.pte")
     logits = torch.cat([program(batch)[0] for batch in pictures.pixels.split(64)])
     assert largest_difference([logits], [expected]) <= TOLERANCE
 

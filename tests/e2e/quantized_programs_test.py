@@ -26,12 +26,12 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize("kind", ["portable", "tosa"])
+@pytest.mark.parametrize("kind", ["portable", "tosa", "xnnpack"])
 def test_digits(kind: str) -> None:
     """int8 finds the same digits as float, 447 of 450."""
     path = f"examples/digits/digits_int8_{kind}.pte"
     _, pictures = load_split()
-    program = Real(path) if kind == "portable" else Simulated(path)
+    program = Simulated(path) if kind == "tosa" else Real(path)
     found = torch.cat([program(picture)[0] for picture in pictures.pixels.split(1)])
     with torch.no_grad():
         exact = digits.build().module.eval()(pictures.pixels)
