@@ -3,6 +3,7 @@
 
 load(":ethos_u_options.bzl", "check_ethos_u_options")
 load(":options.bzl", "check_option", "did_you_mean", "fail_with")
+load(":settings.bzl", "SETTINGS_ATTRS", "SettingsInfo", "option_settings", "settings_info")
 load(":tosa_specification.bzl", "check_tosa_specification")
 
 BackendTableInfo = provider(
@@ -35,6 +36,7 @@ def _backend_table_impl(ctx):
     }
     return [
         BackendTableInfo(backends = backends),
+        settings_info(ctx, backends),
         DefaultInfo(
             files = depset([table]),
             runfiles = ctx.runfiles([table]),
@@ -43,9 +45,9 @@ def _backend_table_impl(ctx):
 
 backend_table = rule(
     implementation = _backend_table_impl,
-    doc = "The table of backends: a provider for rules, and `NAME.json` for programs.",
-    attrs = {"table": attr.string(mandatory = True)},
-    provides = [BackendTableInfo],
+    doc = "The table of backends and the settings of the build: providers for rules, and the table as `NAME.json` for programs.",
+    attrs = dict(SETTINGS_ATTRS, table = attr.string(mandatory = True)),
+    provides = [BackendTableInfo, SettingsInfo],
 )
 
 def declare_backend_table(name, backends, **kwargs):
@@ -56,7 +58,17 @@ def declare_backend_table(name, backends, **kwargs):
         backends: dict of name to `backend`.
         **kwargs: the attributes of every rule.
     """
-    backend_table(name = name, table = json.encode(backends), **kwargs)
+    backend_table(
+        name = name,
+        print_after = "//config:print_after",
+        settings = {
+            "//config:" + setting: "%s.%s" % (backend, option)
+            for setting, (backend, option, _) in option_settings(backends).items()
+        },
+        table = json.encode(backends),
+        verify_passes = "//config:verify_passes",
+        **kwargs
+    )
 
 def is_plugin(backend):
     """Whether a backend is a plug-in, named as `module:attribute`."""

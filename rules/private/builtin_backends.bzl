@@ -77,6 +77,7 @@ BACKENDS = {
             "precision": option(
                 default = "fp32",
                 doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+                setting = True,
                 values = ["fp32", "fp16"],
             ),
         },
@@ -113,6 +114,7 @@ BACKENDS = {
             "precision": option(
                 default = "fp32",
                 doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+                setting = True,
                 values = ["fp32", "fp16"],
             ),
             "storage": option(
@@ -140,6 +142,7 @@ BACKENDS = {
             "precision": option(
                 default = "fp32",
                 doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+                setting = True,
                 values = ["fp32", "fp16"],
             ),
         },

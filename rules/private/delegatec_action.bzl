@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the compiler in an action, in a persistent worker if possible."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":delegatec_toolchain.bzl", "INTERPRETER_FLAGS")
 load(":labels.bzl", "label_text")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _STARTUP = INTERPRETER_FLAGS + ["-m", "delegatec"]
 
-_REQUIREMENTS = {
-    "block-network": "1",
+_REQUIREMENTS = {"block-network": "1"}
+
+_WORKER_REQUIREMENTS = dict(_REQUIREMENTS, **{
     "requires-worker-protocol": "proto",
     "supports-workers": "1",
     # Export and lowering share one pool of workers, so that torch is loaded once.
     "worker-key-mnemonic": "Delegatec",
+})
+
+# What a rule needs for `delegatec_action`, besides the toolchain. Not the toolchain's: flags have their defaults there.
+ACTION_ATTRS = {
+    "_workers": attr.label(
+        default = "//config:workers",
+        providers = [BuildSettingInfo],
+    ),
 }
 
 def delegatec_arguments(ctx, verb):
@@ -35,11 +45,22 @@ def delegatec_arguments(ctx, verb):
     args.add_all([verb, "--label=" + label_text(ctx.label)])
     return args
 
+def action_requirements(ctx):
+    """Returns the execution requirements of an action that runs the compiler.
+
+    Args:
+        ctx: the context of a rule with ACTION_ATTRS.
+
+    Returns:
+        A dict of strings.
+    """
+    return _WORKER_REQUIREMENTS if ctx.attr._workers[BuildSettingInfo].value else _REQUIREMENTS
+
 def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sources = None, backends = []):
     """Declares an action that runs the compiler.
 
     Args:
-        ctx: the context of a rule that has the delegatec toolchain.
+        ctx: the context of a rule with ACTION_ATTRS that has the delegatec toolchain.
         mnemonic: the action's mnemonic.
         args: Args from `delegatec_arguments`.
         inputs: depset of File that the verb reads.
@@ -62,7 +83,7 @@ def delegatec_action(ctx, mnemonic, args, inputs, outputs, progress_message, sou
         arguments = _STARTUP + [args],
         env = compiler.environment,
         executable = compiler.tool,
-        execution_requirements = _REQUIREMENTS,
+        execution_requirements = action_requirements(ctx),
         inputs = depset(transitive = [compiler.inputs, inputs] + [compiler.backends[each] for each in backends if each in compiler.backends]),
         mnemonic = mnemonic,
         outputs = outputs,

@@ -2,7 +2,7 @@
 """`exported_program`: exports a model to a canonical `.pt2`."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":python_paths.bzl", "import_roots", "merged_python")
@@ -50,7 +50,7 @@ and writes the exported model as `NAME.pt2`. The same inputs give the same bytes
 
 The output group `weights` is `NAME.ptd`, the model's weights by name, for programs with `external_weights`.
 """,
-    attrs = {
+    attrs = dict(ACTION_ATTRS, **{
         "data": attr.label_list(
             allow_files = True,
             doc = "Files that the model reads, such as its checkpoint.",
@@ -77,7 +77,7 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
             default = 128,
             doc = "Alignment of each tensor in the `.ptd`, in bytes: a power of two.",
         ),
-    },
+    }),
     provides = [ExportedProgramInfo],
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

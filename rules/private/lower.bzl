@@ -4,15 +4,16 @@
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backend_tools.bzl", "program_tools")
 load(":backends.bzl", "BackendTableInfo", "builtin_packages", "check_backends")
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "layout_flags")
 load(":options.bzl", "option_arguments")
 load(":python_paths.bzl", "import_roots", "merged_python")
+load(":settings.bzl", "SettingsInfo")
 
 LOWER_ATTRS = dict(
-    LAYOUT_ATTRS,
+    dict(LAYOUT_ATTRS, **ACTION_ATTRS),
     program = attr.label(
         mandatory = True,
         doc = "The `exported_program` to lower.",
@@ -20,7 +21,7 @@ LOWER_ATTRS = dict(
     ),
     _backends = attr.label(
         default = "//rules/private:backends",
-        providers = [BackendTableInfo],
+        providers = [BackendTableInfo, SettingsInfo],
     ),
 )
 
@@ -41,6 +42,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     method_backends = getattr(ctx.attr, "method_backends", {})
     table = ctx.attr._backends[BackendTableInfo].backends
     requested = check_backends(ctx.label, table, [backends] + method_backends.values(), options)
+    settings = ctx.attr._backends[SettingsInfo]
+    options = _with_settings(settings.options, requested, options)
     option_files = [value for value in options.values() if type(value) == "File"]
     options = {option: value.path if type(value) == "File" else value for option, value in options.items()}
     host_options = _host_options(table, requested, options)
@@ -77,6 +80,8 @@ def lower_program(ctx, backends, options = {}, plugin = []):
         for flag, output in written.items():
             args.add(output, format = "--" + flag + "=%s")
         inputs = [exported.program] + option_files
+        if mnemonic == "DelegateLower":
+            args.add_all(settings.flags)
         has_lines = mnemonic == "DelegateRecord"
         if has_lines:
             args.add(exported.sources, format = "--sources=%s")
@@ -172,6 +177,25 @@ def _located(ctx, sources, lowered):
         progress_message = "Adding lines to the descriptions of %s" % label_text(ctx.label),
     )
     return dict(outputs, reasons = reasons)
+
+def _with_settings(settings, backends, options):
+    """Adds the values of flags to the options that a target sets.
+
+    Args:
+        settings: options of SettingsInfo.
+        backends: those of the program.
+        options: those of the program.
+
+    Returns:
+        A dict like `options`.
+    """
+    added = {
+        "%s.%s" % (backend, name) if len(backends) > 1 else name: value
+        for backend in backends
+        if backend in settings
+        for name, value in settings[backend].items()
+    }
+    return dict(added, **options) if added else options
 
 def _host_options(table, backends, options):
     """Returns the options of a program that runs on the host; None if the program itself does.

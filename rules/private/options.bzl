@@ -3,7 +3,7 @@
 
 load(":labels.bzl", "label_text")
 
-def option(doc, default = "", values = [], file = [], host = ""):
+def option(doc, default = "", values = [], file = [], host = "", setting = False):
     """Declares an option of a built-in backend, like `delegatec.delegation.OptionSpec`.
 
     Args:
@@ -12,17 +12,19 @@ def option(doc, default = "", values = [], file = [], host = ""):
         values: the allowed strings; any if empty.
         file: the extensions of files, such as ".ini", if the value is the path of a file: the attribute is its label.
         host: the value for a program that runs on this host, if others do not.
+        setting: whether a flag, `//config:BACKEND_OPTION`, sets the value of programs that do not.
 
     Returns:
         A struct of these.
     """
-    return struct(default = default, doc = doc, file = file, host = host, values = values)
+    return struct(default = default, doc = doc, file = file, host = host, setting = setting, values = values)
 
-def option_attribute(spec):
+def option_attribute(spec, flag = ""):
     """Returns the attribute of a rule that sets an option.
 
     Args:
         spec: an `option`.
+        flag: the flag that sets the value of programs that do not, for the documentation.
 
     Returns:
         A `string` or `string_list` attribute.
@@ -31,7 +33,10 @@ def option_attribute(spec):
         return attr.label(allow_single_file = spec.file, doc = spec.doc)
     make = attr.string if type(spec.default) == "string" else attr.string_list
     values = ["`%s`" % value for value in spec.values]
-    return make(default = spec.default, doc = ": ".join(([" or ".join(values)] if values else []) + [spec.doc]))
+    doc = ": ".join(([" or ".join(values)] if values else []) + [spec.doc])
+    if spec.setting:
+        return make(doc = "%s; by default as the flag `%s`, or `%s`" % (doc, flag, spec.default))
+    return make(default = spec.default, doc = doc)
 
 def check_option(label, backend, known, name, value):
     """Fails unless a backend accepts an option with this value.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`program_bundle`: what an app ships, as a directory or a zip file."""
 
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":program_index.bzl", "ProgramsInfo", "programs_aspect")
@@ -92,7 +92,7 @@ sha256, label, backend, delegates, options, methods and weights of each program.
 `NAME.zip`, uncompressed, so that an app maps programs inside it; the group `manifests` has the programs' manifests, and
 `selected_operators` the outputs of a target of `selected_operators`.
 """,
-    attrs = {
+    attrs = dict(ACTION_ATTRS, **{
         "license_files": attr.label_list(
             allow_files = True,
             doc = "Texts of licenses, such as those of the models' weights: files in `licenses/`.",
@@ -102,7 +102,7 @@ sha256, label, backend, delegates, options, methods and weights of each program.
             aspects = [programs_aspect],
             doc = "Programs, and targets that depend on programs: tests, file groups, applications, indexes.",
         ),
-    },
+    }),
     provides = [ProgramBundleInfo],
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

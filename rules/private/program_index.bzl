@@ -2,7 +2,7 @@
 """`program_index`: one page over all programs that targets are made of."""
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ProgramVariantsInfo")
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -90,7 +90,7 @@ program_index = rule(
 Writes `NAME.html`, one page without network access, and `NAME.json` over all programs below some targets: sizes, weights,
 delegation, planned memory and estimates, with links to the programs' reports, which are built as well.
 """,
-    attrs = {
+    attrs = dict(ACTION_ATTRS, **{
         "programs": attr.label_list(
             mandatory = True,
             aspects = [programs_aspect],
@@ -100,7 +100,7 @@ delegation, planned memory and estimates, with links to the programs' reports, w
             default = True,
             doc = "Whether to build the report of each program and link to it.",
         ),
-    },
+    }),
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )
 

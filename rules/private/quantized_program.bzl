@@ -2,7 +2,7 @@
 """`quantized_program`: quantizes an exported program by samples of its inputs."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
@@ -84,7 +84,7 @@ Observes the values inside the model on samples of its inputs, without network o
 quantized model as `NAME.pt2`: a program for every rule that lowers an `exported_program`. The same inputs give the
 same bytes.
 """,
-    attrs = {
+    attrs = dict(ACTION_ATTRS, **{
         "activation": attr.string(
             default = "int8",
             doc = "Dtype of activations: `int8` or `int16`, both with weights of `weight`.",
@@ -165,7 +165,7 @@ same bytes.
             default = Label("@delegatec_pip_quantization//:lib"),
             providers = [PyInfo],
         ),
-    },
+    }),
     provides = [ExportedProgramInfo],
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`selected_operators`: what an app links for all programs that targets are made of."""
 
-load(":delegatec_action.bzl", "delegatec_action", "delegatec_arguments")
+load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":labels.bzl", "label_text")
 load(":options.bzl", "fail_with")
 load(":program_index.bzl", "ProgramsInfo", "programs_aspect")
@@ -56,12 +56,12 @@ Lists what an app links for the programs below some targets.
 `NAME.selected_operators.yaml` has the operators that they call outside of delegates, with dtypes and dim orders, for
 ExecuTorch's selective build; `NAME.runtime.json` the backends and the kernels, each with the programs that need it.
 """,
-    attrs = {
+    attrs = dict(ACTION_ATTRS, **{
         "programs": attr.label_list(
             mandatory = True,
             aspects = [programs_aspect],
             doc = "Programs, and targets that depend on programs: tests, file groups, applications, bundles.",
         ),
-    },
+    }),
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

@@ -23,7 +23,7 @@ from delegatec.cli.environment import check_environment
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.layout import add_layout_arguments, layout_options
 from delegatec.cli.lowering_flags import recorded_flags
-from delegatec.cli.print_after import printing_after
+from delegatec.cli.print_after import printing_after, verifying_passes
 from delegatec.cli.progress import Announce, announced_passes, stages
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
@@ -82,6 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PASS",
         help="print each program on stderr after this pass, or after all; may be repeated",
     )
+    parser.add_argument(
+        "--verify-passes",
+        action="store_true",
+        help="verify each program after each pass: a check of the compiler",
+    )
 
 
 complete = find_sources
@@ -120,7 +125,11 @@ def _lower(arguments: argparse.Namespace, announce: Announce) -> None:
     model = archive.load(arguments.program, trusted=arguments.trusted, postpone=True, sources=sources)
     with model.checked():
         quantized = {name: quantized_values(method) for name, method in model.methods.items()}
-        with printing_after(arguments.print_after), announced_passes(announce):
+        with (
+            printing_after(arguments.print_after),
+            announced_passes(announce),
+            verifying_passes(arguments.verify_passes),
+        ):
             lowered = lower(
                 model.methods,
                 backends,

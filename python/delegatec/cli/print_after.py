@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--print-after`: prints the programs that passes leave behind."""
+"""`--print-after` and `--verify-passes`: what is done with the programs that passes leave behind."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def printing_after(names: Collection[str]) -> Iterator[None]:
     unknown = [name for name in names if name not in ran and name != _ALL]
     if unknown:
         raise DelegatecError(_unknown(name, ran) for name in unknown)
+
+
+@contextmanager
+def verifying_passes(is_wanted: bool) -> Iterator[None]:
+    """Within this scope, verifies each program after each pass that changed it, if that is wanted.
+
+    Raises:
+        AssertionError: a pass left an invalid program; it names the pass.
+    """
+    if not is_wanted:
+        yield
+        return
+    from delegatec.edge.passes.pass_manager import observed_passes, verify_after
+
+    with observed_passes(verify_after):
+        yield
 
 
 def _unknown(name: str, ran: Collection[str]) -> Diagnostic:

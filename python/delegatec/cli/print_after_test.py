@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--print-after` prints each program after the named passes, those of a backend included."""
+"""`--print-after` prints programs after passes, also of a backend; `--verify-passes` checks them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextvars import Context
 
 import pytest
 import torch
 
-from delegatec.cli.print_after import printing_after
+from delegatec.cli.print_after import printing_after, verifying_passes
 from delegatec.delegation import BackendRegistry, CompileSpec, PartitionView
 from delegatec.delegation.testing import EagerBackend
-from delegatec.edge import EdgeProgram
-from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge import EdgeProgram, to_edge
+from delegatec.edge.passes.pass_manager import Pass, run_pass
 from delegatec.edge.testing import export
 from delegatec.lowering import lower
 
@@ -62,6 +63,24 @@ def test_all_means_every_pass(capfd: pytest.CaptureFixture[str]) -> None:
     texts = printed(capfd)
     assert texts[0].startswith("lower_complex:\nmain(") and texts[-1].startswith("legalize:\nmain(")
     assert "eliminate_dead_code did not change main\n" in texts
+
+
+def values_are_lost(program: EdgeProgram) -> bool:
+    for node in program.graph.find_nodes(op="call_function", target=aten.sin.default):
+        del node.meta["val"]
+    return True
+
+
+def test_passes_are_verified_on_request() -> None:
+    def run(is_wanted: bool) -> None:
+        program = to_edge(export(torch.sin, torch.ones(2)))
+        with verifying_passes(is_wanted):
+            run_pass(program, values_are_lost)
+
+    # A separate context is without the verification of every test.
+    Context().run(run, False)
+    with pytest.raises(AssertionError, match="invalid program after values_are_lost"):
+        Context().run(run, True)
 
 
 def test_nothing_is_printed_by_default(capfd: pytest.CaptureFixture[str]) -> None:
