@@ -70,7 +70,11 @@ def assert_computes(
 
 
 def assert_rewrites(
-    rewrites: Sequence[Rewrite], calls: Sequence[Sequence[Any]], dtype: torch.dtype, tolerance: float
+    rewrites: Sequence[Rewrite],
+    calls: Sequence[Sequence[Any]],
+    dtype: torch.dtype,
+    tolerance: float,
+    keep: Sequence[int] | None = None,
 ) -> None:
     """Checks that each rewrite of an operator applies to one of its calls, and computes what it computes.
 
@@ -79,12 +83,13 @@ def assert_rewrites(
         calls: its positional arguments, as in `call_program`.
         dtype: of its floating-point operands.
         tolerance: absolute and relative.
+        keep: indices of the results that are used, as in `call_program`.
     """
     operator, applied = rewrites[0].target, set()
     for call in calls:
         args = pytree.tree_map(lambda each: each.to(dtype) if _is_float(each) else each, call)
         for rewrite in rewrites:
-            program, wanted, tensors = call_program(operator, args, preserve=[operator])
+            program, wanted, tensors = call_program(operator, args, keep, preserve=[operator])
             (node,) = (each for each in program.graph.nodes if each.target is operator)
             result = rewrite(Builder(program).at(node), node)
             assert not isinstance(result, Refusal), result

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from delegatec.backends.common.arranged import ArrangedElements
+from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.common.constants import to_float16
 from delegatec.delegation.protocol.parts import TensorBytes, join, tensor_bytes
 from delegatec.edge.scaled import ScaledTensor
 
-_ARRANGEMENTS = {
+_ARRANGEMENTS: dict[str, Arrange] = {
     "channels last": lambda x: x.permute(0, 2, 3, 1),
     "depthwise": lambda x: x.permute(1, 2, 3, 0),
     "groups": lambda x: x.view(2, 3, *x.shape[1:]).permute(0, 2, 3, 4, 1),

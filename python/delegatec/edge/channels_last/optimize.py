@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind, operand_nodes, positive, shape_of
 from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.numbers import Numbers
 from delegatec.edge.channels_last.operation import Fixed, Operation
 from delegatec.edge.channels_last.problem import Problem
 from delegatec.edge.channels_last.rules import RULES, OperationRules, operation_of
@@ -35,25 +36,34 @@ def optimize_layout(
     """Removes permutations from a private program, and folds those of constants.
 
     Args:
-        program: edited in place. Programs with dynamic sizes are not edited.
+        program: edited in place.
         rules: for the calls that can be computed in several orders of dimensions.
         is_legal: for calls that the target does not support in all orders.
     """
     graph = program.graph
-    if not graph.find_nodes(op="call_function", target=aten.permute.default) or _is_dynamic(program):
+    if not graph.find_nodes(op="call_function", target=aten.permute.default):
+        return False
+    numbers = Numbers(program) if _is_dynamic(program) else None
+    if numbers is not None and not numbers.encode():
         return False
     is_changed = _split_by_slices(Builder(program))
     operations = {node: operation_of(node, rules) for node in graph.nodes}
     for _ in range(_MOST_ATTEMPTS):
         attempt = _Attempt(program, operations)
+        if numbers is not None:
+            numbers.decode()
         illegal = attempt.illegal(is_legal) if is_legal is not None else set()
         if not illegal:
             is_changed |= attempt.is_changed
             break
         attempt.undo()
+        if numbers is not None:
+            numbers.encode()
         if any(isinstance(operations[node], Fixed) for node in illegal):
             break
         operations.update({node: Fixed(node, operand_nodes(node)) for node in illegal})
+    if numbers is not None:
+        numbers.decode()
     graph.eliminate_dead_code()
     program.erase_unused_placeholders()
     return is_changed
@@ -109,6 +119,7 @@ def _split_by_slices(builder: Builder) -> bool:
     """Replaces splits, which have several results, by slices."""
     graph = builder.program.graph
     splits = graph.find_nodes(op="call_function", target=aten.split_with_sizes.default)
+    splits = [node for node in splits if all(isinstance(size, int) for size in bind(node)["split_sizes"])]
     for node in splits:
         bound = bind(node)
         dim = positive(bound["dim"], len(shape_of(bound["self"])))

@@ -38,9 +38,9 @@ class _ChannelsLast:
         return TABLE.get(target, ())
 
 
-def channels_last(model: Callable[..., Any], *inputs: Any) -> EdgeProgram:
+def channels_last(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None) -> EdgeProgram:
     """Returns a program with channels-last operators, before its layout is optimized."""
-    program = edge(model, *inputs, preserve=preserved(TABLE))
+    program = edge(model, *inputs, dynamic_shapes=dynamic_shapes, preserve=preserved(TABLE))
     builder = Builder(program, Facts(program.fixed_constants()))
     Legalizer(builder, _ChannelsLast()).run()
     program.graph.eliminate_dead_code()

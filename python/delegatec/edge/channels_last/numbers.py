@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic sizes as numbers, so that layouts, which divide and join dimensions, need not know of symbols.
+
+A size is a product of numbers and of expressions that are no product. Each of these expressions becomes a
+prime that divides no size of the program: so equal sizes are equal numbers, and a size that is joined of
+others, or is a part of one, can be read from its factors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import sympy
+import torch
+from torch.fx import Node
+
+from delegatec.edge.arguments import operand_nodes
+from delegatec.edge.builder import Builder
+from delegatec.edge.program import EdgeProgram
+
+aten = torch.ops.aten
+
+# Small enough for products of six sizes, and costs like those of real images.
+_FIRST: Final = 211
+_SIZED: Final = (aten.view.default, aten.expand.default, aten.full.default)
+"""Calls of which an argument, the only list, is the shape of the result."""
+
+
+class Numbers:
+    """The symbolic sizes of a program.
+
+    Args:
+        program: its values have symbolic sizes.
+    """
+
+    def __init__(self, program: EdgeProgram) -> None:
+        self._builder = Builder(program)
+        self._graph = program.graph
+        self._true: dict[Node, torch.Tensor] = {}
+        self._primes: dict[Any, int] = {}
+        self._known: dict[int, torch.SymInt] = {}
+        self._environment: Any = None
+        sizes = [size for node in self._graph.nodes for size in _sizes(node)]
+        given = {size for size in sizes if isinstance(size, int)}
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                self._environment = size.node.shape_env
+                given.update(int(each) for each in _factors(size) if each.is_Integer)
+        self._free = (each for each in _primes() if all(size % each or size == 0 for size in given))
+
+    def encode(self) -> bool:
+        """Makes all sizes numbers; returns whether they are consistent: the program is not edited if not."""
+        for node in self._graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                self._true[node] = value
+                node.meta["val"] = self._builder.empty([*map(self._number, value.shape)], value.dtype)
+        if all(map(_is_consistent, self._graph.nodes)):
+            return True
+        self.decode()
+        return False
+
+    def decode(self) -> None:
+        """Restores symbolic sizes, also those of nodes that were added, and of their arguments."""
+        for node in self._graph.nodes:
+            value = node.meta.get("val")
+            if node in self._true:
+                node.meta["val"] = self._true[node]
+            elif isinstance(value, torch.Tensor):
+                sizes = [*map(self._size, value.shape)]
+                node.meta["val"] = self._builder.empty(sizes, value.dtype)
+                if node.target in _SIZED and sizes != [*value.shape]:
+                    node.args = tuple(
+                        [*map(self._argument, each)] if isinstance(each, (list, tuple)) else each
+                        for each in node.args
+                    )
+        self._true.clear()
+
+    def _number(self, size: int | torch.SymInt) -> int:
+        if not isinstance(size, torch.SymInt):
+            return size
+        number = math.prod(self._prime(each) for each in _factors(size))
+        self._known.setdefault(number, size)
+        return number
+
+    def _prime(self, factor: Any) -> int:
+        if factor.is_Integer:
+            return int(factor)
+        if factor not in self._primes:
+            self._primes[factor] = next(self._free)
+        return self._primes[factor]
+
+    def _size(self, number: int | torch.SymInt) -> int | torch.SymInt:
+        if isinstance(number, torch.SymInt):
+            return number
+        if number not in self._known:
+            rest, found = number, sympy.Integer(1)
+            for factor, prime in self._primes.items():
+                while rest % prime == 0:
+                    rest //= prime
+                    found = found * factor
+            if rest == number:
+                return number
+            self._known[number] = self._environment.create_symintnode(found * rest, hint=None)
+        return self._known[number]
+
+    def _argument(self, value: Any) -> Any:
+        size = self._size(value) if type(value) is int else value
+        return self._builder.number(size) if isinstance(size, torch.SymInt) else size
+
+
+def _sizes(node: Node) -> Iterable[Any]:
+    value = node.meta.get("val")
+    return value.shape if isinstance(value, torch.Tensor) else ()
+
+
+def _factors(size: torch.SymInt) -> Iterator[Any]:
+    """Yields the factors of a size: numbers, and expressions that are no product."""
+    pending = [sympy.factor(size.node.expr)]
+    while pending:
+        each = pending.pop()
+        if each.is_Mul:
+            pending += each.args
+        elif each.is_Pow and each.exp.is_Integer and each.exp > 0:
+            pending += [each.base] * int(each.exp)
+        else:
+            yield each
+
+
+def _primes() -> Iterator[int]:
+    for number in itertools.count(_FIRST):
+        if all(number % each for each in range(2, math.isqrt(number) + 1)):
+            yield number
+
+
+def _is_consistent(node: Node) -> bool:
+    """Whether numbers relate the sizes of operands and result as the call requires."""
+    if node.target is aten.view.default:
+        before, after = (each.meta["val"].shape for each in (node.args[0], node))
+        return math.prod(before) == math.prod(after)
+    if torch.Tag.pointwise in getattr(node.target, "tags", ()):
+        shapes = [each.meta["val"].shape for each in operand_nodes(node)]
+        joint = zip(*(reversed(shape) for shape in shapes), strict=False) if len(shapes) > 1 else ()
+        return all(len(set(sizes) - {1}) < 2 for sizes in joint)
+    return True
