@@ -39,6 +39,11 @@ class ArrangedElements:
         """Sizes of the arrangement."""
         return tuple(self._source.shape)
 
+    @property
+    def is_row_major(self) -> bool:
+        """Whether the elements have the order that the tensor has."""
+        return self._source.is_contiguous()
+
     def numel(self) -> int:
         """Returns the number of elements."""
         return self._source.numel()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import torch
 from torch._ops import OpOverload
 
 from delegatec.backends.common.backend import TableBackend
@@ -13,6 +14,7 @@ from delegatec.backends.common.precision import precision_passes
 from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.compile_spec import CODEC, Settings
 from delegatec.backends.xnnpack.graph import blob_graph
+from delegatec.backends.xnnpack.layout import layout_passes
 from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
@@ -35,6 +37,15 @@ class XnnpackBackend(TableBackend[Settings]):
     def preserved_operators(self) -> frozenset[OpOverload]:
         """See `TableBackend.preserved_operators`. Layers quantize values at run time."""
         return super().preserved_operators() | DYNAMIC
+
+    def orders_boundary(self, value: torch.Tensor) -> bool:
+        """See `OrdersBoundary`. Images are channels-last in graphs."""
+        return True
+
+    def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
+        """See `HasPasses.passes`. The last ones choose the layout of each value."""
+        target = self._target(self.settings(compile_specs))
+        return [*super().passes(view, compile_specs), *layout_passes(view, target)]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""

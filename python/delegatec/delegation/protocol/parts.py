@@ -58,14 +58,17 @@ class TensorBytes(ComputedBytes):
     Args:
         values: the elements.
         size: bytes per element.
+
+    Attributes:
+        values: as given.
     """
 
     def __init__(self, values: Elements, size: int) -> None:
-        self._values = values
+        self.values = values
         self._size = size
 
     def __len__(self) -> int:
-        return self._size * self._values.numel()
+        return self._size * self.values.numel()
 
     def __getitem__(self, place: slice, /) -> memoryview:
         start, end, _ = place.indices(len(self))
@@ -75,7 +78,7 @@ class TensorBytes(ComputedBytes):
 
     def elements(self, start: int, end: int) -> torch.Tensor:
         """Returns a range of them."""
-        return self._values[start:end]
+        return self.values[start:end]
 
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:

@@ -17,7 +17,7 @@ import sympy
 import torch
 from torch.fx import Node
 
-from delegatec.edge.arguments import operand_nodes
+from delegatec.edge.arguments import operand_nodes, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
 
@@ -139,10 +139,10 @@ def _primes() -> Iterator[int]:
 def _is_consistent(node: Node) -> bool:
     """Whether numbers relate the sizes of operands and result as the call requires."""
     if node.target is aten.view.default:
-        before, after = (each.meta["val"].shape for each in (node.args[0], node))
-        return math.prod(before) == math.prod(after)
+        (source, *_) = node.all_input_nodes
+        return math.prod(shape_of(source)) == math.prod(shape_of(node))
     if torch.Tag.pointwise in getattr(node.target, "tags", ()):
-        shapes = [each.meta["val"].shape for each in operand_nodes(node)]
+        shapes = [*map(shape_of, operand_nodes(node))]
         joint = zip(*(reversed(shape) for shape in shapes), strict=False) if len(shapes) > 1 else ()
         return all(len(set(sizes) - {1}) < 2 for sizes in joint)
     return True

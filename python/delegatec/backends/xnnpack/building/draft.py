@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from delegatec_schemas import xnnpack_graph as schema
-from torch.fx import Node
 
 from delegatec.backends.common.liveness import live
 from delegatec.backends.xnnpack.blob import write_blob
+from delegatec.backends.xnnpack.building.limits import fuse_clamps
+from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.operands import NO_VALUE, operand_ids, result_ids
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
@@ -34,23 +34,10 @@ _QUANTIZATIONS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Step:
-    """An operation of a draft.
-
-    Attributes:
-        node: the operation in the format.
-        origin: the node of the program that it computes, if any.
-    """
-
-    node: schema.NodeT
-    origin: Node | None
-
-
 class Draft:
     """The tables of a blob under construction. Ids are consecutive.
 
-    Lowerings may emit dead code: `drop_dead_code` removes it. Ids of values do not change.
+    Lowerings may emit dead code: `simplify` removes it. Ids of values do not change.
 
     Attributes:
         inputs: ids of the inputs.
@@ -109,11 +96,11 @@ class Draft:
         """Returns the ids of all constants."""
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
-    def drop_dead_code(self) -> None:
-        """Removes operations, values and constants that no output depends on."""
-        self.steps, used = live(
-            self.steps, self.outputs, lambda step: operand_ids(step.node), lambda step: result_ids(step.node)
-        )
+    def simplify(self) -> None:
+        """Fuses clamps; removes operations, values and constants that no output depends on."""
+        self.steps, _ = self._live()
+        self.steps = fuse_clamps(self.steps, self.outputs)
+        self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
         self._values = [value for id, value in enumerate(self._values) if id in used]
         old = {index: key for key, index in self._indices.items()}
@@ -122,6 +109,12 @@ class Draft:
             key = old[getattr(owner, field)]
             setattr(owner, field, new.setdefault(key, len(new) + 1))
         self._indices = new
+
+    def _live(self) -> tuple[list[Step], set[int]]:
+        """Returns the operations that the outputs depend on, and their operands."""
+        return live(
+            self.steps, self.outputs, lambda step: operand_ids(step.node), lambda step: result_ids(step.node)
+        )
 
     def _references(self) -> Iterator[tuple[Any, str]]:
         """Yields the tables and fields with the index of a constant."""
@@ -136,8 +129,8 @@ class Draft:
         return {key: self._data[key] for key in self._indices}
 
     def debug_map(self) -> DebugHandleMap:
-        """Returns index of each operation -> handle of its origin."""
-        return debug_map_of([] if step.origin is None else [step.origin] for step in self.steps)
+        """Returns index of each operation -> handles of its origins."""
+        return debug_map_of(step.origins for step in self.steps)
 
     def blob(self) -> list[Part]:
         """Returns the blob of the current graph."""

@@ -10,10 +10,12 @@ import torch
 from delegatec_schemas import xnnpack_graph as schema
 from torch.fx import Node
 
+from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.common.constants import beyond_float16, name_of
 from delegatec.backends.common.settings import Overflow, Precision
-from delegatec.backends.xnnpack.building.draft import Draft, Step
+from delegatec.backends.xnnpack.building.draft import Draft
 from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrowed_number
+from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dtypes import TO_FORMAT
 from delegatec.delegation.protocol.backend import PreprocessResult
@@ -168,9 +170,42 @@ class GraphBuilder:
             return self._constant(tensor, dtype, origin)
         return self.shared(("constant", origin, form, dtype), lambda: self._constant(tensor, dtype, origin))
 
-    def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, origin: Node | None) -> int:
-        data, lost = converted_tensor(tensor, dtype, self._saturates)
-        id = self.value(TO_FORMAT[dtype], tensor.shape, dtype, constant_id=self.draft.constant(data))
+    def arranged(
+        self,
+        node: Node,
+        form: Hashable,
+        arrange: Arrange,
+        shape: Sequence[int],
+        is_wide: bool = False,
+    ) -> int:
+        """Adds a constant with its elements in another order, in which they are written.
+
+        Args:
+            node: the constant.
+            form: names the arrangement, see `constant`.
+            arrange: moves its dimensions, see `Arrange`.
+            shape: as which the moved elements are stored.
+            is_wide: whether float16 is stored as float32.
+        """
+        tensor, dtype = self._view.constants[node], node.meta["val"].dtype
+        return self.shared(
+            ("constant", node, form, dtype, is_wide),
+            lambda: self._constant(tensor, dtype, node, arrange, shape, is_wide),
+        )
+
+    def _constant(
+        self,
+        tensor: torch.Tensor,
+        dtype: torch.dtype,
+        origin: Node | None,
+        arrange: Arrange | None = None,
+        shape: Sequence[int] | None = None,
+        is_wide: bool = False,
+    ) -> int:
+        data, lost = converted_tensor(tensor, dtype, self._saturates, arrange, is_wide)
+        shape = tensor.shape if shape is None else shape
+        stored = torch.float32 if is_wide else dtype
+        id = self.value(TO_FORMAT[stored], shape, stored, constant_id=self.draft.constant(data))
         if origin is not None:
             self._names[id] = origin.name
         if lost:
@@ -211,7 +246,7 @@ class GraphBuilder:
         """
         bounds = None if limits is None else schema.LimitsT(*limits)
         node = schema.NodeT(operation, table, 0, bounds)
-        self.draft.steps.append(Step(node, self.current))
+        self.draft.steps.append(Step(node, () if self.current is None else (self.current,)))
 
     def finished(self) -> PreprocessResult:
         """Returns the blob, its constants and debug information, without dead code.
@@ -219,7 +254,7 @@ class GraphBuilder:
         Raises:
             DelegatecError: DC406 for each constant that is beyond float16.
         """
-        self.draft.drop_dead_code()
+        self.draft.simplify()
         live = self.draft.constant_ids()
         problems = [each for id, each in self._problems if id is None or id in live]
         if problems:

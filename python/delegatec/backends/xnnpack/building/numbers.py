@@ -7,29 +7,60 @@ import math
 
 import torch
 
+from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.common.constants import (
     FLOAT16_MAX,
     FLOAT32_MAX,
+    Float16Bytes,
     is_beyond_float16,
     nonzero_in_float16,
     to_float16,
 )
 from delegatec.delegation import Part
-from delegatec.delegation.protocol.parts import tensor_part
+from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 
 
-def converted_tensor(tensor: torch.Tensor, dtype: torch.dtype, saturates: bool) -> tuple[Part, str]:
+class _Widened(TensorBytes):
+    """Elements that are rounded to float16, as float32."""
+
+    def __init__(self, part: Float16Bytes) -> None:
+        super().__init__(part.values, 4)
+        self._part = part
+
+    def elements(self, start: int, end: int) -> torch.Tensor:
+        """Rounds a range."""
+        return self._part.elements(start, end).float()
+
+
+def converted_tensor(
+    tensor: torch.Tensor,
+    dtype: torch.dtype,
+    saturates: bool,
+    arrange: Arrange | None = None,
+    is_wide: bool = False,
+) -> tuple[Part, str]:
     """Returns the bytes of a tensor in a dtype, and a text with the values that are beyond float16, if any.
 
     Args:
         tensor: any shape.
         dtype: float32 or float16; float32 becomes float16 while it is written.
         saturates: whether values beyond float16 become the largest ones.
+        arrange: moves its dimensions, if not None.
+        is_wide: whether float16 is stored as float32.
     """
+    written = None if arrange is None else ArrangedElements(tensor, arrange)
+    if written is not None and written.is_row_major:
+        written = None
     if dtype == torch.float16 and tensor.dtype == torch.float32:
         if tensor.numel() == 1:
             tensor = torch.full_like(tensor, nonzero_in_float16(tensor.item()))
-        return to_float16(tensor, saturates)
+        part, lost = to_float16(tensor, saturates, written)
+        return _Widened(part) if is_wide else part, lost
+    if is_wide and tensor.dtype == torch.float16:
+        part, _ = to_float16(tensor, False, written)
+        return _Widened(part), ""
+    if written is not None:
+        return TensorBytes(written, tensor.itemsize), ""
     return tensor_part(tensor.to(dtype)), ""
 
 

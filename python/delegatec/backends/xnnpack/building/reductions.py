@@ -27,10 +27,14 @@ _Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, int], int]
 
 def mean_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
     """Emits the mean along dimensions."""
-    rank = len(b.shape_of(id))
-    if rank > 3 and sorted(dims) == [rank - 3, rank - 2]:
+    if is_pooled(len(b.shape_of(id)), dims):
         return _pooled_mean(b, id)
     return _along(b, id, dims, _weighted(None))
+
+
+def is_pooled(rank: int, dims: Sequence[int]) -> bool:
+    """Whether a mean is that of rows and columns of images, which may have any size."""
+    return rank > 3 and sorted(dims) == [rank - 3, rank - 2]
 
 
 def sum_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:

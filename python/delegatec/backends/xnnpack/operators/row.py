@@ -14,9 +14,11 @@ from delegatec.backends.common.row import overload
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.operators.rules import FLOAT_OPERANDS, STATIC
+from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.legalize import constraint
 
 Constraint: TypeAlias = constraint.Constraint[Settings]
+KnownConstraint: TypeAlias = constraint.Constraint[Facts]
 OperatorRow: TypeAlias = row.OperatorRow[LevelBuilder, Settings]
 Lower = Callable[[LevelBuilder, Node], None]
 
@@ -30,6 +32,7 @@ def operator_row(
     computes: bool = True,
     preserved: bool = False,
     note: str = "",
+    known: tuple[KnownConstraint, ...] = (),
 ) -> OperatorRow:
     """Returns a row.
 
@@ -42,7 +45,8 @@ def operator_row(
         computes: whether it does more than move data.
         preserved: whether it must not be decomposed before partitioning.
         note: a remark for the operator table of the docs.
+        known: constraints on values that analysis must prove.
     """
     target = overload(name) if isinstance(name, str) else name
     fixed = (*(() if resizes else (STATIC,)), dtypes, *constraints)
-    return row.OperatorRow(target, lower, fixed, computes, note, preserved)
+    return row.OperatorRow(target, lower, fixed, computes, note, preserved, known)

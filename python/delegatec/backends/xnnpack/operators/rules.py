@@ -8,6 +8,7 @@ from typing import Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.reductions import is_pooled
 from delegatec.backends.xnnpack.dtypes import FLOATS
 from delegatec.edge.arguments import bind, values_of
 from delegatec.edge.legalize.constraint import Constraint
@@ -22,6 +23,8 @@ from delegatec.edge.legalize.constraints import (
 )
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 from delegatec.edge.symbols import is_dynamic, is_number
+
+aten = torch.ops.aten
 
 UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
     bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
@@ -63,8 +66,10 @@ FIXED_NUMBER: Final = Constraint[object]("argument", "A number is a constant of 
 
 
 def _varying_terms(node: Node, _: object) -> str | None:
-    sizes = bind(node)["self"].meta["val"].shape
-    varying = [sizes[dim] for dim in reduced_dims(node) if not isinstance(sizes[dim], int)]
+    sizes, dims = bind(node)["self"].meta["val"].shape, reduced_dims(node)
+    if node.target is aten.mean.dim and is_pooled(len(sizes), dims):
+        return None
+    varying = [sizes[dim] for dim in dims if not isinstance(sizes[dim], int)]
     if varying:
         return f"a dimension of {varying[0]} elements"
     outer = [size for size in sizes if not isinstance(size, int)]

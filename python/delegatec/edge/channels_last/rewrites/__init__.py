@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec.edge.channels_last.rewrites import adaptive, convolutions, large_pools, pools, resizing
+from delegatec.edge.channels_last.rewrites import (
+    adaptive,
+    convolutions,
+    large_pools,
+    pools,
+    resizing,
+    shuffling,
+)
 
 REWRITES: Final = (
     *convolutions.REWRITES,
@@ -16,4 +23,5 @@ REWRITES: Final = (
     *large_pools.REWRITES,
     *adaptive.REWRITES,
     *resizing.REWRITES,
+    *shuffling.REWRITES,
 )

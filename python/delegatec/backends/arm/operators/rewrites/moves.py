@@ -56,16 +56,7 @@ def _flip(builder: Builder, node: Node) -> Node | None:
     return x.node
 
 
-def _pixel_shuffle(builder: Builder, node: Node) -> Node:
-    bound, shape = bind(node), shape_of(node)
-    x, factor = value_of(builder, bound["self"]), bound["upscale_factor"]
-    channels, rows, columns = x.shape[-3:]
-    split = x.view(math.prod(x.shape[:-3]), channels // factor**2, factor, factor, rows, columns)
-    return split.permute(0, 1, 4, 2, 5, 3).view(*shape).node
-
-
 REWRITES: Final = (
     Rewrite(aten.slice.Tensor, _steps, computes=False, note="steps as slices of groups"),
     Rewrite(aten.flip.default, _flip, computes=False, note="the second of three dimensions"),
-    Rewrite(aten.pixel_shuffle.default, _pixel_shuffle, computes=False, note="a permutation"),
 )

@@ -40,7 +40,7 @@ CASES: Final[dict[str, Case]] = {
     "gelu": Case(functional.gelu, (_WIDE,), "Gelu"),
     "gelu-tanh": Case(lambda x: functional.gelu(x, approximate="tanh"), (_WIDE,)),
     "hardswish": Case(functional.hardswish, (_WIDE,), "HardSwish"),
-    "hardsigmoid": Case(functional.hardsigmoid, (_WIDE,), "Add Clamp Multiply"),
+    "hardsigmoid": Case(functional.hardsigmoid, (_WIDE,), "Add Multiply"),
     "leaky-relu": Case(lambda x: functional.leaky_relu(x, 0.2), (X,), "LeakyRelu"),
     "elu": Case(lambda x: functional.elu(x, 0.7), (_WIDE,), "Elu"),
     "selu": Case(functional.selu, (_WIDE,), "Elu Multiply"),

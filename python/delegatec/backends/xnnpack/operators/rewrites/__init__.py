@@ -10,7 +10,18 @@ import itertools
 from typing import Final
 
 from delegatec.backends.xnnpack.operators import attention
+from delegatec.backends.xnnpack.operators.rewrites import convolutions, norms, pools, resizing, slopes
+from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
 
-REWRITES: Final[Rewrites] = rewrites(attention.REWRITES, itertools.chain.from_iterable(SHARED.values()))
+REWRITES: Final[Rewrites] = rewrites(
+    attention.REWRITES,
+    convolutions.REWRITES,
+    norms.REWRITES,
+    pools.REWRITES,
+    resizing.REWRITES,
+    slopes.REWRITES,
+    shuffling.REWRITES,
+    itertools.chain.from_iterable(SHARED.values()),
+)

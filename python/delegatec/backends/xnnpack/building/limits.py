@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clamps as limits of the operation before them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import Operation
+
+from delegatec.backends.xnnpack.building.step import Step
+from delegatec.backends.xnnpack.operands import operand_ids, result_ids
+
+_LIMITED: Final = frozenset(
+    {
+        *(Operation.Add, Operation.Subtract, Operation.Multiply, Operation.Divide),
+        *(Operation.FullyConnected, Operation.Clamp),
+        *(Operation.Convolution, Operation.DepthwiseConvolution, Operation.TransposedConvolution),
+        *(Operation.AveragePooling, Operation.GlobalAveragePooling, Operation.MaxPooling),
+    }
+)
+"""Operations whose results the runtime limits."""
+
+
+def fuse_clamps(steps: Sequence[Step], outputs: Collection[int]) -> list[Step]:
+    """Returns the steps with each clamp in the one before it, if that has limits and no other reader.
+
+    Args:
+        steps: in execution order.
+        outputs: values that others read.
+    """
+    readers = Counter(id for step in steps for id in operand_ids(step.node))
+    readers.update(outputs)
+    found: list[Step] = []
+    places: dict[int, int] = {}  # value -> the index of the step that computes it
+    for step in steps:
+        table: Any = step.node.operation
+        if step.node.operationType == Operation.Clamp and readers[table.inputId] == 1:
+            place = places.get(table.inputId)
+            limits = None if place is None else _joint(found[place].node, step.node)
+            if place is not None and limits is not None:
+                before = found[place]
+                before.node.limits = limits
+                producer: Any = before.node.operation
+                producer.outputId = table.outputId
+                found[place] = replace(before, origins=(*before.origins, *step.origins))
+                places[table.outputId] = place
+                continue
+        places.update(dict.fromkeys(result_ids(step.node), len(found)))
+        found.append(step)
+    return found
+
+
+def _joint(node: schema.NodeT, clamp: schema.NodeT) -> schema.LimitsT | None:
+    """Returns the limits of an operation and of the clamp behind it; None if it takes none."""
+    if node.operationType not in _LIMITED:
+        return None
+    both = [clamp.limits] if node.limits is None else [node.limits, clamp.limits]
+    least, most = max(each.least for each in both), min(each.most for each in both)
+    return schema.LimitsT(least, most) if least < most else None

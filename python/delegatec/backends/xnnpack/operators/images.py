@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on images, [N, H, W, C], see `dialect.py`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from delegatec_schemas import xnnpack_graph as schema
+from delegatec_schemas.xnnpack_graph import Operation
+from torch.fx import Node
+
+from delegatec.backends.common.arranged import Arrange
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.operations import fully_connected
+from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
+from delegatec.edge.analysis.facts import Facts
+from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.legalize.constraint import Constraint
+
+_ALIGNS_CORNERS: Final = 8
+"""Flag of ResizeBilinear."""
+
+
+def _result(b: LevelBuilder, node: Node, operation: int, table: Callable[[int], Any]) -> None:
+    """Emits an operation; `table` returns its operands and attributes from the id of its result."""
+    value = node.meta["val"]
+    out = b.temporary(value.shape, value.dtype)
+    b.emit(operation, table(out))
+    b.alias(node, out)
+
+
+def _convolution(b: LevelBuilder, node: Node) -> None:
+    bound = bind(node)
+    weight, groups = bound["weight"], bound["groups"]
+    outputs, inputs, *kernel = shape_of(weight)
+    channels = (inputs, outputs // groups, groups)
+    if groups > 1 and inputs == 1:
+        filter = _Filter("depthwise", _depthwise, kernel, channels)
+        _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
+    elif dtype_of(node) == torch.float16 and groups == math.prod(kernel) == 1 and _is_dense(bound):
+        # The same layer, with weights of half the size.
+        form = b.arranged(weight, "pixels", _channels_last, (outputs, inputs))
+        bias = NO_VALUE if bound["bias"] is None else b.of(bound["bias"])
+        b.alias(node, fully_connected(b, b.of(bound["x"]), form, bias))
+    else:
+        _emit_convolution(
+            b, node, Operation.Convolution, _Filter("channels last", _channels_last, kernel, channels)
+        )
+
+
+def _is_dense(bound: Mapping[str, Any]) -> bool:
+    """Whether a convolution computes a result at each pixel, and nowhere else."""
+    return set(bound["stride"]) == {1} and not any(bound["padding"])
+
+
+def _conv_transpose(b: LevelBuilder, node: Node) -> None:
+    bound = bind(node)
+    groups = bound["groups"]
+    inputs, outputs, *kernel = shape_of(bound["weight"])
+
+    def arrange(weight: torch.Tensor) -> torch.Tensor:
+        """[groups * in, out, ..] as [groups, out, .., in]."""
+        apart = weight.view(groups, inputs // groups, *weight.shape[1:])
+        return apart.movedim(1, -1)
+
+    filter = _Filter(("transposed", groups), arrange, kernel, (inputs // groups, outputs, groups))
+    _emit_convolution(b, node, Operation.TransposedConvolution, filter, bound["output_padding"])
+
+
+class _Filter(NamedTuple):
+    """The filter of a convolution.
+
+    Attributes:
+        form: names the arrangement.
+        arrange: moves the dimensions of the weight to the runtime's order.
+        kernel: its sizes; one of one row has a single size.
+        channels: inputs of a group, outputs of a group, and the number of groups.
+    """
+
+    form: Hashable
+    arrange: Arrange
+    kernel: Sequence[int]
+    channels: tuple[int, int, int]
+
+
+def _emit_convolution(
+    b: LevelBuilder, node: Node, operation: int, filter: _Filter, adjustment: Sequence[int] = (0, 0)
+) -> None:
+    """Emits a convolution; `adjustment` is output padding. Weights of float16 are stored as float32."""
+    bound = bind(node)
+    inputs, outputs, groups = filter.channels
+    kernel = (1, *filter.kernel)[-2:]
+    depthwise = operation == Operation.DepthwiseConvolution
+    shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
+    # The runtime refuses others, and rounds these to float16 when it packs them.
+    is_wide = dtype_of(node) == torch.float16
+    weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
+    bias = NO_VALUE
+    if bound["bias"] is not None:
+        bias = b.arranged(bound["bias"], "bias", torch.Tensor.detach, shape_of(bound["bias"]), is_wide)
+    top, bottom, left, right = bound["padding"]
+    numbers = (*kernel, *bound["stride"], *bound["dilation"], *filter.channels, *adjustment)
+    operands = b.of(bound["x"]), weight, bias
+    _result(
+        b,
+        node,
+        operation,
+        lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
+    )
+
+
+def _channels_last(weight: torch.Tensor) -> torch.Tensor:
+    return weight.movedim(1, -1)
+
+
+def _depthwise(weight: torch.Tensor) -> torch.Tensor:
+    return weight.movedim(0, -1)
+
+
+def _pool(operation: int) -> Lower:
+    def lower(b: LevelBuilder, node: Node) -> None:
+        bound = bind(node)
+        source = b.of(bound["x"])
+        top, bottom, left, right = bound["padding"]
+        numbers = (*bound["kernel"], *bound["stride"], *bound.get("dilation", (1, 1)))
+        _result(
+            b,
+            node,
+            operation,
+            lambda out: schema.PoolingT(top, right, bottom, left, *numbers, source, out, 0),
+        )
+
+    return lower
+
+
+def _resize(b: LevelBuilder, node: Node) -> None:
+    bound = bind(node)
+    source, flags = b.of(bound["x"]), _ALIGNS_CORNERS if bound["align_corners"] else 0
+    _result(
+        b,
+        node,
+        Operation.ResizeBilinear,
+        lambda out: schema.ResizeBilinearT(*bound["sizes"], source, out, flags),
+    )
+
+
+def _prelu(b: LevelBuilder, node: Node) -> None:
+    bound = bind(node)
+    operands = b.of(bound["x"]), b.of(bound["slope"])
+    _result(b, node, Operation.Prelu, lambda out: schema.BinaryT(*operands, out, 0))
+
+
+def _constants(*names: str) -> KnownConstraint:
+    """Requires that arguments are constants, or absent."""
+
+    def broken(node: Node, facts: Facts) -> str | None:
+        bound = bind(node)
+        bad = [name for name in names if bound[name] is not None and facts.constant(bound[name]) is None]
+        return f"{bad[0]} is computed" if bad else None
+
+    listed = " and ".join(names)
+    return Constraint("constant", f"The runtime packs {listed} when it loads a program.", broken)
+
+
+def _much_output_padding(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    added, stride = bound["output_padding"], bound["stride"]
+    return f"{added} for a stride of {stride}" if any(map(operator.ge, added, stride)) else None
+
+
+_ADJUSTMENT: Final = Constraint[object](
+    "argument",
+    "Output padding, less what padding removes there, is less than the stride: the runtime takes no more.",
+    _much_output_padding,
+)
+_PACKED: Final = (_constants("weight", "bias"),)
+
+ROWS: Final[tuple[OperatorRow, ...]] = (
+    operator_row(XNNPACK.conv2d.default, _convolution, SAME_DTYPES, resizes=True, known=_PACKED),
+    operator_row(
+        XNNPACK.conv_transpose2d.default,
+        _conv_transpose,
+        SAME_DTYPES,
+        _ADJUSTMENT,
+        resizes=True,
+        known=_PACKED,
+    ),
+    operator_row(XNNPACK.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True),
+    operator_row(XNNPACK.avg_pool2d.default, _pool(Operation.AveragePooling), resizes=True),
+    operator_row(XNNPACK.resize_bilinear.default, _resize, resizes=True),
+    operator_row(XNNPACK.prelu.default, _prelu, SAME_DTYPES, resizes=True, known=(_constants("slope"),)),
+)

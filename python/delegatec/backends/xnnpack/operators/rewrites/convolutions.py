@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions as XNNPACK's, around which permutations move the channels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
+from delegatec.edge.arguments import bind
+from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.rewrites.convolutions import Convolution
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import value_of
+
+aten = torch.ops.aten
+
+
+def _convolution(builder: Builder, node: Node) -> Node | None:
+    bound = bind(node)
+    call, image = Convolution.of(node), channels_last(value_of(builder, bound["input"]))
+    is_line = image.rank == 3
+    if is_line:
+        image, call = plane(image), call.along_rows()
+    if image.rank != 4:
+        return None
+    padding = [amount for amount in call.padding for _ in range(2)]
+    arguments = [list(call.stride), padding, list(call.dilation), call.groups]
+    operator = XNNPACK.conv2d.default
+    if call.transposed:
+        # what is added after the last element is first not removed: the runtime adds less than a stride
+        after = [own - more for own, more in zip(call.padding, call.output_padding, strict=True)]
+        arguments[1] = [
+            each for own, last in zip(call.padding, after, strict=True) for each in (own, max(last, 0))
+        ]
+        operator = XNNPACK.conv_transpose2d.default
+        arguments.append([max(-last, 0) for last in after])
+    batch, channels, *sizes = node.meta["val"].shape
+    shape = (batch, 1, *sizes, channels) if is_line else (batch, *sizes, channels)
+    result = emit(operator, image, bound["weight"], bound["bias"], *arguments, shape=shape)
+    return channels_first(row(result) if is_line else result).node
+
+
+REWRITES: Final = (
+    Rewrite(
+        aten.convolution.default,
+        _convolution,
+        note="channels last; one dimension as images of one row",
+        preserved=True,
+    ),
+)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Norms of images, with their statistics where the channels are the last dimension."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.operators.rewrites.pools import mean
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last
+from delegatec.edge.legalize.constraints import only_first_result
+from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.symbols import is_dynamic
+
+aten = torch.ops.aten
+
+
+def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
+    """Multiplies channels by a constant, and adds another one."""
+    bound = bind(node)
+    names = ("weight", "bias", "running_mean", "running_var")
+    parameters = [builder.facts.constant(bound[name]) for name in names]
+    if any(each is None for each in parameters):
+        return None
+    gain, shift, average, variance = (each.detach().double() for each in parameters if each is not None)
+    scale = gain / torch.sqrt(variance + bound["eps"])
+    x, kind = value_of(builder, bound["input"]), builder.program.constants[bound["weight"].name].dtype
+    shape = [-1] + [1] * (x.rank - 2)
+    factor, offset = (
+        Value(builder, builder.derived(bound[name], each.to(kind).view(shape)))
+        for name, each in (("weight", scale), ("bias", shift - average * scale))
+    )
+    return [(x * factor + offset).node, None, None]
+
+
+def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
+    """Takes means over pixels, and then over the channels of each group."""
+    bound = bind(node)
+    groups, source = bound["group"], value_of(builder, bound["input"])
+    if source.rank != 4 or is_dynamic(source.shape[1:]):
+        return None
+    batch, channels, height, width = source.shape
+    inner = channels // groups
+
+    def averages(x: Value) -> Value:
+        """Returns the mean of each group of [N, H * W, G, C / G], [N, 1, G, 1]."""
+        pixels = mean(x.view(batch, height, width, channels)).view(batch, 1, groups, inner)
+        return pixels if inner == 1 else pixels.mean([3], keepdim=True)
+
+    x = channels_last(source).widened().view(batch, height * width, groups, inner)
+    centered = x - averages(x)
+    result = centered * (averages(centered * centered) + bound["eps"]).rsqrt()
+    result = channels_first(result.view(batch, height, width, channels).to(source.dtype))
+    for name, operation in (("weight", Value.__mul__), ("bias", Value.__add__)):
+        parameter = bound[name]
+        if parameter is not None:
+            constant = builder.facts.constant(parameter)
+            if constant is not None:
+                moved = Value(builder, builder.derived(parameter, constant.detach().view(-1, 1, 1)))
+            else:
+                moved = value_of(builder, parameter).view(*shape_of(parameter), 1, 1)
+            result = operation(result, moved)
+    return [result.node, None, None]
+
+
+REWRITES: Final = (
+    Rewrite(aten._native_batch_norm_legit_no_training.default, _batch_norm, note="a product and a sum"),
+    Rewrite(
+        aten.native_group_norm.default,
+        _group_norm,
+        (only_first_result("the statistics are inside."),),
+        note="channels last: means over pixels, and then over channels of a group",
+        preserved=True,
+    ),
+)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resizing of images: interpolation as XNNPACK's, and repetition or selection of elements by views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
+from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.builder import Builder
+from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
+from delegatec.edge.legalize.rule import Refusal, Rewrite
+from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.symbols import is_dynamic
+
+aten = torch.ops.aten
+
+# A position that is off by this fraction of an element changes the result by no more than rounding does.
+_TOLERANCE: Final = 1e-5
+_VARY: Final = Refusal("shape", "the runtime resizes images to sizes that do not vary")
+
+
+class _Dim(NamedTuple):
+    """One dimension: its size, that of the result, and the factor, if the program specifies it."""
+
+    size: int
+    outputs: int
+    factor: float | None
+
+
+def _dims(node: Node) -> list[_Dim] | None:
+    """Returns the rows and columns; None if one of them varies."""
+    bound = bind(node)
+    sizes, outputs = shape_of(_source(node))[2:], shape_of(node)[2:]
+    if is_dynamic((*sizes, *outputs)):
+        return None
+    names = ("scales_h", "scales_w")[-len(sizes) :]
+    factors = bound.get("scale_factors") or [bound.get(name, bound.get("scales")) for name in names]
+    found = [_Dim(*each) for each in zip(sizes, outputs, factors, strict=True)]
+    return [*[_Dim(1, 1, None)] * (2 - len(found)), *found]
+
+
+def _source(node: Node) -> Node:
+    source: Node = next(iter(bind(node).values()))  # `self` of some overloads, `input` of others
+    return source
+
+
+def _image(builder: Builder, node: Node) -> Value:
+    x = channels_last(value_of(builder, _source(node)))
+    return plane(x) if x.rank == 3 else x
+
+
+def _finished(result: Value, node: Node) -> Node:
+    return channels_first(row(result) if node.meta["val"].dim() == 3 else result).node
+
+
+def _linear(builder: Builder, node: Node) -> Any:
+    dims, corners = _dims(node), bool(bind(node)["align_corners"])
+    if dims is None:
+        return _VARY
+    for dim in dims if not corners else ():
+        # the runtime knows no factors: positions follow from the sizes
+        if dim.factor and abs(1 / dim.factor - dim.size / dim.outputs) * dim.outputs > _TOLERANCE:
+            return Refusal("argument", f"a factor of {dim.factor:g} for {dim.size} to {dim.outputs} elements")
+    x, sizes = _image(builder, node), [dim.outputs for dim in dims]
+    shape = (x.shape[0], *sizes, x.shape[3])
+    return _finished(emit(XNNPACK.resize_bilinear.default, x, sizes, corners, shape=shape), node)
+
+
+def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
+    """Repeats each element, or takes one of each group. `target` selects in one dimension, as ATen rounds."""
+    dims = _dims(node)
+    if dims is None:
+        return _VARY
+    repeats, groups, places = [], [], []
+    for dim in dims:
+        numbers = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
+        chosen = target(numbers, [dim.outputs], dim.factor).view(-1).to(torch.int64)
+        times, size = dim.outputs // dim.size or 1, dim.size // dim.outputs or 1
+        wanted = torch.arange(dim.size).repeat_interleave(times)[int(chosen[0]) :: size]
+        if dim.size * times != dim.outputs * size or not torch.equal(chosen, wanted):
+            message = f"{dim.size} to {dim.outputs} elements is not a whole number of times"
+            return Refusal("argument", message)
+        repeats.append(times)
+        groups.append(size)
+        places.append(int(chosen[0]))
+    x = _selected(_image(builder, node), groups, places)
+    return _finished(_repeated(x, repeats), node)
+
+
+def _selected(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Value:
+    """Returns one element of each group of rows and columns."""
+    if max(sizes) == 1:
+        return x
+    batch, height, width, channels = x.shape
+    rows, columns = height // sizes[0], width // sizes[1]
+    groups = x.view(batch, rows, sizes[0], columns, sizes[1], channels)
+    for dim, place in zip((2, 4), places, strict=True):
+        groups = groups.slice(dim, place, place + 1)
+    return groups.view(batch, rows, columns, channels)
+
+
+def _repeated(x: Value, times: Sequence[int]) -> Value:
+    """Repeats each row and column."""
+    if max(times) == 1:
+        return x
+    batch, height, width, channels = x.shape
+    wide = x.view(batch, height, 1, width, 1, channels)
+    wide = wide.expand(batch, height, times[0], width, times[1], channels)
+    return wide.view(batch, height * times[0], width * times[1], channels)
+
+
+_LINEAR: Final = (aten.upsample_linear1d, aten.upsample_bilinear2d)
+_NEAREST: Final = (
+    (aten.upsample_nearest1d.default, (aten.upsample_nearest1d, aten.upsample_nearest2d)),
+    (
+        aten._upsample_nearest_exact1d.default,
+        (aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d),
+    ),
+)
+
+REWRITES: Final = (
+    *(
+        Rewrite(target, _linear, note="channels last, if positions follow from the sizes", preserved=True)
+        for packet in _LINEAR
+        for target in (packet.default, packet.vec)
+    ),
+    *(
+        Rewrite(
+            target,
+            partial(_nearest, in_one_dimension),
+            note="channels last, if sizes grow or shrink by whole numbers",
+            preserved=True,
+        )
+        for in_one_dimension, packets in _NEAREST
+        for packet in packets
+        for target in (packet.default, packet.vec)
+    ),
+)
