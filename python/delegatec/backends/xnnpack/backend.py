@@ -20,6 +20,7 @@ from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
+from delegatec.backends.xnnpack.quantized.products import recover_linear
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, round_rows
 from delegatec.backends.xnnpack.quantized.signs import sign_levels
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
@@ -36,7 +37,7 @@ class XnnpackBackend(TableBackend[Settings]):
 
     def preserved_operators(self) -> frozenset[OpOverload]:
         """See `TableBackend.preserved_operators`. Layers quantize values at run time."""
-        return super().preserved_operators() | DYNAMIC
+        return super().preserved_operators() | DYNAMIC | {torch.ops.aten._int_mm.default}
 
     def orders_boundary(self, value: torch.Tensor) -> bool:
         """See `OrdersBoundary`. Images are channels-last in graphs."""
@@ -61,7 +62,7 @@ class XnnpackBackend(TableBackend[Settings]):
 
 
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [sign_levels, remove_repeated, round_rows, *precision_passes(settings)]
+    return [sign_levels, remove_repeated, round_rows, recover_linear, *precision_passes(settings)]
 
 
 XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, _prepare)

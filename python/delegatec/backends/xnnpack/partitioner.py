@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, scale_of
 from delegatec.backends.xnnpack.quantized.weights import is_weight
@@ -34,18 +36,18 @@ class XnnpackLegality(Legality[Settings]):
 
     def __init__(self, target: XnnpackTarget, prepare: Sequence[Prepare], program: EdgeProgram) -> None:
         super().__init__(target, prepare)
-        self._calls = {call for each in roundings_of(program) for call in each.calls}
+        self._calls = {call for each in fused_of(program) for call in each.calls}
         self._constants = program.fixed_constants()
 
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
-        if is_weight(node, lambda each: self._constants.get(each.name)):
+        if node in self._calls or is_weight(node, lambda each: self._constants.get(each.name)):
             return None
         if node.target in DYNAMIC:
             message = (
                 "a value that is quantized at run time, and not only read by layers with quantized weights"
             )
-            return None if node in self._calls else Rejection(node, "dynamic-quantization", message, _HELP)
+            return Rejection(node, "dynamic-quantization", message, _HELP)
         return super().rejection(program, node)
 
 
@@ -61,10 +63,11 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         """See `HasBoundary.misplaced`. A value has one scale, and is quantized where its layers are."""
         members = {*nodes}
         found: dict[Node, Rejection] = {}
-        for rounding in roundings_of(program):
-            calls = [call for call in rounding.calls if call in members]
-            if calls and not members.issuperset((*rounding.calls, *rounding.result.users)):
-                message = "its value is quantized at run time for layers that are not in the same delegate"
+        for each in fused_of(program):
+            calls = [call for call in each.calls if call in members]
+            layers = each.result.users if isinstance(each, Rounding) else ()
+            if calls and not members.issuperset((*each.calls, *layers)):
+                message = "it is part of a layer that is not in the same delegate"
                 found.update((call, Rejection(call, "boundary", message)) for call in calls)
         for node in nodes:
             if node.target is DEQUANTIZE and bind(node)["input"] not in members:
@@ -74,8 +77,12 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
         return list(found.values())
 
 
-def roundings_of(program: EdgeProgram) -> list[Rounding]:
-    """Returns the values of a program that its layers can quantize at run time."""
+def fused_of(program: EdgeProgram) -> list[Rounding | Product]:
+    """Returns the calls of a program that are parts of layers with quantized operands."""
     constants = program.fixed_constants()
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    return roundings(nodes, lambda node: constants.get(node.name))
+
+    def constant(node: Node) -> torch.Tensor | None:
+        return constants.get(node.name)
+
+    return [*roundings(nodes, constant), *products(nodes, constant)]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.quantized.closure import closed
 from delegatec.backends.xnnpack.quantized.weights import Weight, weight_of
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized
@@ -70,6 +71,11 @@ class Rounding:
     dims: int
     calls: tuple[Node, ...]
 
+    @property
+    def inner(self) -> Sequence[Node]:
+        """The calls but the result."""
+        return self.calls[:-1]
+
 
 def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
     """Returns the values of a program that the runtime can quantize itself.
@@ -79,14 +85,7 @@ def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
         constant: returns the value of a constant node, and None for other nodes.
     """
     found = [each for node in nodes if (each := _rounding(node)) is not None]
-    kept = [each for each in found if _is_read_by_layers(each, constant)]
-    while True:
-        calls = {call for each in kept for call in each.calls}
-        # parameters that other calls read are computed outside of the delegate, too
-        alone = [each for each in kept if all(calls.issuperset(call.users) for call in each.calls[:-1])]
-        if len(alone) == len(kept):
-            return kept
-        kept = alone
+    return closed([each for each in found if _is_read_by_layers(each, constant)])
 
 
 def round_rows(program: EdgeProgram) -> bool:

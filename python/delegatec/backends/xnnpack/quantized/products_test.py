@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of integers, as torchao computes them, become linear layers, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from delegatec.backends.xnnpack.backend import XNNPACK
+from delegatec.backends.xnnpack.quantized.products import recover_linear
+from delegatec.backends.xnnpack.quantized.testing import Layer
+from delegatec.edge.affine import AFFINE
+from delegatec.edge.testing import assert_computes, called, edge
+from delegatec.edge.verifier import verify
+
+aten = torch.ops.aten
+X = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
+
+
+def levels_of(x: Tensor, mapping: str = "SYMMETRIC") -> tuple[Tensor, Tensor]:
+    block = [1] * (x.dim() - 1) + [x.shape[-1]]
+    step, zero = AFFINE.choose_qparams_affine(x, mapping, block, torch.int8, -128, 127, keepdim=True)
+    return AFFINE.quantize_affine(x, block, step, zero, torch.int8, -128, 127), step
+
+
+def dynamic(layer: Layer, x: Tensor, mapping: str = "SYMMETRIC") -> Tensor:
+    levels, step = levels_of(x, mapping)
+    sums = torch._int_mm(levels.view(6, 16), layer.levels.t())
+    return (sums.float() * step.view(6, 1) * layer.steps).view(2, 3, 20) + layer.bias
+
+
+def weights_alone(layer: Layer, x: Tensor) -> Tensor:
+    product = torch.mm(x.view(6, 16), layer.levels.t().float()) * layer.steps
+    return product.view(2, 3, 20) + layer.bias
+
+
+@pytest.mark.parametrize("function", [dynamic, weights_alone])
+def test_products_become_linear_layers(function: Callable[[Layer, Tensor], Tensor]) -> None:
+    layer = Layer(function, (20, 16)).eval()
+    program = edge(layer, X, preserve=XNNPACK.preserved_operators())
+    assert recover_linear(program)
+    verify(program)
+    targets = called(program)
+    assert targets.count(aten.linear.default) == 1
+    assert not {aten.mm.default, aten._int_mm.default, aten.add.Tensor, aten.view.default} & {*targets}
+    # rows are rounded with a zero point, which moves numbers by up to a level
+    tolerance = 0.3 if function is dynamic else 1e-5
+    assert_computes(program, layer(X), X, atol=tolerance, rtol=0)
+
+
+def test_values_with_other_readers_stay() -> None:
+    def function(layer: Layer, x: Tensor) -> tuple[Tensor, Tensor]:
+        levels, step = levels_of(x)
+        sums = torch._int_mm(levels.view(6, 16), layer.levels.t())
+        return sums.float() * step.view(6, 1) * layer.steps, step
+
+    program = edge(Layer(function, (20, 16)), X, preserve=XNNPACK.preserved_operators())
+    assert not recover_linear(program)
+
+
+def test_other_products_stay() -> None:
+    layer = Layer(lambda own, x: dynamic(own, x, "ASYMMETRIC"), (20, 16))
+    assert not recover_linear(edge(layer, X, preserve=XNNPACK.preserved_operators()))
+    layer = Layer(lambda own, x: torch.mm(x[0], own.levels.t().float()) * own.steps[:1], (20, 16))
+    assert not recover_linear(edge(layer, X, preserve=XNNPACK.preserved_operators()))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transformers that torchao's `quantize_` quantizes, as one XNNPACK delegate in the stock runtime."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torchao.core.config import AOBaseConfig
+from torchao.quantization import (
+    Int8DynamicActivationInt8WeightConfig,
+    Int8DynamicActivationIntxWeightConfig,
+    Int8WeightOnlyConfig,
+    IntxWeightOnlyConfig,
+    quantize_,
+)
+from torchao.quantization.granularity import PerAxis, PerGroup
+from transformers import DistilBertConfig, DistilBertModel, LlamaConfig, LlamaForCausalLM
+
+from delegatec import Model
+from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.frontend.export import export
+from delegatec.lowering import lower
+from delegatec.program import write_program
+from tests.oracle.oracle import OracleProgram
+
+TOKENS: Final = 16
+
+
+class Output(nn.Module):
+    """One tensor of the output of a model of transformers."""
+
+    def __init__(self, network: nn.Module, name: str, **options: Any) -> None:
+        super().__init__()
+        self.network, self.name, self.options = network, name, options
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        result: Tensor = self.network(tokens, attention_mask=mask, **self.options)[self.name]
+        return result
+
+
+def llama() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    config = LlamaConfig(
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=256,
+        max_position_embeddings=TOKENS,
+    )
+    model = Output(LlamaForCausalLM(config), "logits", use_cache=False)
+    return model.eval(), (torch.arange(TOKENS)[None],)
+
+
+def distilbert() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    config = DistilBertConfig(
+        dim=128, hidden_dim=256, n_layers=1, n_heads=4, vocab_size=256, max_position_embeddings=TOKENS
+    )
+    mask = torch.ones(1, TOKENS, dtype=torch.int64)
+    mask[:, 12:] = 0
+    model = Output(DistilBertModel(config), "last_hidden_state")
+    return model.eval(), (torch.arange(TOKENS)[None], mask)
+
+
+def _int4() -> AOBaseConfig:
+    return Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
+
+
+# What quantizes, whether activations are quantized at run time, and the largest share of the weights in bytes
+# that the program has.
+CONFIGS: Final[dict[str, tuple[Callable[[], AOBaseConfig], bool, float]]] = {
+    "dynamic int8": (lambda: Int8DynamicActivationInt8WeightConfig(version=2), True, 0.3),
+    "dynamic int8, intx": (
+        lambda: Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=PerAxis(0)),
+        True,
+        0.3,
+    ),
+    "dynamic int4, groups of 32": (_int4, True, 0.2),
+    "int8 weights": (lambda: Int8WeightOnlyConfig(version=2), False, 0.3),
+    "int8 weights, intx": (
+        lambda: IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0)),
+        False,
+        0.3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("build", [llama, distilbert])
+def test_a_transformer_is_one_delegate(
+    build: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]], name: str
+) -> None:
+    torch.manual_seed(0)
+    config, is_dynamic, share = CONFIGS[name]
+    model, inputs = build()
+    layers = [each for each in model.modules() if isinstance(each, nn.Linear)]
+    size = sum(layer.weight.numel() * 4 for layer in layers)
+    other = sum(each.numel() * 4 for each in model.parameters()) - size
+    with torch.no_grad():
+        exact = model(*inputs)
+        quantize_(model, config())
+        wanted = model(*inputs)
+    lowered = lower({"forward": export(Model(model, inputs))["forward"]}, "xnnpack")
+    report = lowered.reports["forward"]
+    (delegate,) = report.delegates
+    left = {rejection.operator for rejection in report.rejections}
+    assert left <= {"aten.embedding.default", "aten._to_copy.default"}
+    found = Counter(operations(delegate.module.blob_bytes()))
+    # layers of attention and of the feed-forward network read three and two values in common
+    assert (found["Convert"] >= 4) == is_dynamic
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    assert len(file.getvalue()) < other + share * size + 40_000
+    (result,) = OracleProgram(file.getvalue()).run(inputs)
+    error = (result - wanted).abs().max()
+    if not is_dynamic:
+        assert error < 1e-5
+    # the runtime rounds with a zero point for each row
+    assert error <= 1.1 * (wanted - exact).abs().max() + 1e-5
