@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import email.parser
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_PIN = re.compile(r"([^=\s]+)==(\S+)((?: --hash=\S+)+)")
-_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+from wheel_locks import locked_digests, normalized
 
 # Texts in the field License that are not names of licenses.
 _LONGEST_NAME: Final = 100
@@ -35,7 +33,7 @@ class Wheel:
 
 def wheels_in(site: Path) -> list[Wheel]:
     """Returns the wheels in a directory, by name."""
-    digests = _locked_digests(site / "wheels.lock.txt")
+    digests = locked_digests(site)
     wheels = []
     for path in site.glob("*.dist-info/METADATA"):
         metadata = email.parser.Parser().parsestr(path.read_text(encoding="utf-8"), headersonly=True)
@@ -59,16 +57,3 @@ def _license(expression: str, text: str, classifiers: list[str]) -> str:
     names = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
     named = [name for name in names if name != "OSI Approved"]
     return " and ".join(named) or text.strip().split("\n")[0][:_LONGEST_NAME]
-
-
-def _locked_digests(lock: Path) -> dict[tuple[str, str], str]:
-    if not lock.is_file():
-        return {}
-    pins = [_PIN.match(line) for line in lock.read_text(encoding="utf-8").splitlines()]
-    digests = {(normalized(pin[1]), pin[2]): _HASH.findall(pin[3]) for pin in pins if pin}
-    return {key: values[0] for key, values in digests.items() if len(values) == 1}
-
-
-def normalized(name: str) -> str:
-    """Returns a distribution's normalized name, as in the core metadata specification."""
-    return re.sub(r"[-_.]+", "-", name).lower()

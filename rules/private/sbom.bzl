@@ -60,6 +60,7 @@ def _write_document(ctx, program, parts):
     """
     compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
     document = ctx.actions.declare_file(ctx.label.name + ".cdx.json")
+    locks = ctx.file._locks.dirname.rpartition("/")[0]  # the directory of the package
     startup = ctx.actions.args()
     startup.add_all(INTERPRETER_FLAGS)
     startup.add(ctx.file._script)
@@ -76,10 +77,10 @@ def _write_document(ctx, program, parts):
     args.add_all(depset(transitive = [compiler.inputs, parts.python]), map_each = _site_argument, uniquify = True)
     ctx.actions.run(
         arguments = [startup, args],
-        env = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join([ctx.file._script.dirname, ctx.file._site.path])),
+        env = dict(FIXED_ENVIRONMENT, PYTHONPATH = ":".join([ctx.file._script.dirname, locks, ctx.file._site.path])),
         executable = compiler.tool,
         inputs = depset(
-            [ctx.file._script, ctx.file._modules, ctx.file._site, ctx.file._site_manifest, program.manifest, program.program],
+            [ctx.file._script, ctx.file._locks, ctx.file._modules, ctx.file._site, ctx.file._site_manifest, program.manifest, program.program],
             transitive = [compiler.inputs, parts.data, parts.models, parts.python],
         ),
         mnemonic = "DelegateSbom",
@@ -116,6 +117,10 @@ checkpoints with digests, all wheels with versions, licenses and digests, and th
 """,
     attr_aspects = ["program"],
     attrs = {
+        "_locks": attr.label(
+            default = "//python/wheel_locks:__init__.py",
+            allow_single_file = True,
+        ),
         "_modules": attr.label(
             default = "//python/supply:wheels.py",
             allow_single_file = True,

@@ -71,7 +71,7 @@ USAGE: Final[tuple[Mistake, ...]] = (
     ),
     usage(
         "passes another file as the map",
-        "not a debug map",
+        "good.pt2 was not written by this version",
         command="inspect mps.pte --lines --debug-map=good.pt2",
     ),
 )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -93,7 +92,11 @@ def configure(root: Path) -> None:
 
 
 def write_launcher(folder: Path, root: Path) -> None:
-    """Writes `bin/bazel`, its settings, and the modules that Bazel's own need."""
+    """Writes `bin/bazel`, its settings, and the modules that Bazel's own need.
+
+    Raises:
+        UnavailableError: the packages have another layout.
+    """
     settings = [
         line.replace("=/usr/share", f"={root}/usr/share")
         for line in (root / "etc/bazel/bazelrc").read_text().splitlines()
@@ -108,9 +111,12 @@ def write_launcher(folder: Path, root: Path) -> None:
     (folder / "modules/buildozer/buildozer_binary.bzl").write_text(_BUILDOZER)
     settings.append("common --enable_bzlmod --lockfile_mode=off")
     (folder / "bazelrc").write_text("\n".join(settings) + "\n")
-    (java,) = [path for path in root.glob("usr/lib/jvm/*") if path.is_dir() and not path.is_symlink()]
+    runtimes = [path for path in root.glob("usr/lib/jvm/*") if path.is_dir() and not path.is_symlink()]
+    if len(runtimes) != 1:
+        names = ", ".join(sorted(path.name for path in runtimes)) or "none"
+        raise UnavailableError(f"its packages have several Java runtimes, or none: {names}")
     launcher = folder / "bin" / "bazel"
-    launcher.write_text(_LAUNCHER.format(folder=folder, java=java, root=root))
+    launcher.write_text(_LAUNCHER.format(folder=folder, java=runtimes[0], root=root))
     launcher.chmod(0o755)
 
 
@@ -126,7 +132,7 @@ def main() -> None:
             shutil.rmtree(root / "usr/share" / unused, ignore_errors=True)
         configure(root)
         write_launcher(folder, root)
-    except (OSError, subprocess.CalledProcessError, UnavailableError, ValueError) as error:
+    except (OSError, UnavailableError) as error:
         shutil.rmtree(root, ignore_errors=True)
         (folder / "bin/missing.txt").write_text(f"no Bazel 7: {error}\n")
 

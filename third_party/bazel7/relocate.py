@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from debian_packages import UnavailableError
+
 _LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 _LOADER: Final = f"{_LIBRARIES}/ld-linux-x86-64.so.2"
 
@@ -29,6 +31,9 @@ def relocate(root: Path, programs: Iterable[Path], libraries: Iterable[Path] = (
         root: absolute path of the directory.
         programs: ELF executables.
         libraries: shared libraries without a search path.
+
+    Raises:
+        UnavailableError: one of them cannot be written.
     """
     for program in programs:
         _patch(root, program, ["--set-interpreter", str(root / _LOADER)])
@@ -45,4 +50,9 @@ def _patch(root: Path, file: Path, options: list[str]) -> None:
 def _patchelf(root: Path, arguments: list[str]) -> str:
     """Runs the extracted patchelf, which needs the extracted loader itself."""
     loader = [str(root / _LOADER), "--library-path", str(root / _LIBRARIES), str(root / "usr/bin/patchelf")]
-    return subprocess.run([*loader, *arguments], capture_output=True, text=True, check=True).stdout
+    done = subprocess.run([*loader, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnavailableError(
+            f"patchelf {' '.join(arguments)} fails: {(done.stderr or done.stdout).strip()}"
+        )
+    return done.stdout

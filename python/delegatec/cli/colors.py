@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, TextIO
 
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
@@ -66,13 +67,13 @@ def colored(text: str, rules: Rules) -> str:
 
 def _line(line: str, rules: Rules) -> str:
     for pattern, color in rules:
-        line = pattern.sub(lambda found, color=color: _painted(found, color), line)  # type: ignore[misc]
+        line = pattern.sub(partial(_painted, color), line)
         if pattern.groups == 0 and line.startswith("\x1b"):
             break  # the whole line
     return line
 
 
-def _painted(found: re.Match[str], color: str) -> str:
+def _painted(color: str, found: re.Match[str]) -> str:
     start, end = found.span(1) if found.re.groups else found.span()
     text, first = found.string, found.start()
     return f"{text[first:start]}\x1b[{color}m{text[start:end]}\x1b[0m{text[end : found.end()]}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,17 +13,24 @@ from delegatec.cli.errors import CommandLineError
 _Document = TypeVar("_Document")
 
 
+def shown(path: str) -> str:
+    """Returns the path of an input for a message: relative to the working directory if it is below it."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
+
+
 def read_document(path: str, parse: Callable[[str], _Document]) -> _Document:
     """Reads a document of `delegatec lower`.
 
     Args:
         path: the file.
-        parse: parses its text; raises one of the exceptions of a wrong form.
+        parse: parses its text; raises ValueError if it has another form.
 
     Raises:
         CommandLineError: another file.
     """
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
-        raise CommandLineError(f"{path} was not written by this version of `delegatec lower`") from error
+    except (ValueError, RecursionError) as error:
+        message = f"{shown(path)} was not written by this version of `delegatec lower`: {error}"
+        raise CommandLineError(message) from error

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
-from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 
 if TYPE_CHECKING:
@@ -51,14 +49,11 @@ def _members(arguments: argparse.Namespace, registry: BackendRegistry) -> Iterat
     from delegatec.program.reader import read_program
     from delegatec.report.blob_files import blob_files
     from delegatec.report.blob_labels import blob_labels
+    from delegatec.report.debug_map import parse_debug_map
 
     labels = {}
     if arguments.debug:
-        try:
-            labels = blob_labels(json.loads(Path(arguments.debug).read_text(encoding="utf-8")))
-        except (KeyError, TypeError, ValueError) as error:
-            message = "--debug: not a debug map; expected a file written by `lower --debug`"
-            raise CommandLineError(message) from error
+        labels = blob_labels(read_document(arguments.debug, parse_debug_map))
     backends = {backend.id: backend for backend in registry}
     for method in read_program(arguments.pte).methods:
         for index, delegate in enumerate(method.delegates):

@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from delegatec.cli.documents import read_document
-from delegatec.cli.errors import CommandLineError
+from delegatec.cli.documents import read_document, shown
 from delegatec.cli.junit import Case, write_junit
 
 if TYPE_CHECKING:
@@ -50,15 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.update:
         _write(arguments.update, facts)
         return 0
-    try:
-        recorded = read_document(arguments.golden, json.loads)
-    except CommandLineError:
-        recorded = {}  # an empty file, before the first update
-    before = recorded if isinstance(recorded, dict) else {}
-    found = [each for each in changes(before, facts) if not _is_tolerated(each, arguments.size_tolerance)]
+    help = arguments.update_command or f"delegatec golden --manifest=... --update={shown(arguments.golden)}"
+    recorded = _recorded(arguments.golden, help)
+    found = [each for each in changes(recorded, facts) if not _is_tolerated(each, arguments.size_tolerance)]
     problems = []
     if found:
-        help = arguments.update_command or f"delegatec golden --manifest=... --update={arguments.golden}"
         text = format_changes(found)
         print(text, end="")
         message = f"the program differs in {len(found)} facts from what was recorded"
@@ -68,6 +64,26 @@ def run(arguments: argparse.Namespace) -> int:
     if problems:
         raise DelegatecError(problems)
     return 0
+
+
+def _recorded(path: str, help: str) -> dict[str, Any]:
+    """Returns what was recorded; nothing for an empty file, such as before the first update."""
+    from delegatec.diagnostics import DelegatecError, Diagnostic
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        recorded = json.loads(text) if text.strip() else {}
+        if not isinstance(recorded, dict):
+            raise ValueError(f"it is {type(recorded).__name__}, not an object")
+    except (ValueError, RecursionError) as error:
+        problem = Diagnostic(
+            "DC513",
+            f"{shown(path)} is not what was recorded of a program: {error}",
+            expected="JSON, or an empty file before the first record",
+            help=f"resolve a merge conflict, or record the program again: {help}",
+        )
+        raise DelegatecError([problem]) from error
+    return recorded
 
 
 def _write(path: str, facts: dict[str, Any]) -> None:

@@ -73,7 +73,7 @@ def test_sizes_may_differ_a_little(
     assert _golden(folder, "a.json", "--size-tolerance=99") == 1
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{"])
+@pytest.mark.parametrize("text", ["", "\n", "{}"])
 def test_a_record_that_does_not_exist_yet(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
@@ -81,3 +81,20 @@ def test_a_record_that_does_not_exist_yet(
     assert _golden(folder, "a.json") == 1
     captured = capsys.readouterr()
     assert "+ file" in captured.out and "DC511" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> branch\n", "Expecting value: line 1 column 1"),
+        ("{", "line 1 column 2"),
+        ("[]", "it is list, not an object"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_a_damaged_record(folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str) -> None:
+    (folder / "golden.json").write_text(text)
+    assert _golden(folder, "a.json", "--update-command=bazel run //a:b.update") == 1
+    captured = capsys.readouterr()
+    assert "error DC513" in captured.err and reason in captured.err and "DC511" not in captured.err
+    assert "record the program again: bazel run //a:b.update" in captured.err

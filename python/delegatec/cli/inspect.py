@@ -7,11 +7,12 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from delegatec.cli.colors import INSPECTION, add_color_argument, write_colored
+from delegatec.cli.documents import read_document
 from delegatec.cli.errors import CommandLineError
 from delegatec.cli.plugin_arguments import add_plugin_arguments, registry_of
 from delegatec.cli.trusted import add_trusted_argument
@@ -20,8 +21,6 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 if TYPE_CHECKING:
     from delegatec.delegation import Backend, BackendRegistry, BlobLabels
     from delegatec.program.reader.model import Delegate
-
-_Result = TypeVar("_Result")
 
 _ZIP: Final = b"PK\x03\x04"
 # at byte 4 of a FlatBuffer with an identifier
@@ -129,25 +128,14 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 
 def _lines(program: str, path: str) -> str:
     from delegatec.program.reader import read_program
+    from delegatec.report.debug_map import parse_debug_map
     from delegatec.report.debug_match import debug_map_mismatch
     from delegatec.report.debug_text import format_debug_map
 
-    def read(document: Any) -> str:
-        if problem := debug_map_mismatch(document, read_program(program)):
-            raise CommandLineError(f"--debug-map is of another program: {problem}")
-        return format_debug_map(document)
-
-    return "\n" + _of_debug_map(path, read)
-
-
-def _of_debug_map(path: str, read: Callable[[Any], _Result]) -> _Result:
-    """Applies a function to a debug map; raises CommandLineError for any other file."""
-    try:
-        return read(json.loads(Path(path).read_text()))
-    except (KeyError, TypeError, ValueError) as error:
-        raise CommandLineError(
-            "--debug-map: not a debug map; expected a file written by `lower --debug`"
-        ) from error
+    document = read_document(path, parse_debug_map)
+    if problem := debug_map_mismatch(document, read_program(program)):
+        raise CommandLineError(f"--debug-map is of another program: {problem}")
+    return "\n" + format_debug_map(document)
 
 
 def _blobs_of(path: str, backends: BackendRegistry, debug_map: str) -> str:
@@ -168,8 +156,9 @@ def _delegates(
     """Yields each delegate, after its method and index, with its backend and labels, if known."""
     from delegatec.program.reader import read_program
     from delegatec.report.blob_labels import blob_labels
+    from delegatec.report.debug_map import parse_debug_map
 
-    labels = _of_debug_map(debug_map, blob_labels) if debug_map else {}
+    labels = blob_labels(read_document(debug_map, parse_debug_map)) if debug_map else {}
     by_id = {backend.id: backend for backend in backends}
     for method in read_program(path).methods:
         for index, delegate in enumerate(method.delegates):

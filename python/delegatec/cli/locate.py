@@ -65,18 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _debug(path: str, table: SourceTable) -> str:
-    from delegatec.report.debug_map import as_json
+    from delegatec.report.debug_map import as_json, parse_debug_map
 
-    def parse(text: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(text)
-        for method in document["methods"].values():
-            for origin in method["handles"].values():
-                location = table.short_location(origin["source"])
-                if location is not None:
-                    origin.update(source=str(location), via=location.via)
-        return document
-
-    return as_json(read_document(path, parse))
+    document = read_document(path, parse_debug_map)
+    for method in document["methods"].values():
+        for origin in method["handles"].values():
+            location = table.short_location(origin["source"])
+            if location is not None:
+                origin.update(source=str(location), via=location.via)
+    return as_json(document)
 
 
 def _ir(path: str, table: SourceTable) -> str:
@@ -96,9 +93,10 @@ def _reasons(path: str, table: SourceTable) -> str:
 
 
 def _located_manifest(path: str, table: SourceTable) -> Manifest:
-    from delegatec.report.manifest import from_json
+    from delegatec.report.manifest import from_json, to_json
 
-    return read_document(path, lambda text: from_json(json.dumps(_located(json.loads(text), table))))
+    document = json.loads(to_json(read_document(path, from_json)))
+    return from_json(json.dumps(_located(document, table)))
 
 
 def _located(value: Any, table: SourceTable) -> Any:

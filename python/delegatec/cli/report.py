@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
 
 from delegatec.cli.documents import read_document
 from delegatec.cli.environment import check_environment
@@ -30,17 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the report."""
     check_environment()
     from delegatec.report.blob_graphs import blob_graphs
+    from delegatec.report.debug_map import parse_debug_map
     from delegatec.report.html import render_html
     from delegatec.report.manifest import from_json
 
     registry = registry_of(arguments)
-    debug_map = read_document(arguments.debug, _debug_map)
+    debug_map = read_document(arguments.debug, parse_debug_map)
     manifest = read_document(arguments.manifest, from_json)
     graphs = blob_graphs(arguments.pte, debug_map, registry)
     Path(arguments.report).write_text(render_html(manifest, debug_map, graphs), encoding="utf-8")
     return 0
-
-
-def _debug_map(text: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(text)
-    return {"methods": dict(document["methods"])}

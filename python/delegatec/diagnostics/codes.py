@@ -111,4 +111,5 @@ CODES: Final[dict[str, str]] = {
     "DC510": "The first value of a program that departs from eager mode, on the way to a wrong output.",
     "DC511": "A program differs from what was recorded of it.",
     "DC512": "An index or a bundle has no programs.",
+    "DC513": "What was recorded of a program is damaged.",
 }

@@ -13,13 +13,10 @@ def blob_labels(document: Mapping[str, Any]) -> dict[tuple[str, int], BlobLabels
     """Returns labels for the delegates of a program.
 
     Args:
-        document: result of `debug_map`, or of `debug_map_json`, parsed.
+        document: result of `debug_map` or `parse_debug_map`.
 
     Returns:
         Name of a method and index of a delegate in it -> its labels.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not a debug map.
     """
     return {
         (name, index): _labels(method, delegate)

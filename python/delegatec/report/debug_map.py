@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from delegatec.delegation.delegates.operators import operator_name
 from delegatec.edge.program import EdgeProgram
@@ -17,8 +17,43 @@ from delegatec.program.emitted import (
     KernelCall,
     ListValue,
 )
+from delegatec.report.decoding import decoded
 
 Sources = dict[int, dict[str, Any]]
+
+
+class _Handle(TypedDict):
+    node: str
+    operator: str
+    operators: list[str]
+    module: str
+    source: str
+    via: str
+
+
+class _Instruction(TypedDict):
+    calls: str
+    handles: list[int]
+    outputs: int
+
+
+class _Delegate(TypedDict):
+    name: str
+    backend: str
+    bytes: int
+    instructions: list[int]
+    map: dict[str, list[int]]
+    constants: dict[str, str]
+
+
+class _Method(TypedDict):
+    handles: dict[str, _Handle]
+    instructions: list[_Instruction]
+    delegates: list[_Delegate]
+
+
+class _DebugMap(TypedDict):
+    methods: dict[str, _Method]
 
 
 def sources_of(program: EdgeProgram) -> Sources:
@@ -56,6 +91,16 @@ def debug_map_json(sources: Mapping[str, Sources], emitted: EmittedProgram) -> s
 def as_json(document: dict[str, Any]) -> str:
     """Returns a debug map as JSON, with a final newline."""
     return json.dumps(document, indent=1) + "\n"
+
+
+def parse_debug_map(text: str) -> dict[str, Any]:
+    """Reads the result of `debug_map_json`; raises ValueError for other texts."""
+    document: dict[str, Any] = decoded(_DebugMap, json.loads(text))
+    for method in document["methods"].values():
+        for delegate in method["delegates"]:
+            for constant in delegate["constants"]:
+                int(constant)
+    return document
 
 
 def debug_map(sources: Mapping[str, Sources], emitted: EmittedProgram) -> dict[str, Any]:

@@ -15,11 +15,8 @@ def debug_map_mismatch(document: Mapping[str, Any], program: Program) -> str:
     Programs that differ only in the values of their weights are not distinguished: their maps are the same.
 
     Args:
-        document: result of `debug_map`, or of `debug_map_json`, parsed.
+        document: result of `debug_map` or `parse_debug_map`.
         program: the program.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not a debug map.
     """
     methods = {method.name: method for method in program.methods}
     for name, described in document["methods"].items():

@@ -17,10 +17,7 @@ def format_debug_map(document: Mapping[str, Any]) -> str:
     """Returns a debug map as text, with a final newline.
 
     Args:
-        document: result of `debug_map`, or of `debug_map_json`, parsed.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not a debug map.
+        document: result of `debug_map` or `parse_debug_map`.
     """
     lines: list[str] = []
     for name, method in document["methods"].items():

@@ -85,8 +85,7 @@ def merged(first: Facts, second: Facts) -> Facts:
     result = dict(first)
     for name, value in second.items():
         below = result.get(name)
-        both = isinstance(below, dict) and isinstance(value, dict)
-        result[name] = merged(below, value) if both else value  # type: ignore[arg-type]
+        result[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return result
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Final
 
+from delegatec.report.decoding import decoded
 from delegatec.report.needs import RuntimeNeeds
 from delegatec.report.provenance import InputFile, Wheel
 
@@ -356,21 +357,7 @@ def to_json(manifest: Manifest) -> str:
 
 
 def from_json(text: str) -> Manifest:
-    """Reads the result of `to_json`; raises TypeError, KeyError or ValueError for other texts."""
-    manifest = _decoded(Manifest, json.loads(text))
+    """Reads the result of `to_json`; raises ValueError for other texts."""
+    manifest = decoded(Manifest, json.loads(text))
     assert isinstance(manifest, Manifest)
     return manifest
-
-
-def _decoded(kind: Any, value: Any) -> Any:
-    """Converts plain JSON to a type of these dataclasses' fields."""
-    arguments = get_args(kind)
-    if get_origin(kind) is tuple:
-        return tuple(_decoded(arguments[0], each) for each in value)
-    if get_origin(kind) is dict:
-        return {key: _decoded(arguments[1], each) for key, each in value.items()}
-    if dataclasses.is_dataclass(kind):
-        types = get_type_hints(kind)
-        return kind(**{name: _decoded(types[name], each) for name, each in value.items()})  # type: ignore[operator]
-    optional = [each for each in arguments if dataclasses.is_dataclass(each)]
-    return _decoded(optional[0], value) if optional and value is not None else value

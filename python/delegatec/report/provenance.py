@@ -4,18 +4,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-INSTALLED_LOCK: Final = "wheels.lock.txt"
-"""A file in a directory of wheels: a line `NAME==VERSION --hash=sha256:...` for each."""
-
-_PIN = re.compile(r"([^=\s]+)==(\S+)((?: --hash=\S+)+)")
-_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+from wheel_locks import locked_digests, normalized
 
 
 @dataclass(frozen=True)
@@ -94,23 +88,9 @@ def wheels_on(import_path: Iterable[str]) -> list[Wheel]:
     """
     found: dict[str, Wheel] = {}
     for folder in map(Path, import_path):
-        digests = _locked_digests(folder / INSTALLED_LOCK)
+        digests = locked_digests(folder)
         for information in sorted(folder.glob("*.dist-info")):
             name, _, version = information.name.removesuffix(".dist-info").partition("-")
-            name = _normalized(name)
+            name = normalized(name)
             found.setdefault(name, Wheel(name, version, digests.get((name, version), "")))
     return [found[name] for name in sorted(found)]
-
-
-def _locked_digests(lock: Path) -> dict[tuple[str, str], str]:
-    """Returns (name, version) -> digest, of the wheels whose lock has exactly one."""
-    if not lock.is_file():
-        return {}
-    pins = (_PIN.match(line) for line in lock.read_text(encoding="utf-8").splitlines())
-    digests = {(_normalized(pin[1]), pin[2]): _HASH.findall(pin[3]) for pin in pins if pin}
-    return {key: values[0] for key, values in digests.items() if len(values) == 1}
-
-
-def _normalized(name: str) -> str:
-    """Returns a distribution's normalized name, as in the core metadata specification."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from delegatec.report.provenance import INSTALLED_LOCK, InputDigests, InputFile, Wheel, wheels_on
+from delegatec.report.provenance import InputDigests, InputFile, Wheel, wheels_on
+from wheel_locks import INSTALLED_LOCK
 
 
 def _site(folder: Path, *wheels: str, lock: str = "") -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch.fx import Node
@@ -187,9 +187,11 @@ class _Merged:
     def _view(self, node: Node, sizes: Sequence[int]) -> Node:
         if shape_of(node) == tuple(sizes):
             return node
-        source: Any = node.args[0] if node.target is aten.view.default else node
+        source = node
+        if node.target is aten.view.default:
+            source = cast(Node, node.args[0])
         if shape_of(source) == tuple(sizes):
-            return source  # type: ignore[no-any-return]
+            return source
         value = self._builder.empty(sizes, dtype_of(node))
         return self._builder.call(aten.view.default, source, list(sizes), val=value)
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks JSON documents against the types that they were written from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+
+def decoded(kind: Any, value: Any, where: str = "") -> Any:
+    """Converts a plain JSON value to a type.
+
+    Args:
+        kind: str, int, float, bool, None, a dataclass, a TypedDict, or a tuple, list, dict or union of
+            such types.
+        value: the value.
+        where: its place in the document, for messages, such as ".methods[0].name".
+
+    Returns:
+        The value, with dataclasses and tuples as in `kind`.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (tuple, list):
+        items = [
+            decoded(arguments[0], each, f"{where}[{i}]") for i, each in enumerate(_as(list, value, where))
+        ]
+        return tuple(items) if origin is tuple else items
+    if origin is dict:
+        items_of = _as(dict, value, where).items()
+        return {key: decoded(arguments[1], each, f"{where}.{key}") for key, each in items_of}
+    if origin in (Union, UnionType):
+        return _one_of(arguments, value, where)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        known = _hints(kind)
+        optional = {field.name for field in dataclasses.fields(kind) if not _is_required(field)}
+        fields = _fields(known, known.keys() - optional, value, where)
+        return kind(**fields)
+    if is_typeddict(kind):
+        return _fields(_hints(kind), kind.__required_keys__, value, where)
+    return _as(kind, value, where)
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    """Converts to the first type that fits; if none does, the message is about the last."""
+    *others, last = sorted(kinds, key=lambda kind: kind is not type(None))
+    for kind in others:
+        try:
+            return decoded(kind, value, where)
+        except ValueError:
+            continue
+    return decoded(last, value, where)
+
+
+def _fields(known: Mapping[str, Any], required: Any, value: Any, where: str) -> dict[str, Any]:
+    given = _as(dict, value, where)
+    if missing := sorted(set(required) - given.keys()):
+        raise ValueError(f"{where or 'the document'} has no {', '.join(missing)}")
+    if unknown := sorted(given.keys() - known.keys()):
+        raise ValueError(f"{where or 'the document'} has an unknown {', '.join(unknown)}")
+    return {name: decoded(known[name], each, f"{where}.{name}") for name, each in given.items()}
+
+
+def _as(kind: Any, value: Any, where: str) -> Any:
+    # A bool is an int for Python, and a whole float may be written as an int.
+    if type(value) is kind or (kind is float and type(value) is int):
+        return value
+    raise ValueError(f"{where or 'the document'} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
