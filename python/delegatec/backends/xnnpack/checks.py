@@ -50,6 +50,7 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
     if graph.numExternals > _MOST_EXTERNALS:
         yield f"it has {graph.numExternals} external values, more than {_MOST_EXTERNALS}"
     values: dict[int, Any] = {}
+    faulty: set[int] = set()
     for place, value in enumerate(graph.values):
         tensor = tensor_of(value)
         if tensor is None:
@@ -58,9 +59,11 @@ def problems_of(graph: schema.GraphT, segment: int) -> Iterator[str]:
         if tensor.id == NO_VALUE or tensor.id in values:
             yield f"value {place} has the id {tensor.id}, which is not its own"
         values.setdefault(tensor.id, value)
-        yield from problems_of_value(value, graph, segment)
+        for problem in problems_of_value(value, graph, segment):
+            faulty.add(tensor.id)
+            yield problem
     yield from _of_externals(values)
-    yield from _of_nodes(graph, values)
+    yield from _of_nodes(graph, values, faulty)
 
 
 def _of_externals(values: dict[int, Any]) -> Iterator[str]:
@@ -71,7 +74,7 @@ def _of_externals(values: dict[int, Any]) -> Iterator[str]:
             yield f"{count} values have the external id {external}"
 
 
-def _of_nodes(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[str]:
+def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) -> Iterator[str]:
     known = {
         id for id, value in values.items() if tensor_of(value).constantId or tensor_of(value).flags & INPUT
     }
@@ -97,7 +100,8 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[str]:
             if id in known or id in computed:
                 yield f"{what} writes value {id}, which has elements already"
             computed.add(id)
-        if not missing:
+        # what an operation does with its values is a question for sound ones
+        if not missing and faulty.isdisjoint([*ids, *result_ids(node)]):
             yield from (f"{what} {problem}" for problem in problems_of_node(node, values))
     for id, value in values.items():
         if tensor_of(value).flags & OUTPUT and id not in computed:

@@ -86,9 +86,21 @@ def _checked(run: Run, operation: Any, shape: list[int], channels: int, outputs:
     return filter
 
 
-def _padded(image: torch.Tensor, pads: list[int], extent: tuple[int, ...]) -> torch.Tensor:
-    """Returns an image [batch, channels, height, width] with zeros around it."""
-    padded = F.pad(image, pads)
+def padded_image(
+    run: Run, image: torch.Tensor, pads: list[int], extent: tuple[int, ...], mode: str = "constant"
+) -> torch.Tensor:
+    """Returns an image [batch, channels, height, width] with padding.
+
+    Args:
+        run: the run.
+        image: the image.
+        pads: left, right, top, bottom.
+        extent: of a kernel, which must fit in.
+        mode: of `F.pad`.
+    """
+    height, width = image.shape[2] + pads[2] + pads[3], image.shape[3] + pads[0] + pads[1]
+    run.check_size([*image.shape[:2], height, width], "an image with its padding")
+    padded = F.pad(image, pads, mode)
     if any(size < least for size, least in zip(padded.shape[2:], extent, strict=True)):
         reject(f"an image of {list(padded.shape[2:])} with its padding is smaller than a kernel of {extent}")
     return padded
@@ -106,7 +118,7 @@ def _convolve(run: Run, operation: Any, node: NodeT) -> None:
         return
 
     def sums(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        padded = _padded(x.permute(0, 3, 1, 2), pads, sizes.extent)
+        padded = padded_image(run, x.permute(0, 3, 1, 2), pads, sizes.extent)
         found = F.conv2d(
             padded,
             weights.permute(0, 3, 1, 2),
@@ -134,7 +146,7 @@ def _depthwise(run: Run, operation: Any, node: NodeT) -> None:
     pads = pads_of(operation, run.elements(int(operation.inputId)), sizes.extent, sizes.stride)
 
     def sums(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        padded = _padded(x.permute(0, 3, 1, 2), pads, sizes.extent)
+        padded = padded_image(run, x.permute(0, 3, 1, 2), pads, sizes.extent)
         found = F.conv2d(
             padded,
             weights.permute(3, 0, 1, 2),
@@ -155,6 +167,13 @@ def _transposed(run: Run, operation: Any, node: NodeT) -> None:
     left, right, top, bottom = (
         int(getattr(operation, f"padding{side}")) for side in ("Left", "Right", "Top", "Bottom")
     )
+
+    image = run.elements(int(operation.inputId))
+    grown = [
+        size * step + extent
+        for size, step, extent in zip(image.shape[1:3], sizes.stride, sizes.extent, strict=True)
+    ]
+    run.check_size([image.shape[0], *grown, shape[0]], "the result of a transposed convolution")
 
     def sums(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         # torch has [in, out / groups, height, width]

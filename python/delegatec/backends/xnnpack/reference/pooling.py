@@ -13,7 +13,7 @@ import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 from torch.nn import functional as F  # noqa: N812
 
-from delegatec.backends.xnnpack.reference.convolution import pads_of
+from delegatec.backends.xnnpack.reference.convolution import padded_image, pads_of
 from delegatec.backends.xnnpack.reference.run import (
     Run,
     Semantics,
@@ -40,11 +40,9 @@ def _windows(
     kernel = (int(operation.poolingHeight), int(operation.poolingWidth))
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     pads = pads_of(operation, image, (extent[0], extent[1]), stride)
-    padded = F.pad(image.permute(0, 3, 1, 2), pads, pad_mode)
+    padded = padded_image(run, image.permute(0, 3, 1, 2), pads, extent, pad_mode)
     inside = F.pad(torch.ones_like(image[:1, :, :, :1], dtype=torch.bool).permute(0, 3, 1, 2), pads)
-    if any(size < least for size, least in zip(padded.shape[2:], extent, strict=True)):
-        reject(f"an image of {list(padded.shape[2:])} with its padding is smaller than a window of {extent}")
-    run.check_size([padded[0].numel(), kernel[0], kernel[1]], "a pooling")
+    run.check_size([padded.numel(), kernel[0], kernel[1]], "the windows of a pooling")
     rows, columns = (
         torch.arange(0, size - least + 1, step)
         for size, least, step in zip(padded.shape[2:], extent, stride, strict=True)

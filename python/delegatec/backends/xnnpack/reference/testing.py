@@ -236,3 +236,28 @@ class Blob:
     def named_data(self) -> Mapping[str, memoryview]:
         """Returns the named data, as an executor takes it."""
         return {key: memoryview(data) for key, data in self.named.items()}
+
+
+def network() -> Blob:
+    """A blob with every kind of value: a convolution of levels, a dynamic and a plain layer, and moves."""
+    blob = Blob()
+    image = blob.like(Levels(torch.zeros(1, 6, 6, 2, dtype=torch.int8), 0.1, 1), INPUT)  # 10
+    rows = blob.like(torch.zeros(3, 64), INPUT)  # 11
+    filter = blob.constant(Channels(torch.ones(4, 3, 3, 2, dtype=torch.int8), torch.ones(4)), inline=True)
+    sums = blob.levels(torch.int8, (1, 4, 4, 4), 0.4, 0)  # 13
+    sizes = (0, 0, 0, 0, 3, 3, 1, 1, 1, 1, 2, 4, 1, 0, 0)
+    blob.node("Convolution", *sizes, image, filter, NO_VALUE, sums, 0, limits=(0.0, 6.0))
+    moved = blob.levels(torch.int8, (4, 1, 4, 4), 0.4, 0)  # 14
+    blob.node("Transpose", 4, [3, 0, 1, 2], sums, moved, 0)
+    image_output = blob.levels(torch.int8, (1, 4, 4, 4), 0.8, 0, OUTPUT)  # 15
+    blob.node("Add", moved, moved, image_output, 0)
+    dynamic = blob.rows((3, 64))  # 16
+    blob.node("Convert", rows, dynamic, 0)
+    groups = Groups(torch.ones(8, 64, dtype=torch.int8), torch.ones(8, 2), 32)
+    grouped = blob.constant(groups)  # 17
+    hidden = blob.value(DataType.FLOAT32, (3, 8))  # 18
+    blob.node("FullyConnected", dynamic, grouped, NO_VALUE, hidden, 0)
+    slopes = blob.constant(torch.ones(8))  # 19
+    output = blob.value(DataType.FLOAT32, (3, 8), flags=OUTPUT)  # 20
+    blob.node("Prelu", hidden, slopes, output, 0)
+    return blob
