@@ -32,9 +32,20 @@ _SITES = {
             "pkg_resources",
             "setuptools",
             "setuptools-*",
-            # C headers.
+            # It imports setuptools.
+            "torch/utils/benchmark",
+            # C headers, libraries and sources.
             "numpy/_core/include",
             "numpy/_core/lib",
+            "numpy/**/*.pxd",
+            "numpy/random/_examples",
+            "numpy/random/lib",
+            "torch/csrc",
+            "torch/lib/libshm",
+            "torch/lib/libshm_windows",
+            # For setup.py files; Python 3.12 has no such module.
+            "numpy/distutils",
+            "sympy/parsing/autolev/test-examples",
         ],
         # `import torch` fails without it.
         keep = ["torch/bin/torch_shm_manager"],
