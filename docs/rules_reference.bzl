@@ -15,6 +15,7 @@ load(
     _program_inspect = "program_inspect",
     _program_report = "program_report",
     _program_test = "program_test",
+    _program_variant = "program_variant",
     _program_variants_rule = "program_variants_rule",
     _programs_aspect = "programs_aspect",
     _selected_operators = "selected_operators",
@@ -59,6 +60,7 @@ program_diff = _program_diff
 program_index = _program_index
 program_bundle = _program_bundle
 selected_operators = _selected_operators
+program_variant = _program_variant
 program_variants_rule = _program_variants_rule
 program_sboms = _program_sboms
 programs_aspect = _programs_aspect

@@ -19,6 +19,7 @@ load("//rules/private:program_index.bzl", _ProgramsInfo = "ProgramsInfo", _progr
 load("//rules/private:program_inspect.bzl", _program_inspect = "program_inspect")
 load("//rules/private:program_report.bzl", _program_report = "program_report")
 load("//rules/private:program_test.bzl", _program_test = "program_test")
+load("//rules/private:program_variant.bzl", _program_variant = "program_variant")
 load("//rules/private:program_variants.bzl", _program_variants_rule = "program_variants_rule")
 load(
     "//rules/private:programs.bzl",
@@ -49,6 +50,7 @@ program_index = _program_index
 program_inspect = _program_inspect
 program_report = _program_report
 program_test = _program_test
+program_variant = _program_variant
 program_variants_rule = _program_variants_rule
 programs_aspect = _programs_aspect
 quantized_program = _quantized_program

@@ -39,6 +39,7 @@ DelegateProgramInfo = provider(
 ProgramVariantsInfo = provider(
     doc = "Programs that were built under several settings.",
     fields = {
+        "infos": "dict of variant to list of DelegateProgramInfo: the same programs, under paths that they have in several variants.",
         "variants": "dict of variant to list of struct(manifest, program, report, weights): Files of DelegateProgramInfo, in a directory of the variant.",
     },
 )

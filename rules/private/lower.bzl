@@ -9,6 +9,7 @@ load(":delegation_options.bzl", "DELEGATION_ATTRS", "delegation_flags")
 load(":labels.bzl", "label_text")
 load(":layout_options.bzl", "DELEGATE_LAYOUT_ATTRS", "LAYOUT_ATTRS", "layout_flags")
 load(":options.bzl", "option_arguments")
+load(":program_outputs.bzl", "program_outputs")
 load(":python_paths.bzl", "import_roots", "merged_python")
 load(":settings.bzl", "SettingsInfo")
 
@@ -99,43 +100,26 @@ def lower_program(ctx, backends, options = {}, plugin = []):
     report = _described(ctx, requested, packages, outputs, python, "report", "DelegateReport", ".report.html")
     blobs = _described(ctx, requested, packages, outputs, python, "extract", "DelegateExtract", ".blobs.zip")
     weights = exported.weights if ctx.attr.external_weights else None
-    files = [outputs["pte"]] + ([weights] if weights else [])
-    return [
-        DefaultInfo(
-            files = depset(files),
-            runfiles = ctx.runfiles(files),
-        ),
-        DelegateProgramInfo(
-            backend = backend,
-            backends = requested,
-            blobs = blobs,
-            debug = outputs["debug"],
-            etrecord = etrecord,
-            exported = exported,
-            host_options = host_options,
-            host_program = host_program,
-            ir = outputs["ir"],
-            manifest = outputs["manifest"],
-            options = options,
-            plugin_files = python.files,
-            plugin_imports = python.imports,
-            program = outputs["pte"],
-            reasons = outputs["reasons"],
-            report = report,
-            selected_operators = selected_operators,
-            weights = weights,
-        ),
-        OutputGroupInfo(
-            blobs = depset([blobs]),
-            debug = depset([outputs["debug"]]),
-            etrecord = depset([etrecord]),
-            ir = depset([outputs["ir"]]),
-            manifest = depset([outputs["manifest"]]),
-            reasons = depset([outputs["reasons"]]),
-            report = depset([report]),
-            selected_operators = depset([selected_operators]),
-        ),
-    ]
+    return program_outputs(ctx, DelegateProgramInfo(
+        backend = backend,
+        backends = requested,
+        blobs = blobs,
+        debug = outputs["debug"],
+        etrecord = etrecord,
+        exported = exported,
+        host_options = host_options,
+        host_program = host_program,
+        ir = outputs["ir"],
+        manifest = outputs["manifest"],
+        options = options,
+        plugin_files = python.files,
+        plugin_imports = python.imports,
+        program = outputs["pte"],
+        reasons = outputs["reasons"],
+        report = report,
+        selected_operators = selected_operators,
+        weights = weights,
+    ))
 
 # The descriptions that the lowering writes without lines, and their suffixes.
 _DESCRIPTIONS = {

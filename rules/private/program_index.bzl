@@ -8,7 +8,7 @@ load(":options.bzl", "fail_with")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 # Attributes through which a target depends on what it ships.
-_FOLLOWED = ["actual", "base", "data", "deps", "program", "programs", "srcs", "tests"]
+PROGRAM_ATTRIBUTES = ["actual", "base", "data", "deps", "program", "programs", "srcs", "tests"]
 
 ProgramsInfo = provider(
     doc = "The programs that a target is made of.",
@@ -32,7 +32,7 @@ def _programs_aspect_impl(target, ctx):
             weights = info.weights,
         ))
     below = []
-    for name in _FOLLOWED:
+    for name in PROGRAM_ATTRIBUTES:
         value = getattr(ctx.rule.attr, name, None)
         for each in value if type(value) == "list" else [value]:
             if type(each) == "Target" and ProgramsInfo in each:
@@ -41,7 +41,7 @@ def _programs_aspect_impl(target, ctx):
 
 programs_aspect = aspect(
     implementation = _programs_aspect_impl,
-    attr_aspects = _FOLLOWED,
+    attr_aspects = PROGRAM_ATTRIBUTES,
     doc = "Collects the programs below a target: of tests, file groups, applications and other indexes.",
 )
 

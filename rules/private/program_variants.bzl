@@ -61,7 +61,7 @@ def _values_of(ctx, variant):
         if name not in known or not separator:
             fail_with(
                 ctx.label,
-                "DC402",
+                "DC418",
                 "variant \"%s\" sets \"%s\"" % (variant, assignment),
                 expected = " or ".join(["\"%s=VALUE\"" % each for each in sorted(known)]),
                 help = did_you_mean(name, known.keys()),
@@ -69,7 +69,7 @@ def _values_of(ctx, variant):
         if known[name] in values:
             fail_with(
                 ctx.label,
-                "DC402",
+                "DC418",
                 "variant \"%s\" sets \"%s\" twice" % (variant, name),
                 expected = "each setting at most once",
             )
@@ -81,7 +81,7 @@ def _check_name(ctx, variant):
     if not variant[:1].isalnum() or [each for each in letters if not each.isalnum() and each not in "._+-"]:
         fail_with(
             ctx.label,
-            "DC402",
+            "DC418",
             "a variant is named \"%s\", which is not the name of a directory" % variant,
             expected = "a letter or digit, and then letters, digits and . _ + -",
         )
@@ -106,7 +106,7 @@ def _linked(ctx, files, variant, file):
     if files[path][0] != file:
         fail_with(
             ctx.label,
-            "DC402",
+            "DC418",
             "two files of variant \"%s\" are named \"%s\"" % (variant, file.basename),
             expected = "programs with distinct names",
             help = "declare one target of this rule for each of them",
@@ -155,7 +155,13 @@ def _program_variants_impl(ctx):
             manifest = depset([program.manifest for programs in variants.values() for program in programs]),
             report = depset([program.report for programs in variants.values() for program in programs]),
         ),
-        ProgramVariantsInfo(variants = variants),
+        ProgramVariantsInfo(
+            infos = {
+                variant: [target[DelegateProgramInfo] for target in built[variant]]
+                for variant in variants
+            },
+            variants = variants,
+        ),
     ]
 
 def program_variants_rule(settings):
@@ -177,9 +183,9 @@ def program_variants_rule(settings):
     names = {}
     for setting in settings:
         if type(setting) != "Label":
-            fail("error DC402: the setting \"%s\" is not a Label\n  expected: Label(\"//settings:precision\")" % setting)
+            fail("error DC418: the setting \"%s\" is not a Label\n  expected: Label(\"//settings:precision\")" % setting)
         if setting.name in names:
-            fail("error DC402: two settings are named \"%s\"\n  expected: settings with distinct names" % setting.name)
+            fail("error DC418: two settings are named \"%s\"\n  expected: settings with distinct names" % setting.name)
         names[setting.name] = setting
     flags = [str(setting) for setting in settings]
     return rule(

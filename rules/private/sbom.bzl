@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bills of materials of programs, in CycloneDX's format: an aspect, and a rule that applies it."""
 
-load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
+load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo", "ProgramVariantsInfo")
 load(":delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
 load(":labels.bzl", "label_text")
+load(":program_index.bzl", "PROGRAM_ATTRIBUTES")
 load(":python_paths.bzl", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -13,9 +14,13 @@ SbomInfo = provider(
         "data": "depset of File: checkpoints, calibration data, and configuration files.",
         "document": "File: the bill of materials of a program, as CycloneDX JSON; None for an exported model.",
         "models": "depset of File: the exported models, as `.pt2`.",
+        "programs": "depset of struct(data, document, models, program, python): these fields for each program, a File.",
         "python": "depset of File: sources, and directories of wheels.",
     },
 )
+
+# Attributes through which a target depends on programs.
+_FOLLOWED = PROGRAM_ATTRIBUTES + ["variants"]
 
 # Attributes of the rules: files that are sources, files that are data, and Python targets.
 _SOURCES = ["srcs"]
@@ -92,8 +97,34 @@ def _write_document(ctx, program, parts):
 def _program_argument(file):
     return _named("program", file)
 
+def _programs_below(target, ctx):
+    """Returns the programs that a target depends on, as `programs` of SbomInfo: those of variants under their links."""
+    below = depset(transitive = [
+        each[SbomInfo].programs
+        for name in _FOLLOWED
+        for each in _attribute(ctx, name)
+        if type(each) == "Target" and SbomInfo in each
+    ])
+    if ProgramVariantsInfo not in target:
+        return below
+    variants = target[ProgramVariantsInfo]
+    known = {each.program: each for each in below.to_list()}
+    return depset([
+        _entry(linked.program, known[info.program].document, known[info.program])
+        for variant, infos in variants.infos.items()
+        for info, linked in zip(infos, variants.variants[variant])
+    ])
+
+def _entry(program, document, parts):
+    return struct(data = parts.data, document = document, models = parts.models, program = program, python = parts.python)
+
 def _sbom_impl(target, ctx):
+    programs = _programs_below(target, ctx)
+    if DelegateProgramInfo not in target and ExportedProgramInfo not in target:
+        return [SbomInfo(data = depset(), document = None, models = depset(), programs = programs, python = depset())]
     below = [each[SbomInfo] for each in _attribute(ctx, "program") if SbomInfo in each]
+    if hasattr(ctx.rule.attr, "variants"):
+        below = [each for each in programs.to_list() if each.program == target[DelegateProgramInfo].program]
     sources = [file for name in _SOURCES for each in _attribute(ctx, name) for file in each[DefaultInfo].files.to_list()]
     data = [file for name in _DATA for each in _attribute(ctx, name) for file in each[DefaultInfo].files.to_list()]
     python = merged_python(ctx, [each for name in _PYTHON for each in _attribute(ctx, name) if PyInfo in each])
@@ -105,8 +136,10 @@ def _sbom_impl(target, ctx):
     )
     is_program = DelegateProgramInfo in target
     document = _write_document(ctx, target[DelegateProgramInfo], parts) if is_program else None
+    if is_program:
+        programs = depset([_entry(target[DelegateProgramInfo].program, document, parts)])
     return [
-        SbomInfo(data = parts.data, document = document, models = parts.models, python = parts.python),
+        SbomInfo(data = parts.data, document = document, models = parts.models, programs = programs, python = parts.python),
     ] + ([OutputGroupInfo(sbom = depset([document]))] if is_program else [])
 
 sbom = aspect(
@@ -115,7 +148,7 @@ sbom = aspect(
 Lists what a program consists of, as `NAME.cdx.json` in the output group `sbom`: the exported model, its sources and
 checkpoints with digests, all wheels with versions, licenses and digests, and the compiler.
 """,
-    attr_aspects = ["program"],
+    attr_aspects = _FOLLOWED,
     attrs = {
         "_locks": attr.label(
             default = "//python/wheel_locks:__init__.py",

@@ -2,7 +2,7 @@
 """Errors at analysis time, and their messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "portable_program", "program_budget_test", "program_index", "program_test", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
+load("//rules:defs.bzl", "BACKENDS", "delegate_program", "ethos_u_program", "exported_program", "mps_program", "portable_program", "program_budget_test", "program_index", "program_test", "program_variant", "quantized_program", "tosa_program", "vgf_program", "vulkan_program")
 load(":variants_rule.bzl", "program_variants")
 
 def _refusal_test_impl(ctx):
@@ -69,6 +69,10 @@ def refusal_tests(name):
     program_variants(name = "variant_outside", programs = mps, tags = ["manual"], variants = {"../half": ["variant_int=1"]})
     portable_program(name = "mlp_portable", program = program, tags = ["manual"])
     program_variants(name = "programs_of_one_name", programs = [":mlp_portable", "//tests/rules/models:mlp_portable"], tags = ["manual"], variants = {"half": ["variant_int=1"]})
+    program_variants(name = "portable_variants", programs = [":mlp_portable", "//tests/rules/models:mlp_mps"], tags = ["manual"], variants = {"half": []})
+    program_variant(name = "misspelt_variant", tags = ["manual"], variant = "hlaf", variants = ":portable_variants")
+    program_variant(name = "one_of_several_programs", tags = ["manual"], variant = "half", variants = ":portable_variants")
+    program_variant(name = "program_of_no_variant", program_name = "mlp_mpz", tags = ["manual"], variant = "half", variants = ":portable_variants")
     known = ", ".join(sorted(BACKENDS.keys() + ["portable"]))
     refusals = {
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
@@ -88,19 +92,22 @@ def refusal_tests(name):
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
         "misspelt_flag": ["error DC402", "unknown flag \"--optimize\"", "did you mean \"--optimise\"?"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
-        "misspelt_setting": ["error DC402", "variant \"half\" sets \"variant_strng=yes\"", "or \"variant_string=VALUE\"", "did you mean \"variant_string\"?"],
+        "misspelt_setting": ["error DC418", "variant \"half\" sets \"variant_strng=yes\"", "or \"variant_string=VALUE\"", "did you mean \"variant_string\"?"],
         "misspelt_storage": ["error DC402", "cannot be \"bufer\"", "expected: texture or buffer", "help: did you mean \"buffer\"? texture stores"],
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
+        "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],
+        "one_of_several_programs": ["error DC418", "variant \"half\" has 2 programs", "program_name = \"mlp_portable\" or \"mlp_mps\""],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
-        "programs_of_one_name": ["error DC402", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
+        "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
+        "programs_of_one_name": ["error DC418", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
-        "setting_set_twice": ["error DC402", "variant \"half\" sets \"variant_int\" twice"],
-        "setting_without_value": ["error DC402", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],
+        "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],
+        "setting_without_value": ["error DC418", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],
         "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
         "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],
         "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],
@@ -112,7 +119,7 @@ def refusal_tests(name):
         "unknown_option": ["error DC402", "no option \"precision\"", "expected: no options"],
         "unknown_overflow": ["error DC402", "cannot be \"clamp\"", "expected: error or saturate", "help: with fp16, error rejects"],
         "unknown_value": ["error DC402", "cannot be \"fp8\"", "expected: fp32 or fp16", "help: fp16 stores"],
-        "variant_outside": ["error DC402", "a variant is named \"../half\"", "expected: a letter or digit"],
+        "variant_outside": ["error DC418", "a variant is named \"../half\"", "expected: a letter or digit"],
     }
     for target, texts in refusals.items():
         _refusal_test(

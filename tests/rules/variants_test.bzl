@@ -3,7 +3,8 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@bazel_skylib//rules:common_settings.bzl", "bool_flag", "int_flag", "string_flag", "string_list_flag")
-load("//rules:defs.bzl", "ProgramVariantsInfo", "portable_program", "program_bundle")
+load("//rules:defs.bzl", "DelegateProgramInfo", "ProgramVariantsInfo", "portable_program", "program_bundle", "program_test", "program_variant")
+load("//rules:sbom.bzl", "SbomInfo", "sbom")
 load(":actions.bzl", "action_of", "flags_of")
 load(":variants_rule.bzl", "TYPES", "program_variants")
 
@@ -98,6 +99,54 @@ def _bundle_test_impl(ctx):
 
 _bundle_test = analysistest.make(_bundle_test_impl)
 
+_DocumentInfo = provider(
+    doc = "What the aspect provides.",
+    fields = {"sbom": "SbomInfo"},
+)
+
+def _document_impl(ctx):
+    return [_DocumentInfo(sbom = ctx.attr.program[SbomInfo])]
+
+_document = rule(
+    implementation = _document_impl,
+    attrs = {"program": attr.label(aspects = [sbom])},
+)
+
+def _sbom_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    info = analysistest.target_under_test(env)[_DocumentInfo].sbom
+    asserts.equals(env, ctx.attr.document, info.document.short_path if info.document else "")
+    asserts.equals(env, ctx.attr.programs, sorted([program.program.short_path for program in info.programs.to_list()]))
+    for program in info.programs.to_list():
+        asserts.equals(env, ["mlp.pt2"], [file.basename for file in program.models.to_list()])
+    return analysistest.end(env)
+
+_sbom_test = analysistest.make(
+    _sbom_test_impl,
+    attrs = {
+        "document": attr.string(),
+        "programs": attr.string_list(),
+    },
+)
+
+def _variant_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    folder = "tests/rules/equal_variants/%s/mlp_by_bool" % ctx.attr.variant
+    shipped = [folder + ".pte"] + (["tests/rules/equal_variants/%s/mlp.ptd" % ctx.attr.variant] if ctx.attr.has_weights else [])
+    asserts.equals(env, sorted(shipped), sorted([file.short_path for file in target[DefaultInfo].files.to_list()]))
+    asserts.equals(env, [folder + ".manifest.json"], [file.short_path for file in target[OutputGroupInfo].manifest.to_list()])
+    asserts.equals(env, "mlp_by_bool.debug.json", target[DelegateProgramInfo].debug.basename)
+    return analysistest.end(env)
+
+_variant_test = analysistest.make(
+    _variant_test_impl,
+    attrs = {
+        "has_weights": attr.bool(),
+        "variant": attr.string(),
+    },
+)
+
 # Type of a setting -> the value that selects external weights.
 _VALUES = {
     "bool": "true",
@@ -156,6 +205,40 @@ def variants_tests(name):
             size = "small",
             target_under_test = ":" + target,
         )
+    for variant in ["default", "one"]:
+        program_variant(
+            name = "mlp_variant_" + variant,
+            tags = ["manual"],
+            variant = variant,
+            variants = ":equal_variants",
+        )
+        _variant_test(
+            name = "%s_variant_%s" % (name, variant),
+            size = "small",
+            has_weights = variant == "one",
+            target_under_test = ":mlp_variant_" + variant,
+            variant = variant,
+        )
+
+    # A test of one variant is a test like any other.
+    program_test(
+        name = name + "_program",
+        size = "small",
+        program = ":mlp_variant_one",
+    )
+    documents = {
+        "variant": (":mlp_variant_one", "tests/rules/mlp_variant_one.cdx.json", ["equal_variants/one"]),
+        "variants": (":equal_variants", "", ["equal_variants/" + each for each in sorted(_EQUAL["equal_variants"])]),
+    }
+    for each, (target, document, folders) in documents.items():
+        _document(name = "document_of_" + each, program = target, tags = ["manual"])
+        _sbom_test(
+            name = "%s_sbom_%s" % (name, each),
+            size = "small",
+            document = document,
+            programs = ["tests/rules/%s/mlp_by_bool.pte" % folder for folder in folders],
+            target_under_test = ":document_of_" + each,
+        )
     _variants_test(
         name = name + "_files",
         size = "small",
@@ -168,5 +251,5 @@ def variants_tests(name):
     )
     native.test_suite(
         name = name,
-        tests = ["%s_%s" % (name, each) for each in ["bundle", "files"] + _EQUAL.keys()],
+        tests = ["%s_%s" % (name, each) for each in ["bundle", "files", "program", "sbom_variant", "sbom_variants", "variant_default", "variant_one"] + _EQUAL.keys()],
     )
