@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         watch: records the CPU time of each stage.
     """
     name, _, precision = backend.partition(" ")
-    partitioner = [] if name == "portable" else [_PARTITIONERS[name](precision)]
+    partitioner = [] if name == "portable" else _PARTITIONERS[name](precision, exported)
     with watch.stage("to_edge_transform_and_lower"):
         edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
     with watch.stage("to_executorch"):
@@ -68,18 +69,31 @@ def lower(exported: ExportedProgram, backend: str, path: Path, watch: Stopwatch)
         program.write_to_file(file)
 
 
-def _mps_partitioner(precision: str) -> Any:
+def _mps(precision: str, _: ExportedProgram) -> list[Any]:
     from executorch.backends.apple.mps.partition import MPSPartitioner
     from executorch.exir.backend.backend_details import CompileSpec
 
-    return MPSPartitioner([CompileSpec("use_fp16", bytes([precision == "fp16"]))])
+    return [MPSPartitioner([CompileSpec("use_fp16", bytes([precision == "fp16"]))])]
 
 
-def _vulkan_partitioner(precision: str) -> Any:
+def _vulkan(precision: str, _: ExportedProgram) -> list[Any]:
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 
-    return VulkanPartitioner({"force_fp16": precision == "fp16"})
+    return [VulkanPartitioner({"force_fp16": precision == "fp16"})]
 
 
-# Backend -> precision -> the peer's partitioner, for backends that it has.
-_PARTITIONERS: Final = {"mps": _mps_partitioner, "vulkan": _vulkan_partitioner}
+def _xnnpack(_: str, exported: ExportedProgram) -> list[Any]:
+    from executorch.backends.xnnpack.partition import xnnpack_partitioner as partitioners
+
+    # Its guide to quantized language models: the one for dynamic quantization comes first.
+    dynamic = any("choose_qparams" in str(node.target) for node in exported.graph.nodes)
+    first = [partitioners.XnnpackDynamicallyQuantizedPartitioner()] if dynamic else []
+    return [*first, partitioners.XnnpackPartitioner()]
+
+
+# Backend -> precision, program -> the peer's partitioners, for backends that it has.
+_PARTITIONERS: Final[dict[str, Callable[[str, ExportedProgram], list[Any]]]] = {
+    "mps": _mps,
+    "vulkan": _vulkan,
+    "xnnpack": _xnnpack,
+}

@@ -44,9 +44,14 @@ def added_memory(work: Callable[[], object]) -> int:
     """
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak: see proc(5)
-    before = _status("VmRSS")
+    before = resident_memory()
     work()
     return _status("VmHWM") - before
+
+
+def resident_memory() -> int:
+    """Returns this process's resident memory, in bytes."""
+    return _status("VmRSS")
 
 
 def _cpu() -> float:

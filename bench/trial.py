@@ -99,7 +99,7 @@ def try_tool(name: str, backend: str, model: Path, warm_up: Path, rounds: int) -
             stage: statistics.median(watch.seconds[stage] for watch in watches)
             for stage in (watches[0].seconds if watches else ())
         }
-        _describe(path, outcome)
+        describe(path, outcome)
     return outcome
 
 
@@ -127,7 +127,7 @@ def _weights(exported: ExportedProgram) -> int:
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
-def _describe(path: Path, outcome: Outcome) -> None:
+def describe(path: Path, outcome: Outcome) -> None:
     (method,) = read_program(path).methods
     steps = method.chains[0].instructions
     outcome.delegates = sum(isinstance(step, DelegateCall) for step in steps)
