@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from delegatec.delegation import DelegationReport
@@ -60,3 +61,40 @@ class Constants(torch.nn.Module):
 
 def test_constants_that_are_not_packed() -> None:
     one_delegate(run_in_runtime(Constants(), [(torch.randn(3, 50),) for _ in range(3)]))
+
+
+class Decoder(torch.nn.Module):
+    """Two layers of attention to caches of keys and values, with heads that share keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        for layer in range(2):
+            for name in ("keys", "values"):
+                self.register_buffer(f"{name}_{layer}", torch.zeros(1, 2, 8, 16))
+        self.projections = torch.nn.ModuleList(torch.nn.Linear(64, 128) for _ in range(2))
+        self.norms = torch.nn.ModuleList(torch.nn.RMSNorm(64) for _ in range(2))
+        self.outputs = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(2))
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(8) <= at[:, None]
+        for layer in range(2):
+            heads = self.projections[layer](self.norms[layer](x)).view(1, -1, 8, 16).transpose(1, 2)
+            query, key, value = heads.split([4, 2, 2], 1)
+            keys, values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
+            keys[:, :, at], values[:, :, at] = key, value
+            attended = torch.nn.functional.scaled_dot_product_attention(
+                query, keys, values, mask, enable_gqa=True
+            )
+            x = x + self.outputs[layer](attended.transpose(1, 2).flatten(2))
+        return x
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_decoder_with_caches_is_one_delegate(rows: int) -> None:
+    calls = [(torch.randn(1, rows, 64), torch.arange(start, start + rows)) for start in range(0, 6, rows)]
+    report = run_in_runtime(Decoder(), calls, rtol=1e-4, atol=1e-5)
+    assert len(report.delegates) == 1
+    left = {each.operator for each in report.rejections}
+    assert not any(name in left for name in ("aten.bmm.default", "aten._softmax.default"))
+    assert len([each for each in report.rejections if each.operator == "aten.index_put.default"]) == 4

@@ -18,6 +18,8 @@ from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
 from delegatec.edge.arguments import bind
+from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.program import EdgeProgram
 
 _HELP = (
@@ -52,7 +54,15 @@ class XnnpackLegality(Legality[Settings]):
 
 
 class XnnpackPartitioner(TablePartitioner[Settings]):
-    """Supports quantized values where the delegate knows their scales."""
+    """Supports quantized values where the delegate knows their scales.
+
+    Before, it makes attention independent of the writes to caches, which XNNPACK lacks.
+    """
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """See `PreparesPrograms`."""
+        return (split_cached_attention,)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

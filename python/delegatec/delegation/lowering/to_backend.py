@@ -15,7 +15,7 @@ from delegatec.delegation.lowering.partitions import lower_partitions
 from delegatec.delegation.lowering.report import DelegationReport, summarize_rejection
 from delegatec.delegation.lowering.single_delegate import lower_to_single_delegate
 from delegatec.delegation.lowering.splice import free_names
-from delegatec.delegation.partitioning.checks import control_flow, query
+from delegatec.delegation.partitioning.checks import control_flow, preparation, query
 from delegatec.delegation.partitioning.composites import decompose_for
 from delegatec.delegation.plugins import preserved_operators
 from delegatec.delegation.protocol.compile_spec import CompileSpec
@@ -158,6 +158,7 @@ def _delegate(program: EdgeProgram, partitioners: Partitioners, registry: Backen
             decompose_for(program, partitioner, preserved[number], earlier=earlier, later=later)
         if operators := control_flow(partitioner):
             run_passes(program, [partial(quantize_borders, operators=operators)])
+        run_passes(program, preparation(partitioner))
         problems: list[Diagnostic] = []
         for part in program.walk():
             try:

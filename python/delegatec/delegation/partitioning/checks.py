@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from torch._ops import HigherOrderOperator
 
@@ -12,10 +12,11 @@ from delegatec.delegation.delegates.call_delegate import call_delegate
 from delegatec.delegation.faults import attribute_errors
 from delegatec.delegation.partitioning.ruled_partitioner import RuledPartitioner
 from delegatec.delegation.partitioning.snapshot import Snapshot
-from delegatec.delegation.protocol.capabilities import RunsControlFlow
+from delegatec.delegation.protocol.capabilities import PreparesPrograms, RunsControlFlow
 from delegatec.delegation.protocol.partitioner import DelegationSpec, Partitioner, Partitioning, Rejection
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.control_flow import FORMS, body_nodes
+from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 
 
@@ -94,6 +95,12 @@ def control_flow(partitioner: Partitioner) -> Collection[HigherOrderOperator]:
     """Returns the operators of control flow that groups may contain; see `RunsControlFlow`."""
     inner = innermost_partitioner(partitioner)
     return inner.control_flow if isinstance(inner, RunsControlFlow) else ()
+
+
+def preparation(partitioner: Partitioner) -> Sequence[Pass]:
+    """Returns the passes that precede the partitioner; see `PreparesPrograms`."""
+    inner = innermost_partitioner(partitioner)
+    return inner.preparation if isinstance(inner, PreparesPrograms) else ()
 
 
 def bad_partitioner(partitioner: Partitioner, message: str, help: str) -> DelegatecError:

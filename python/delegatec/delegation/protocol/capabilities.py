@@ -149,6 +149,16 @@ class RunsControlFlow(Protocol):
 
 
 @runtime_checkable
+class PreparesPrograms(Protocol):
+    """A partitioner that rewrites a program before it partitions it, so that more of it can be delegated."""
+
+    @property
+    def preparation(self) -> Sequence[Pass]:
+        """Passes over the program and its bodies; what these compute does not change."""
+        ...
+
+
+@runtime_checkable
 class HasNumInputs(Protocol):
     """A reference executor with a known number of inputs.
 

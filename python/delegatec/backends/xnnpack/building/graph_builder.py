@@ -40,6 +40,7 @@ class GraphBuilder:
         draft: the tables of the graph.
         facts: analysis results for the program.
         reshaped: result of each reshape -> its operand.
+        transposed: result of each transpose -> its operand, and the order of its dimensions.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -48,6 +49,7 @@ class GraphBuilder:
         self.draft = Draft()
         self.facts = view.facts
         self.reshaped: dict[int, int] = {}
+        self.transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
         self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a number in a table

@@ -105,12 +105,15 @@ def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
 
 
 def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
-    """Emits a permutation of the dimensions, unless they keep their order."""
+    """Emits a permutation of the dimensions, unless they keep their order; two become one."""
+    id, first = b.transposed.get(id, (id, range(len(b.shape_of(id)))))
+    permutation = [first[dim] for dim in permutation]
     dtype, old = b.type_of(id)
-    if list(permutation) == list(range(len(old))):
+    if permutation == list(range(len(old))):
         return id
     out = b.temporary([old[dim] for dim in permutation], dtype)
-    b.emit(Operation.Transpose, schema.TransposeT(len(old), list(permutation), id, out, 0))
+    b.transposed[out] = id, tuple(permutation)
+    b.emit(Operation.Transpose, schema.TransposeT(len(old), permutation, id, out, 0))
     return out
 
 
@@ -185,6 +188,7 @@ def fully_connected(
 ) -> int:
     """Emits a product of the last dimension with a filter [out, in], or [in, out] if it is transposed."""
     dtype, shape = b.type_of(id)
+    filter, is_transposed = _matrix(b, filter, is_transposed)
     outputs = b.shape_of(filter)[1 if is_transposed else 0]
     out = b.temporary([*shape[:-1], outputs], dtype)
     flags = TRANSPOSED if is_transposed else 0
@@ -192,9 +196,19 @@ def fully_connected(
     return out
 
 
+def _matrix(b: GraphBuilder, id: int, is_transposed: bool) -> tuple[int, bool]:
+    """Returns the operand of a transpose of the last two dimensions instead of its result, with the flag."""
+    source, order = b.transposed.get(id, (id, ()))
+    rank = len(order)
+    if rank and order == (*range(rank - 2), rank - 1, rank - 2):
+        return source, not is_transposed
+    return id, is_transposed
+
+
 def multiplied(b: GraphBuilder, first: int, second: int, *, is_transposed: bool = False) -> int:
     """Emits a product of matrices, whose other dimensions broadcast; a transposed one is [.., n, k]."""
     dtype, shape = b.type_of(first)
+    second, is_transposed = _matrix(b, second, is_transposed)
     other = b.shape_of(second)
     columns = other[-2 if is_transposed else -1]
     out = b.temporary([*broadcast(shape[:-2], other[:-2]), shape[-2], columns], dtype)

@@ -8,7 +8,7 @@ import struct
 import torch
 from delegatec_schemas import xnnpack_graph as schema
 
-from delegatec.backends.common.testing import Call, Compiled, Function
+from delegatec.backends.common.testing import Call, Compiled, Function, check_results, eager
 from delegatec.backends.xnnpack.blob import HEADER
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
 from delegatec.backends.xnnpack.operators.cases.case import Case
@@ -16,9 +16,9 @@ from delegatec.backends.xnnpack.testing import compile_module
 
 
 def run_case(case: Case, **options: str) -> Compiled:
-    """Checks that a function becomes one delegate with the case's operations.
+    """Checks that a function becomes one delegate with the case's operations, and the results of eager mode.
 
-    `tests/oracle/xnnpack_cases_test.py` runs the same cases in the stock runtime.
+    The reference executor runs it; `tests/oracle/xnnpack_cases_test.py` does so in the stock runtime.
 
     Args:
         case: the function.
@@ -32,7 +32,18 @@ def run_case(case: Case, **options: str) -> Compiled:
     found = operations(compiled.blobs()[0])
     is_named = case.operations and not options
     assert not is_named or found == case.operations.split(), f"the blob has {' '.join(found)}"
+    tolerance = case.half if options else None
+    relative, absolute = (case.rtol, 2e-6) if tolerance is None else (tolerance, tolerance)
+    for args in (case.args, *case.more):
+        given = args if tolerance is None else rounded(args)
+        wanted = list(eager(case.module(), given))
+        check_results(compiled(*given), wanted, [each.dtype for each in wanted], relative, absolute)
     return compiled
+
+
+def rounded(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Returns float32 inputs that float16 represents; others unchanged."""
+    return tuple(each.half().float() if each.dtype == torch.float32 else each for each in args)
 
 
 def operations(blob: bytes) -> list[str]:

@@ -97,6 +97,8 @@ class XnnpackReferenceExecutor:
             if not tensor.is_constant:
                 tensor.value = None
         for id, given in zip(self._inputs, inputs, strict=True):
+            if given.dtype == torch.bool:
+                given = given.view(torch.uint8)  # the runtime passes bytes
             if given.dtype != self._tensors[id].dtype:
                 declared = short_name(self._tensors[id].dtype)
                 reject(f"input {id} is {short_name(given.dtype)}, and is declared as {declared}")

@@ -50,6 +50,10 @@ _PRODUCTS: Final = {
         "FullyConnected Multiply Multiply Add",
     ),
     "bmm": Case(torch.bmm, (X, Y.mT.contiguous()), "BatchMatrixMultiply"),
+    "transposed": Case(lambda x, y: x @ y.mT, (X, Y), "BatchMatrixMultiply"),
+    "transposed-filter": Case(
+        lambda x, y: x.neg() @ y.neg().t(), (X[0], Y[0]), "Negate Negate FullyConnected"
+    ),
     "perceptron": Case(
         _perceptron(),
         _ROWS[:1],
