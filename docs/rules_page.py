@@ -42,6 +42,7 @@ _LOADED_FROM: Final = {
     "delegatec_toolchain": "toolchain.bzl",
     "flatbuffer_py_library": "flatbuffers.bzl",
     "flatc_toolchain": "toolchain.bzl",
+    "program_licenses": "sbom.bzl",
     "program_sboms": "sbom.bzl",
     "sbom": "sbom.bzl",
     "wheels": "wheels.bzl",

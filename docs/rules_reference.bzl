@@ -21,7 +21,7 @@ load(
     _selected_operators = "selected_operators",
 )
 load("//rules:flatbuffers.bzl", _flatbuffer_py_library = "flatbuffer_py_library")
-load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_sboms = "program_sboms", _sbom = "sbom")
+load("//rules:sbom.bzl", _SbomInfo = "SbomInfo", _program_licenses = "program_licenses", _program_sboms = "program_sboms", _sbom = "sbom")
 load("//rules:toolchain.bzl", _DelegatecInfo = "DelegatecInfo", _FlatcInfo = "FlatcInfo", _delegatec_toolchain = "delegatec_toolchain", _flatc_toolchain = "flatc_toolchain")
 load("//rules:wheels.bzl", _wheels = "wheels")
 load(
@@ -62,6 +62,7 @@ program_bundle = _program_bundle
 selected_operators = _selected_operators
 program_variant = _program_variant
 program_variants_rule = _program_variants_rule
+program_licenses = _program_licenses
 program_sboms = _program_sboms
 programs_aspect = _programs_aspect
 sbom = _sbom

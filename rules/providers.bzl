@@ -5,6 +5,8 @@ ExportedProgramInfo = provider(
     doc = "A model after `torch.export`.",
     fields = {
         "label": "Label: the target that exported the model.",
+        "license": "string: the license of the model and its weights, as an SPDX expression; empty if it is not declared.",
+        "license_files": "depset of File: its text, and notices.",
         "program": "File: the canonical `.pt2` archive.",
         "signature": "File: names, shapes and dtypes of the methods' inputs and outputs, as JSON.",
         "sources": "File: the lines of the model that each node comes from, as JSON; the `.pt2` itself has none, so that it stays the same when only lines change.",

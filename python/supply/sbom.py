@@ -2,11 +2,12 @@
 """Writes the bill of materials of a program: CycloneDX 1.6, as JSON, checked against its schema.
 
 Usage: sbom.py --label=LABEL --manifest=IN.json --output=OUT.json --program=NAME=PATH
-    [--source=NAME=PATH]... [--data=NAME=PATH]... [--model=NAME=PATH]... [--site=FOLDER]...
+    [--source=NAME=PATH]... [--data=NAME=PATH]... [--model=NAME=PATH]... [--license=NAME=EXPRESSION]...
+    [--site=FOLDER]...
 
-NAME is the file's path in the document. The same inputs give the same bytes: there is no time in the
-document, and its serial number is derived from its contents. Arguments may be in a file, `@FILE`, one per
-line.
+NAME is the file's path in the document, EXPRESSION the license of a model. The same inputs give the same
+bytes: there is no time in the document, and its serial number is derived from its contents. Arguments may be
+in a file, `@FILE`, one per line.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import License
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -47,10 +49,14 @@ def digest_of(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def file_component(kind: ComponentType, name: str, path: str) -> Component:
-    """Returns the component of a file, with its digest."""
+def file_component(kind: ComponentType, name: str, path: str, license: str = "") -> Component:
+    """Returns the component of a file, with its digest, and its license if there is one."""
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=digest_of(path))]
-    return Component(type=kind, name=name, bom_ref=f"file:{name}", hashes=hashes)
+    return Component(type=kind, name=name, bom_ref=f"file:{name}", hashes=hashes, licenses=_licenses(license))
+
+
+def _licenses(text: str) -> list[License]:
+    return [LicenseFactory().make_from_string(text)] if text else []
 
 
 def wheel_component(wheel: Wheel) -> Component:
@@ -64,7 +70,7 @@ def wheel_component(wheel: Wheel) -> Component:
         bom_ref=url.to_string(),
         purl=url,
         hashes=hashes,
-        licenses=[LicenseFactory().make_from_string(wheel.license)] if wheel.license else [],
+        licenses=_licenses(wheel.license),
     )
 
 
@@ -110,16 +116,18 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, fromfile_prefix_chars="@")
     for flag in ("label", "manifest", "output", "program"):
         parser.add_argument(f"--{flag}", required=True)
-    for flag in (*_FILES, "site"):
+    for flag in (*_FILES, "license", "site"):
         parser.add_argument(f"--{flag}", action="append", default=[])
     options = parser.parse_args(arguments)
 
     program = file_component(ComponentType.MACHINE_LEARNING_MODEL, *options.program.split("=", 1))
     program.group = options.label.rpartition(":")[0]
+    licenses = dict(argument.split("=", 1) for argument in options.license)
     parts = {}
     for flag, kind in _FILES.items():
         for argument in getattr(options, flag):
-            part = file_component(kind, *argument.split("=", 1))
+            name, _, path = argument.partition("=")
+            part = file_component(kind, name, path, licenses.get(name, ""))
             parts[part.bom_ref.value] = part
     for site in options.site:
         for wheel in wheels_in(Path(site)):

@@ -70,6 +70,13 @@ def test_components(arguments: list[str], tmp_path: Path) -> None:
     assert str(tmp_path) not in _written(arguments)
 
 
+def test_the_license_of_a_model(arguments: list[str]) -> None:
+    assert sbom.main([*arguments, "--license=models/net.pt2=MIT OR Apache-2.0"]) == 0
+    components = {each["name"]: each for each in json.loads(_written(arguments))["components"]}
+    assert components["models/net.pt2"]["licenses"] == [{"expression": "MIT OR Apache-2.0"}]
+    assert "licenses" not in components["models/net.py"]
+
+
 def test_the_same_bytes_in_another_process(arguments: list[str]) -> None:
     assert sbom.main(arguments) == 0
     first = _written(arguments)

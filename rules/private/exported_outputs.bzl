@@ -28,7 +28,7 @@ def check_entry(ctx, attribute, entry):
         help = "write the module without directory and without .py, such as %s = \"%s:build\"" % (attribute, example),
     )
 
-def exported_outputs(ctx, program, signature, sources):
+def exported_outputs(ctx, program, signature, sources, license, license_files):
     """Declares the action that writes the weights, on demand, and returns the rule's providers.
 
     Args:
@@ -36,6 +36,8 @@ def exported_outputs(ctx, program, signature, sources):
         program: File, the `.pt2`.
         signature: File, its signature.
         sources: File, the lines of its nodes.
+        license: string, as in ExportedProgramInfo.
+        license_files: depset of File, as there.
 
     Returns:
         A list of providers.
@@ -62,6 +64,8 @@ def exported_outputs(ctx, program, signature, sources):
         ),
         ExportedProgramInfo(
             label = ctx.label,
+            license = license,
+            license_files = license_files,
             program = program,
             signature = signature,
             sources = sources,

@@ -38,7 +38,7 @@ def _exported_program_impl(ctx):
         outputs = [program, signature, sources],
         progress_message = "Exporting %s" % label_text(ctx.label),
     )
-    return exported_outputs(ctx, program, signature, sources)
+    return exported_outputs(ctx, program, signature, sources, ctx.attr.license, depset(ctx.files.license_files))
 
 exported_program = rule(
     implementation = _exported_program_impl,
@@ -62,6 +62,13 @@ The output group `weights` is `NAME.ptd`, the model's weights by name, for progr
         "entry": attr.string(
             mandatory = True,
             doc = "`module:function`: a function in one of `srcs`, called without arguments, that returns a `delegatec.Model`.",
+        ),
+        "license": attr.string(
+            doc = "The license of the model and its weights, as an SPDX expression such as `MIT`, for bills of materials.",
+        ),
+        "license_files": attr.label_list(
+            allow_files = True,
+            doc = "Its text, and notices: a `program_bundle` has those of its programs.",
         ),
         "seed": attr.int(
             default = 0,

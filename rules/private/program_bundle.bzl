@@ -48,10 +48,11 @@ def _program_bundle_impl(ctx):
             expected = "programs = [\":foo_mps\", \"//app\"]",
         )
     weights = depset([program.weights for program in listed if program.weights])
+    licenses = depset(ctx.files.license_files, transitive = [target[ProgramsInfo].license_files for target in ctx.attr.programs])
     manifests = depset([program.manifest for program in listed])
     inputs = depset(
-        [program.program for program in listed] + ctx.files.license_files,
-        transitive = [manifests, weights],
+        [program.program for program in listed],
+        transitive = [licenses, manifests, weights],
     )
     directory = ctx.actions.declare_directory(ctx.label.name)
     zip_file = ctx.actions.declare_file(ctx.label.name + ".zip")
@@ -59,7 +60,7 @@ def _program_bundle_impl(ctx):
         args = delegatec_arguments(ctx, "bundle")
         args.add_all(programs, map_each = _program_arguments)
         args.add_all(weights, map_each = _weights_argument)
-        args.add_all(ctx.files.license_files, map_each = _license_argument)
+        args.add_all(licenses, map_each = _license_argument)
         args.add(flag + output.path)
         delegatec_action(
             ctx,
@@ -95,7 +96,7 @@ sha256, label, backend, delegates, options, methods and weights of each program.
     attrs = dict(ACTION_ATTRS, **{
         "license_files": attr.label_list(
             allow_files = True,
-            doc = "Texts of licenses, such as those of the models' weights: files in `licenses/`.",
+            doc = "Texts of licenses besides those of the programs' models: files in `licenses/`.",
         ),
         "programs": attr.label_list(
             mandatory = True,

@@ -13,6 +13,7 @@ PROGRAM_ATTRIBUTES = ["actual", "base", "data", "deps", "program", "programs", "
 ProgramsInfo = provider(
     doc = "The programs that a target is made of.",
     fields = {
+        "license_files": "depset of File: texts of the licenses of their models, and notices.",
         "programs": "depset of struct(manifest, program, report, weights): Files of DelegateProgramInfo.",
     },
 )
@@ -20,11 +21,20 @@ ProgramsInfo = provider(
 def _programs_aspect_impl(target, ctx):
     if ProgramVariantsInfo in target:
         # The programs below have the same path in every configuration.
-        variants = target[ProgramVariantsInfo].variants.values()
-        return [ProgramsInfo(programs = depset([program for programs in variants for program in programs]))]
+        variants = target[ProgramVariantsInfo]
+        return [ProgramsInfo(
+            license_files = depset(transitive = [
+                info.exported.license_files
+                for infos in variants.infos.values()
+                for info in infos
+            ]),
+            programs = depset([program for programs in variants.variants.values() for program in programs]),
+        )]
     own = []
+    licenses = []
     if DelegateProgramInfo in target:
         info = target[DelegateProgramInfo]
+        licenses.append(info.exported.license_files)
         own.append(struct(
             manifest = info.manifest,
             program = info.program,
@@ -37,12 +47,16 @@ def _programs_aspect_impl(target, ctx):
         for each in value if type(value) == "list" else [value]:
             if type(each) == "Target" and ProgramsInfo in each:
                 below.append(each[ProgramsInfo].programs)
-    return [ProgramsInfo(programs = depset(own, transitive = below))]
+                licenses.append(each[ProgramsInfo].license_files)
+    return [ProgramsInfo(
+        license_files = depset(transitive = licenses),
+        programs = depset(own, transitive = below),
+    )]
 
 programs_aspect = aspect(
     implementation = _programs_aspect_impl,
     attr_aspects = PROGRAM_ATTRIBUTES,
-    doc = "Collects the programs below a target: of tests, file groups, applications and other indexes.",
+    doc = "Collects the programs below a target, and the texts of their licenses: of tests, file groups, applications and other indexes.",
 )
 
 def _with_report(program):

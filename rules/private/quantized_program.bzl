@@ -73,7 +73,7 @@ def _quantized_program_impl(ctx):
     )
 
     # The nodes of the quantized program refer to the same lines.
-    return exported_outputs(ctx, program, signature, exported.sources)
+    return exported_outputs(ctx, program, signature, exported.sources, exported.license, exported.license_files)
 
 quantized_program = rule(
     implementation = _quantized_program_impl,

@@ -4,6 +4,7 @@
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo", "ProgramVariantsInfo")
 load(":delegatec_toolchain.bzl", "FIXED_ENVIRONMENT", "INTERPRETER_FLAGS")
 load(":labels.bzl", "label_text")
+load(":options.bzl", "fail_with")
 load(":program_index.bzl", "PROGRAM_ATTRIBUTES")
 load(":python_paths.bzl", "merged_python")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
@@ -13,8 +14,9 @@ SbomInfo = provider(
     fields = {
         "data": "depset of File: checkpoints, calibration data, and configuration files.",
         "document": "File: the bill of materials of a program, as CycloneDX JSON; None for an exported model.",
+        "licenses": "depset of struct(license, model): the license that a model declares, and its `.pt2`.",
         "models": "depset of File: the exported models, as `.pt2`.",
-        "programs": "depset of struct(data, document, models, program, python): these fields for each program, a File.",
+        "programs": "depset of struct(data, document, licenses, models, program, python): these fields for each program, a File.",
         "python": "depset of File: sources, and directories of wheels.",
     },
 )
@@ -39,6 +41,9 @@ def _data_argument(file):
 
 def _model_argument(file):
     return _named("model", file)
+
+def _license_argument(declared):
+    return _named("license", declared.model).rpartition("=")[0] + "=" + declared.license
 
 def _source_argument(file):
     """A file of a model or a plug-in, or None for a file of a wheel."""
@@ -78,6 +83,7 @@ def _write_document(ctx, program, parts):
     args.add_all([program.program], map_each = _program_argument)
     args.add_all(parts.data, map_each = _data_argument)
     args.add_all(parts.models, map_each = _model_argument)
+    args.add_all(parts.licenses, map_each = _license_argument)
     args.add_all(parts.python, map_each = _source_argument)
     args.add_all(depset(transitive = [compiler.inputs, parts.python]), map_each = _site_argument, uniquify = True)
     ctx.actions.run(
@@ -116,12 +122,12 @@ def _programs_below(target, ctx):
     ])
 
 def _entry(program, document, parts):
-    return struct(data = parts.data, document = document, models = parts.models, program = program, python = parts.python)
+    return struct(data = parts.data, document = document, licenses = parts.licenses, models = parts.models, program = program, python = parts.python)
 
 def _sbom_impl(target, ctx):
     programs = _programs_below(target, ctx)
     if DelegateProgramInfo not in target and ExportedProgramInfo not in target:
-        return [SbomInfo(data = depset(), document = None, models = depset(), programs = programs, python = depset())]
+        return [SbomInfo(data = depset(), document = None, licenses = depset(), models = depset(), programs = programs, python = depset())]
     below = [each[SbomInfo] for each in _attribute(ctx, "program") if SbomInfo in each]
     if hasattr(ctx.rule.attr, "variants"):
         below = [each for each in programs.to_list() if each.program == target[DelegateProgramInfo].program]
@@ -129,8 +135,14 @@ def _sbom_impl(target, ctx):
     data = [file for name in _DATA for each in _attribute(ctx, name) for file in each[DefaultInfo].files.to_list()]
     python = merged_python(ctx, [each for name in _PYTHON for each in _attribute(ctx, name) if PyInfo in each])
     models = [target[ExportedProgramInfo].program] if ExportedProgramInfo in target else []
+    licenses = [
+        struct(license = target[ExportedProgramInfo].license, model = model)
+        for model in models
+        if target[ExportedProgramInfo].license
+    ]
     parts = struct(
         data = depset(data, transitive = [info.data for info in below]),
+        licenses = depset(licenses, transitive = [info.licenses for info in below]),
         models = depset(models, transitive = [info.models for info in below]),
         python = depset(sources, transitive = [python.files] + [info.python for info in below]),
     )
@@ -139,7 +151,7 @@ def _sbom_impl(target, ctx):
     if is_program:
         programs = depset([_entry(target[DelegateProgramInfo].program, document, parts)])
     return [
-        SbomInfo(data = parts.data, document = document, models = parts.models, programs = programs, python = parts.python),
+        SbomInfo(data = parts.data, document = document, licenses = parts.licenses, models = parts.models, programs = programs, python = parts.python),
     ] + ([OutputGroupInfo(sbom = depset([document]))] if is_program else [])
 
 sbom = aspect(
@@ -168,6 +180,62 @@ checkpoints with digests, all wheels with versions, licenses and digests, and th
         ),
         "_site_manifest": attr.label(
             default = "@delegatec_pip_sbom//:site-packages.manifest",
+            allow_single_file = True,
+        ),
+    },
+    toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
+)
+
+def _program_licenses_impl(ctx):
+    documents = depset([
+        program.document
+        for target in ctx.attr.programs
+        for program in target[SbomInfo].programs.to_list()
+    ])
+    if not documents.to_list():
+        fail_with(
+            ctx.label,
+            "DC512",
+            "there is no program among the targets of `programs`, or below them",
+            expected = "programs = [\":foo_mps\", \"//app\"]",
+        )
+    compiler = ctx.toolchains[DELEGATEC_TOOLCHAIN_TYPE].delegatec
+    outputs = {flag: ctx.actions.declare_file(ctx.label.name + "." + flag) for flag in ["json", "txt"]}
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.use_param_file("@%s", use_always = True)
+    args.add_all(documents, format_each = "--document=%s")
+    for flag, output in outputs.items():
+        args.add(output, format = "--" + flag + "=%s")
+    ctx.actions.run(
+        arguments = INTERPRETER_FLAGS + [ctx.file._script.path, args],
+        env = FIXED_ENVIRONMENT,
+        executable = compiler.tool,
+        inputs = depset([ctx.file._script], transitive = [compiler.inputs, documents]),
+        mnemonic = "DelegateLicenses",
+        outputs = outputs.values(),
+        progress_message = "Listing the licenses of %s" % label_text(ctx.label),
+    )
+    return [DefaultInfo(
+        files = depset(outputs.values()),
+        runfiles = ctx.runfiles(outputs.values()),
+    )]
+
+program_licenses = rule(
+    implementation = _program_licenses_impl,
+    doc = """\
+Lists the licenses behind the programs below some targets, as `NAME.txt` for people and `NAME.json` for tools: of the models,
+of the wheels that their code, the compiler and its backends come from, and what has none. They are those of the bills of
+materials; the list of an app is a file of the `license_files` of its `program_bundle`.
+""",
+    attrs = {
+        "programs": attr.label_list(
+            mandatory = True,
+            aspects = [sbom],
+            doc = "Programs, and targets that depend on programs: tests, file groups, applications, bundles.",
+        ),
+        "_script": attr.label(
+            default = "//python/supply:licenses.py",
             allow_single_file = True,
         ),
     },

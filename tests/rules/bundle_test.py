@@ -31,7 +31,9 @@ def test_bundle_has_programs_weights_and_licenses() -> None:
         f"{_MODELS}/mlp_vulkan.pte": (["VulkanBackend"], None),
     }
     assert [each["file"] for each in index["weights"]] == [f"{_MODELS}/mlp.ptd"]
-    assert index["licenses"] == ["licenses/LICENSE"]
+    # Of the bundle, and of the model.
+    licenses = {"licenses/LICENSE", f"licenses/{_MODELS}/mlp_notice.txt"}
+    assert {*index["licenses"]} == licenses
     assert "Apache License" in (folder / "licenses" / "LICENSE").read_text()
     for each in [*index["programs"], *index["weights"]]:
         content = (folder / each["file"]).read_bytes()
@@ -39,7 +41,7 @@ def test_bundle_has_programs_weights_and_licenses() -> None:
         assert hashlib.sha256(content).hexdigest() == each["sha256"]
     listed = {each["file"] for each in [*index["programs"], *index["weights"]]}
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert files == listed | {"index.json", "licenses/LICENSE"}
+    assert files == listed | licenses | {"index.json"}
 
 
 def test_operators_are_those_of_all_programs() -> None:

@@ -48,3 +48,20 @@ def test_wheels() -> None:
     names = {each["name"] for each in _document()["components"] if each["type"] == "library"}
     assert {"torch", "flatbuffers", "torchao", "ethos-u-vela"} <= names
     assert names.isdisjoint({"cyclonedx-python-lib", "executorch", "pytest"})
+
+
+def test_licenses() -> None:
+    """Of the program below a test: of its models, of wheels, and of the compiler."""
+    folder = Path("tests/rules")
+    listed = json.loads((folder / "licenses.json").read_text())
+    assert {each["name"]: each["licenses"] for each in listed["models"]} == {
+        f"examples/digits/{name}": ["Apache-2.0"] for name in ("digits.pt2", "digits_int8.pt2")
+    }
+    wheels = {each["name"]: each for each in listed["wheels"]}
+    assert wheels["flatbuffers"]["licenses"] == ["Apache 2.0"]  # as its authors write it
+    assert {"torch", "torchao", "ethos-u-vela"} <= wheels.keys()
+    for each in (*listed["models"], *listed["wheels"], *listed["tools"]):
+        assert each["programs"] == ["examples/digits/digits_int8_u55.pte"]
+    lines = (folder / "licenses.txt").read_text().splitlines()
+    assert "  examples/digits/digits.pt2: Apache-2.0" in lines
+    assert next(line for line in lines if line.startswith("  flatbuffers ")).endswith(": Apache 2.0")
