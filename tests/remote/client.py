@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 import shutil
@@ -17,7 +16,6 @@ from typing import Final
 
 from nested_bazel import NestedBazel, source_root
 
-OUTPUTS: Final = (".pt2", ".pte", ".ptd", ".json", ".txt", ".html")
 _SUMMARY: Final = re.compile(r"(?m)^INFO: \d+ process(?:es)?: (.*)\.$")
 _KIND: Final = re.compile(r"(\d+) ([\w -]+)")
 _ROWS: Final = """\
@@ -108,22 +106,13 @@ def build(bazel: NestedBazel, targets: Sequence[str], *flags: str) -> Built:
     return built
 
 
-def digests(bazel: NestedBazel) -> dict[str, str]:
-    """Returns the SHA-256 of each output of the rules: path below bazel-bin -> digest."""
-    root = bazel.workspace / "bazel-bin"
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.name.endswith(OUTPUTS) and ".runfiles" not in str(path) and path.is_file()
-    }
-
-
 def consumer(folder: Path) -> Path:
     """Writes a copy of the consumer's workspace, with the package `many`: one model, `net_1` to `net_5`."""
     workspace = folder / "workspace"
     shutil.copytree(source_root() / "tests" / "consumer" / "workspace", workspace)
-    declaration = workspace / "WORKSPACE"
-    declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(source_root())))
+    for name in ("WORKSPACE", "MODULE.bazel"):
+        declaration = workspace / name
+        declaration.write_text(declaration.read_text().replace("%{rules_delegate}", str(source_root())))
     (workspace / "many").mkdir()
     (workspace / "many" / "BUILD.bazel").write_text(_ROWS)
     (workspace / "many" / "net.py").write_text(_NET)

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from nested_bazel import real_path
 
+from tests.remote.services import Service, free_port
 from tests.remote.worker_image import FOLDERS, assemble
 
 _ROOT: Final = "delegatec_buildbox/root"
 _INTERPRETER: Final = "delegatec_python/bin/python3"
-_START_SECONDS: Final = 30
 
 # The runner is older than the server, and rejects two of its arguments.
 _RUNNER: Final = """\
@@ -54,17 +51,54 @@ def missing() -> str:
     return f"bubblewrap cannot make namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
-def free_port() -> int:
-    """Returns a port of the loopback interface that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def mounts_below(folder: Path) -> list[str]:
     """Returns the mounted directories below a directory: a killed server leaves inputs of actions mounted."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [point for point in points if Path(point).is_relative_to(folder)]
+
+
+def prepare_sandbox(folder: Path, libraries: Iterable[str] = ()) -> list[str]:
+    """Writes what a server or worker needs to run actions.
+
+    Args:
+        folder: an existing directory for the worker's image and the runner.
+        libraries: names of libraries that the image has besides those that each worker needs.
+
+    Returns:
+        Arguments of the server or worker.
+    """
+    assemble(folder / "image", real_path(_INTERPRETER), libraries)
+    runner = folder / "runner"
+    runner.write_text(_RUNNER % programs())
+    runner.chmod(0o755)
+    binds = [f"--runner-arg=--bind-mount={folder}/image/{name}:/{name}" for name in FOLDERS]
+    return [f"--buildbox-run={runner}", *binds]
+
+
+def search_path(*, mounts: bool) -> dict[str, str]:
+    """Returns the variable PATH with the sandbox and, to mount inputs, the server's programs."""
+    folders = [
+        os.environ["PATH"],
+        str(programs() / "bubblewrap"),
+        *([str(server_folder())] if mounts else []),
+    ]
+    return {"PATH": os.pathsep.join(folders)}
+
+
+def server_folder() -> Path:
+    """The directory of buildbox-casd, and of the program with which it mounts inputs."""
+    return programs() / "server"
+
+
+def can_mount() -> bool:
+    """Whether inputs can be mounted with FUSE on this machine."""
+    return os.access("/dev/fuse", os.W_OK)
+
+
+def unmount_below(folder: Path) -> None:
+    """Unmounts what killed servers have left mounted; the processes behind it end."""
+    for mount in mounts_below(folder):
+        subprocess.run(["umount", "--lazy", mount], check=False)
 
 
 class Engine:
@@ -76,86 +110,53 @@ class Engine:
         mounts: whether inputs of actions are mounted with FUSE, not copied, which needs a writable /dev/fuse.
     """
 
-    def __init__(self, folder: Path, mounts: bool | None = None, jobs: int = 2) -> None:
+    def __init__(
+        self, folder: Path, mounts: bool | None = None, libraries: Iterable[str] = (), jobs: int = 2
+    ) -> None:
         """Prepares a server with an empty cache; `start` starts it.
 
         Args:
             folder: directory for its files.
             mounts: whether to mount inputs; by default, if the machine can.
+            libraries: as of `prepare_sandbox`.
             jobs: number of actions that run at a time.
         """
         self.folder = folder
-        self.mounts = os.access("/dev/fuse", os.W_OK) if mounts is None else mounts
-        self._jobs = jobs
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self.address = f"grpc://127.0.0.1:{self._port}"
-        assemble(folder / "image", real_path(_INTERPRETER))
-        runner = folder / "runner"
-        runner.write_text(_RUNNER % programs())
-        runner.chmod(0o755)
+        self.mounts = can_mount() if mounts is None else mounts
+        port = free_port()
+        self.address = f"grpc://127.0.0.1:{port}"
+        folder.mkdir(parents=True)
+        command = [
+            server_folder() / "buildbox-casd",
+            f"--bind=127.0.0.1:{port}",
+            *prepare_sandbox(folder, libraries),
+        ]
+        command += [f"--jobs={jobs}", folder / "cache"]
+        self._service = Service(command, folder / "log", port, search_path(mounts=self.mounts))
 
     @property
     def process(self) -> int:
         """The server's process, while it runs."""
-        assert self._process is not None
-        return self._process.pid
+        return self._service.process
 
     def start(self) -> None:
-        """Starts the server, unless it runs, and waits until it listens.
-
-        Raises:
-            AssertionError: it ends, or does not listen in time; with its log.
-        """
-        if self._process is not None:
-            return
-        binds = [f"--runner-arg=--bind-mount={self.folder}/image/{name}:/{name}" for name in FOLDERS]
-        path = [os.environ["PATH"], str(programs() / "bubblewrap")]
-        if self.mounts:
-            path.append(str(programs() / "server"))
-        server = programs() / "server" / "buildbox-casd"
-        log = self.folder / "log"
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [server, f"--bind=127.0.0.1:{self._port}", f"--buildbox-run={self.folder}/runner", *binds]
-                + [f"--jobs={self._jobs}", self.folder / "cache"],
-                env=os.environ | {"PATH": os.pathsep.join(path)},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        end = time.monotonic() + _START_SECONDS
-        while not self._listens():
-            assert self._process.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-
-    def _listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(number)
-            process.wait()
+        """Starts the server, unless it runs, and waits until it listens."""
+        self._service.start()
 
     def stop(self) -> None:
         """Asks the server to end, and waits until it and what killed servers have left behind are gone."""
-        self._end(signal.SIGTERM)
-        for mount in mounts_below(self.folder):
-            # Its process ends with it.
-            subprocess.run(["umount", "--lazy", mount], check=False)
+        self._service.stop()
+        unmount_below(self.folder)
 
     def kill(self) -> None:
         """Kills the server, which cannot finish anything."""
-        self._end(signal.SIGKILL)
+        self._service.kill()
 
 
 @contextmanager
-def running(folder: Path, mounts: bool | None = None) -> Iterator[Engine]:
+def running(folder: Path, mounts: bool | None = None, libraries: Iterable[str] = ()) -> Iterator[Engine]:
     """A server with an empty cache, which ends with the block; its files are removed."""
-    engine = Engine(folder, mounts)
+    engine = Engine(folder, mounts, libraries)
     engine.start()
     try:
         yield engine

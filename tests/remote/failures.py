@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from nested_bazel import NestedBazel
 
@@ -21,7 +21,7 @@ from tests.remote.engine import Engine
 
 # One action that runs for seconds.
 TARGET: Final = "//many:net"
-_INTERPRETER: Final = b"external/delegatec_python/bin/python3"
+_INTERPRETER: Final = b"delegatec_python/bin/python3"
 _STARTED_SECONDS: Final = 300
 _DOWN_SECONDS: Final = 2
 
@@ -67,35 +67,48 @@ def descends(process: int, ancestor: int) -> bool:
     return False
 
 
-def actions(engine: Engine) -> Iterator[int]:
-    """Yields the processes in which actions of a server run the compiler."""
+class Host(Protocol):
+    """A server or worker that runs actions."""
+
+    @property
+    def process(self) -> int:
+        """Its process."""
+
+
+Busy = TypeVar("Busy", bound=Host)
+
+
+def actions(host: Host) -> Iterator[int]:
+    """Yields the processes in which actions of a server or worker run the compiler."""
     for path in Path("/proc").iterdir():
         if not path.name.isdigit():
             continue
         with suppress(OSError):
             command = (path / "cmdline").read_bytes().split(b"\0")
-            if command[0] == _INTERPRETER and descends(int(path.name), engine.process):
+            if command[0].endswith(_INTERPRETER) and descends(int(path.name), host.process):
                 yield int(path.name)
 
 
-def wait_for_action(engine: Engine) -> int:
-    """Returns the process of an action, once it has run for a second.
+def wait_for_action(*hosts: Busy) -> tuple[Busy, int]:
+    """Returns the first host that runs an action, and the action's process, once it has run for a second.
 
     Raises:
         TimeoutError: none runs.
     """
     end = time.monotonic() + _STARTED_SECONDS
     while time.monotonic() < end:
-        for process in actions(engine):
-            time.sleep(1)
-            return process
+        for host in hosts:
+            for process in actions(host):
+                time.sleep(1)
+                return host, process
         time.sleep(0.05)
     raise TimeoutError("no action runs")
 
 
 def kill_action(engine: Engine) -> None:
     """Kills the process of an action; the server remains."""
-    os.kill(wait_for_action(engine), signal.SIGKILL)
+    _, process = wait_for_action(engine)
+    os.kill(process, signal.SIGKILL)
 
 
 def kill_server(engine: Engine) -> None:

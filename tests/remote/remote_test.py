@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 from nested_bazel import nested_bazel
+from outputs import digests
 
-from tests.remote.client import Built, build, consumer, digests
+from tests.remote.client import Built, build, consumer
 from tests.remote.engine import missing, running
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no remote execution server: {missing()}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,9 @@ PLATFORM_LIBRARIES: Final = (
 # What the modules of CPython's standard library need that torch and its dependencies import.
 PYTHON_LIBRARIES: Final = ("libbz2.so.1.0", "libffi.so.8", "liblzma.so.5")
 
+# What Python's `ssl` needs, which libraries of models may import, such as transformers.
+NETWORK_LIBRARIES: Final = ("libcrypto.so.3", "libssl.so.3")
+
 _LOADER: Final = "ld-linux-x86-64.so.2"
 _CACHED: Final = re.compile(r"^\s*(\S+) \(libc6,x86-64\b.*\) => (\S+)$", re.MULTILINE)
 
@@ -45,19 +49,20 @@ def libraries_of(program: Path) -> list[str]:
     return re.findall(r"^\s*(\S+) => /(?:usr/)?lib/", listed, re.MULTILINE)
 
 
-def assemble(folder: Path, interpreter: Path) -> None:
+def assemble(folder: Path, interpreter: Path, libraries: Iterable[str]) -> None:
     """Writes FOLDERS below `folder`.
 
     Args:
         folder: the root of the image; it does not exist yet.
         interpreter: the build's Python.
+        libraries: names of libraries besides those that each worker has.
     """
     known = host_libraries()
-    libraries = folder / "lib" / "x86_64-linux-gnu"
+    target = folder / "lib" / "x86_64-linux-gnu"
     for name in FOLDERS:
         (folder / name).mkdir(parents=True)
-    libraries.mkdir()
+    target.mkdir()
     shutil.copy(Path("/bin/sh").resolve(), folder / "bin" / "sh")
     shutil.copy(Path("/lib64", _LOADER).resolve(), folder / "lib64" / _LOADER)
-    for name in {_LOADER, *PLATFORM_LIBRARIES, *PYTHON_LIBRARIES, *libraries_of(interpreter)}:
-        shutil.copy(known[name].resolve(), libraries / name)
+    for name in {_LOADER, *PLATFORM_LIBRARIES, *PYTHON_LIBRARIES, *libraries_of(interpreter), *libraries}:
+        shutil.copy(known[name].resolve(), target / name)

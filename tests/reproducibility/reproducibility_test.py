@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 import pytest
 from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel, with_modules
+from outputs import differences, digests
 
 PROGRAMS = "kind('_program rule', //examples/... + //tests/rules/models:all)"
 # A sample, without programs that need wheels of vendors' compilers.
@@ -19,7 +19,7 @@ GROUPS = "--output_groups=+debug,+ir,+manifest,+report,+signature"
 KINDS = (".pt2", ".pte", ".signature.json", ".debug.json", ".ir.txt", ".manifest.json", ".report.html")
 
 
-def digests(
+def built_digests(
     bazel: NestedBazel, strategy: str, process: str, programs_query: str = PROGRAMS
 ) -> dict[str, str]:
     """Builds programs.
@@ -41,12 +41,7 @@ def digests(
     built = bazel.run("build", GROUPS, *strategies, *programs)
     processes = re.search(rf"(\d+) {process}\b", built.stderr)
     assert processes and int(processes[1]) >= len(programs), built.stderr
-    root = bazel.workspace / "bazel-bin"
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.name.endswith(KINDS)
-    }
+    return digests(bazel, kinds=KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +49,7 @@ def with_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Digests of the outputs of one directory, with workers."""
     folder = tmp_path_factory.mktemp("one")
     with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output") as bazel:
-        return digests(bazel, "worker", "worker")
+        return built_digests(bazel, "worker", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +58,7 @@ def without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("other") / "deeper" / "still"
     with nested_bazel(copy_of_the_sources(folder / "rules"), folder / "output") as bazel:
         # linux-sandbox, or its fallback if the host forbids namespaces
-        return digests(bazel, "sandboxed", "[a-z]+-sandbox")
+        return built_digests(bazel, "sandboxed", "[a-z]+-sandbox")
 
 
 def test_every_kind_of_output_is_compared(with_workers: dict[str, str]) -> None:
@@ -72,11 +67,7 @@ def test_every_kind_of_output_is_compared(with_workers: dict[str, str]) -> None:
 
 
 def test_same_bytes(with_workers: dict[str, str], without_workers: dict[str, str]) -> None:
-    differing = [
-        path
-        for path in sorted(with_workers.keys() | without_workers.keys())
-        if with_workers.get(path) != without_workers.get(path)
-    ]
+    differing = differences(with_workers, without_workers)
     assert not differing, "\n".join(differing)
 
 
@@ -86,7 +77,7 @@ def test_same_bytes_from_both_generations(
     folder = tmp_path_factory.mktemp("modules")
     generation = with_modules(is_copy=True)
     with nested_bazel(copy_of_the_sources(folder / "workspace"), folder / "output", generation) as bazel:
-        found = digests(bazel, "worker", "worker", SAMPLE)
+        found = built_digests(bazel, "worker", "worker", SAMPLE)
     assert {kind for kind in KINDS for path in found if path.endswith(kind)} == set(KINDS)
     assert {path.split("/")[0] for path in found} == {"examples", "tests"}
     assert [path for path, digest in found.items() if with_workers[path] != digest] == []
