@@ -7,6 +7,7 @@ from typing import Final
 
 import mistakes_of_commands
 import mistakes_of_files
+import mistakes_of_manifests
 import mistakes_of_models
 import mistakes_of_modules
 import mistakes_of_plugins
@@ -20,6 +21,7 @@ GROUPS: Final[dict[str, tuple[Mistake, ...]]] = {
     **mistakes_of_modules.TABLE,
     **mistakes_of_files.TABLE,
     **mistakes_of_quantization.TABLE,
+    **mistakes_of_manifests.TABLE,
     **mistakes_of_python.TABLE,
     **mistakes_of_plugins.TABLE,
 }

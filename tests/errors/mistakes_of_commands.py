@@ -57,11 +57,6 @@ USAGE: Final[tuple[Mistake, ...]] = (
     usage("separates parameters by spaces", "invalid choice", command="@f", files={"f": f"{_LOWER}\n"}),
     usage("writes a NUL character", "NUL", command="inspect a\0b"),
     usage("asks for lines without a map", "--debug-map", command="inspect mps.pte --lines"),
-    usage(
-        "lists operators without a program",
-        "--program=FOO.pte or --manifest",
-        command="operators --yaml=net.yaml",
-    ),
     usage("asks for lines as JSON", "--format text", command="inspect mps.pte --lines --format=json"),
     usage("asks for blobs of a .pt2", "expected a .pte program", command="inspect good.pt2 --blobs"),
     usage(

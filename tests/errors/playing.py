@@ -43,14 +43,17 @@ class Played:
 
 
 def prepare(folder: Path) -> None:
-    """Fills a folder with good.pt2, good.pte, mps.pte, good.ptd and the debug map of mps.pte."""
+    """Fills a folder with good.pt2, good.pte, good.ptd, and mps.pte with its manifest and debug map."""
     warm_up()
     make_workspace(folder)
     (folder / "good.py").write_text(GOOD)
     for command in (
         ("export", "--entry=good:build", "--source=good.py", "--program=good.pt2"),
         ("lower", "--program=good.pt2", "--pte=good.pte"),
-        ("lower", "--program=good.pt2", "--pte=mps.pte", "--backend=mps", "--debug=mps.json"),
+        (
+            *("lower", "--program=good.pt2", "--pte=mps.pte", "--backend=mps"),
+            *("--debug=mps.json", "--manifest=mps.manifest.json"),
+        ),
         ("lower", "--program=good.pt2", "--pte=external.pte", "--external-weights"),
         ("weights", "--program=good.pt2", "--ptd=good.ptd"),
     ):

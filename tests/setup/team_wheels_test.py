@@ -65,7 +65,9 @@ def test_a_lock(tmp_path: Path) -> None:
         ("name==1.* " + HASH, "name==1.*: not locked to a version"),
         ("name @ https://example.org/name.whl " + HASH, "not locked to a version"),
         ("name==1.0", "name==1.0: not locked to a hash"),
+        ("name==1.0 --hash=sha256:12", "name==1.0: sha256:12 is not a hash"),
         ("one two", "one two: not a requirement"),
+        ("<<<<<<< HEAD", "<<<<<<< HEAD: not a requirement"),
         ("-r other.txt", "-r other.txt: a lock is one file of pinned wheels, without this option"),
         ("--editable .", "--editable .: a lock is one file"),
     ],
@@ -73,6 +75,30 @@ def test_a_lock(tmp_path: Path) -> None:
 def test_a_line_that_is_not_locked(tmp_path: Path, line: str, problem: str) -> None:
     (found,) = _lock(tmp_path, line + "\n").problems
     assert found.startswith("lock.txt:1: ") and problem in found
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "lock.txt: no wheels"),
+        (b"# only a comment\n", "lock.txt: no wheels"),
+        (f"name==1.0 {HASH}".encode("utf-16"), "lock.txt: not a text in UTF-8"),
+        (
+            f"Name==1.0 {HASH}\nname==1.1 {HASH}\n".encode(),
+            "lock.txt:2: name==1.1: lock.txt:1 has version 1.0 of it",
+        ),
+    ],
+)
+def test_other_files(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "lock.txt").write_bytes(content)
+    (found,) = _script("locked_wheels").read_lock(tmp_path / "lock.txt", "lock.txt").problems
+    assert problem in found
+
+
+def test_a_lock_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "lock.txt").write_bytes(f"name==1.0 {HASH}".encode("utf-8-sig"))
+    lock = _script("locked_wheels").read_lock(tmp_path / "lock.txt", "lock.txt")
+    assert lock.problems == [] and [*lock.pins] == ["name"]
 
 
 @pytest.mark.parametrize(

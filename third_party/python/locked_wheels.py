@@ -29,6 +29,9 @@ INDEX_OPTIONS = {
     "-i": True,
 }
 
+# The algorithms that pip accepts.
+HASH = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
+
 # The build's platform; pip applies the lock's markers for the Python that runs it.
 MARKER_ENVIRONMENT = {
     "implementation_name": "cpython",
@@ -84,7 +87,13 @@ def read_lock(path: Path, shown: str) -> Lock:
     """
     pins: dict[str, Pin] = {}
     options, problems = [], []
-    for number, line in _logical_lines(path.read_text(encoding="utf-8")):
+    try:
+        lines = [*_logical_lines(path.read_text(encoding="utf-8-sig"))]
+    except UnicodeDecodeError:
+        return Lock({}, [], [f"{shown}: not a text in UTF-8, but perhaps in UTF-16, of a shell on Windows"])
+    if not lines:
+        problems.append(f"{shown}: no wheels; a line of a lock is NAME==VERSION --hash=sha256:...")
+    for number, line in lines:
         place = f"{shown}:{number}"
         if line.startswith("-"):
             option = _option(line, path.parent)
@@ -97,7 +106,11 @@ def read_lock(path: Path, shown: str) -> Lock:
         if problem:
             problems.append(problem)
         elif pin is not None:
-            pins[pin.name] = pin
+            before = pins.setdefault(pin.name, pin)
+            if before.version != pin.version:
+                problems.append(
+                    f"{place}: {pin.name}=={pin.version}: {before.place} has version {before.version} of it"
+                )
     return Lock(pins, options, problems)
 
 
@@ -141,6 +154,11 @@ def _pin(line: str, place: str) -> tuple[Pin | None, str]:
         return None, f"{place}: {specifier}: not locked to a version"
     if not hashes:
         return None, f"{place}: {specifier}: not locked to a hash"
+    if wrong := [each for each in hashes if not HASH.fullmatch(each)]:
+        return (
+            None,
+            f"{place}: {specifier}: {wrong[0]} is not a hash, such as sha256:01ab...",
+        )
     text = " ".join([f"{requirement.name}=={exact[0].version}", *(f"--hash={each}" for each in hashes)])
     name = canonicalize_name(requirement.name)
     return Pin(name, exact[0].version, frozenset(requirement.extras), place, text), ""

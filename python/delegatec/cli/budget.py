@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from delegatec.cli.documents import read_document
+from delegatec.cli.errors import CommandLineError
 from delegatec.cli.junit import Case, write_junit
 
 INPUTS = ("manifest",)
@@ -33,6 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     manifest = read_document(arguments.manifest, from_json)
     limits = dict(arguments.limit)
+    twice = sorted(name for name in limits if [each for each, _ in arguments.limit].count(name) > 1)
+    if twice:
+        raise CommandLineError(f"{', '.join(twice)} has several limits: expected one", "budget")
     figures = figures_of(manifest)
     width = max(map(len, figures))
     for name, value in figures.items():
@@ -53,5 +57,5 @@ def run(arguments: argparse.Namespace) -> int:
 def _limit(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if not name or not value.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=N")
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=N, a whole number")
     return name, int(value)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from delegatec.cli.documents import read_document
 from delegatec.cli.errors import CommandLineError
@@ -59,6 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
     missing = sorted({member.weights for member in members if member.weights} - set(files))
     if missing:
         raise CommandLineError(f"the bundle lacks {', '.join(missing)}: expected --weights=PATH=FILE")
+    outside = sorted(name for name in files if not _is_below(name))
+    if outside:
+        paths = ", ".join(map(repr, outside))
+        raise CommandLineError(f"not a path in the bundle: {paths}; expected a relative one without ..")
+    for member in members:
+        size = files[member.name].stat().st_size
+        if member.manifest.file.bytes != size:
+            described = f"a file of {member.manifest.file.bytes} bytes, and it has {size}"
+            raise CommandLineError(f"the manifest of {member.name} describes another program: {described}")
     index = index_of(members, files, [name for name, _ in arguments.license])
     if arguments.directory:
         write_directory(Path(arguments.directory), files, index)
@@ -66,6 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
         with replacing(arguments.zip) as file:
             write_zip(file, files, index)
     return 0
+
+
+def _is_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and path.name != ""
 
 
 def _named(text: str) -> tuple[str, Path]:

@@ -22,7 +22,7 @@ def arguments(tmp_path: Path) -> list[str]:
     (tmp_path / "LICENSE").write_text("Do what you like.\n")
     for name in ("foo_portable", "foo_mps"):
         manifest = Manifest(
-            SCHEMA_VERSION, "", f"//models:{name}", name[4:], {}, (), (), (), FileInfo(0, "", ())
+            SCHEMA_VERSION, "", f"//models:{name}", name[4:], {}, (), (), (), FileInfo(len(name), "", ())
         )
         (tmp_path / f"{name}.json").write_text(to_json(manifest))
         (tmp_path / f"{name}.pte").write_bytes(name.encode())
@@ -86,6 +86,8 @@ def test_index_has_sizes_and_digests(arguments: list[str], tmp_path: Path) -> No
         (["--zip=OUT", "--license=models/foo_mps.pte=setup.cfg"], "have one path: models/foo_mps.pte"),
         (["--zip=OUT", "--license=index.json=setup.cfg"], "have one path: index.json"),
         (["--zip=OUT", "--license=LICENSE"], "is not PATH=FILE"),
+        (["--zip=OUT", "--license=../LICENSE=setup.cfg"], "not a path in the bundle: '../LICENSE'"),
+        (["--zip=OUT", "--license=/a/LICENSE=setup.cfg"], "not a path in the bundle: '/a/LICENSE'"),
     ],
 )
 def test_wrong_arguments(
@@ -99,6 +101,16 @@ def test_wrong_arguments(
     assert main([*arguments, *(each.replace("OUT", str(output)) for each in more)]) == 2
     assert message in capfd.readouterr().err
     assert not output.exists()
+
+
+def test_a_manifest_of_another_program(
+    arguments: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = arguments.index(f"--program={tmp_path / 'foo_mps'}.pte")
+    arguments[first + 1] = f"--manifest={tmp_path / 'foo_portable'}.json"
+    assert main([*arguments, f"--zip={tmp_path / 'out.zip'}"]) == 2
+    error = capfd.readouterr().err
+    assert "the manifest of models/foo_mps.pte describes another program: a file of 12 bytes" in error
 
 
 def test_weights_that_no_flag_provides(

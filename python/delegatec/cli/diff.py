@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from delegatec.cli.colors import DIFFERENCE, add_color_argument, write_colored
-from delegatec.cli.documents import read_document
+from delegatec.cli.documents import read_document, shown
+from delegatec.cli.errors import CommandLineError
 
 if TYPE_CHECKING:
     from delegatec.report.facts import Facts
@@ -85,7 +86,11 @@ def _manifest(path: str, given: str, size: int) -> Manifest | None:
     from delegatec.report.manifest import from_json
 
     if given:
-        return read_document(given, from_json)
+        manifest = read_document(given, from_json)
+        if manifest.file.bytes != size:
+            described = f"a program of {manifest.file.bytes} bytes, and {shown(path)} has {size}"
+            raise CommandLineError(f"{shown(given)} describes another program: {described}")
+        return manifest
     found = f"{os.path.splitext(path)[0]}.manifest.json"
     if not os.path.exists(found):
         return None

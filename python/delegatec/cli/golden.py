@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from delegatec.cli.documents import read_document, shown
+from delegatec.cli.documents import read_document, shown, text_of
 from delegatec.cli.junit import Case, write_junit
 
 if TYPE_CHECKING:
@@ -71,10 +70,12 @@ def _recorded(path: str, help: str) -> dict[str, Any]:
     from delegatec.diagnostics import DelegatecError, Diagnostic
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = text_of(path)
         recorded = json.loads(text) if text.strip() else {}
         if not isinstance(recorded, dict):
             raise ValueError(f"it is {type(recorded).__name__}, not an object")
+        if not _is_tree(recorded):
+            raise ValueError("it has lists or null, as a manifest has")
     except (ValueError, RecursionError) as error:
         problem = Diagnostic(
             "DC513",
@@ -84,6 +85,11 @@ def _recorded(path: str, help: str) -> dict[str, Any]:
         )
         raise DelegatecError([problem]) from error
     return recorded
+
+
+def _is_tree(value: Any) -> bool:
+    """Whether a value is of dicts, whose leaves are numbers and texts."""
+    return all(map(_is_tree, value.values())) if isinstance(value, dict) else isinstance(value, (int, str))
 
 
 def _write(path: str, facts: dict[str, Any]) -> None:

@@ -89,11 +89,13 @@ def test_a_record_that_does_not_exist_yet(
         ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> branch\n", "Expecting value: line 1 column 1"),
         ("{", "line 1 column 2"),
         ("[]", "it is list, not an object"),
+        ('{"methods": []}', "it has lists or null, as a manifest has"),
+        ("PK\x03\x04\xff", "it is a zip file, such as a .pt2"),
         ("[" * 100_000, "recursion"),
     ],
 )
 def test_a_damaged_record(folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str) -> None:
-    (folder / "golden.json").write_text(text)
+    (folder / "golden.json").write_text(text, encoding="latin-1")
     assert _golden(folder, "a.json", "--update-command=bazel run //a:b.update") == 1
     captured = capsys.readouterr()
     assert "error DC513" in captured.err and reason in captured.err and "DC511" not in captured.err
