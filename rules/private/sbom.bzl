@@ -14,9 +14,9 @@ SbomInfo = provider(
     fields = {
         "data": "depset of File: checkpoints, calibration data, and configuration files.",
         "document": "File: the bill of materials of a program, as CycloneDX JSON; None for an exported model.",
-        "licenses": "depset of struct(license, model): the license that a model declares, and its `.pt2`.",
+        "declared_licenses": "depset of struct(license, model): the license that a model declares, and its `.pt2`.",
         "models": "depset of File: the exported models, as `.pt2`.",
-        "programs": "depset of struct(data, document, licenses, models, program, python): these fields for each program, a File.",
+        "programs": "depset of struct(data, declared_licenses, document, models, program, python): these fields for each program, a File.",
         "python": "depset of File: sources, and directories of wheels.",
     },
 )
@@ -83,7 +83,7 @@ def _write_document(ctx, program, parts):
     args.add_all([program.program], map_each = _program_argument)
     args.add_all(parts.data, map_each = _data_argument)
     args.add_all(parts.models, map_each = _model_argument)
-    args.add_all(parts.licenses, map_each = _license_argument)
+    args.add_all(parts.declared_licenses, map_each = _license_argument)
     args.add_all(parts.python, map_each = _source_argument)
     args.add_all(depset(transitive = [compiler.inputs, parts.python]), map_each = _site_argument, uniquify = True)
     ctx.actions.run(
@@ -122,12 +122,12 @@ def _programs_below(target, ctx):
     ])
 
 def _entry(program, document, parts):
-    return struct(data = parts.data, document = document, licenses = parts.licenses, models = parts.models, program = program, python = parts.python)
+    return struct(data = parts.data, document = document, declared_licenses = parts.declared_licenses, models = parts.models, program = program, python = parts.python)
 
 def _sbom_impl(target, ctx):
     programs = _programs_below(target, ctx)
     if DelegateProgramInfo not in target and ExportedProgramInfo not in target:
-        return [SbomInfo(data = depset(), document = None, licenses = depset(), models = depset(), programs = programs, python = depset())]
+        return [SbomInfo(data = depset(), document = None, declared_licenses = depset(), models = depset(), programs = programs, python = depset())]
     below = [each[SbomInfo] for each in _attribute(ctx, "program") if SbomInfo in each]
     if hasattr(ctx.rule.attr, "variants"):
         below = [each for each in programs.to_list() if each.program == target[DelegateProgramInfo].program]
@@ -142,7 +142,7 @@ def _sbom_impl(target, ctx):
     ]
     parts = struct(
         data = depset(data, transitive = [info.data for info in below]),
-        licenses = depset(licenses, transitive = [info.licenses for info in below]),
+        declared_licenses = depset(licenses, transitive = [info.declared_licenses for info in below]),
         models = depset(models, transitive = [info.models for info in below]),
         python = depset(sources, transitive = [python.files] + [info.python for info in below]),
     )
@@ -151,7 +151,7 @@ def _sbom_impl(target, ctx):
     if is_program:
         programs = depset([_entry(target[DelegateProgramInfo].program, document, parts)])
     return [
-        SbomInfo(data = parts.data, document = document, licenses = parts.licenses, models = parts.models, programs = programs, python = parts.python),
+        SbomInfo(data = parts.data, document = document, declared_licenses = parts.declared_licenses, models = parts.models, programs = programs, python = parts.python),
     ] + ([OutputGroupInfo(sbom = depset([document]))] if is_program else [])
 
 sbom = aspect(

@@ -108,7 +108,7 @@ def test_private_wheels(consumer: NestedBazel) -> None:
 def test_wheels_that_do_not_fit(consumer: NestedBazel) -> None:
     refused = consumer.attempt("build", "@unfit_wheels//:lib")
     assert refused.returncode != 0
-    assert "error DC016: the wheels of " in refused.stderr
+    assert "error DC016: the wheels of //wheels:unfit.lock.txt cannot be used together" in refused.stderr
     assert "wheels/unfit.lock.txt:2: numpy==1.26.4: the compiler's lock:" in refused.stderr
     assert "wheels/unfit.lock.txt:3: nvidia-cublas==13.1.0: a wheel for GPUs" in refused.stderr
 

@@ -47,3 +47,5 @@ def test_messages_name_targets_as_with_a_workspace(consumer: NestedBazel) -> Non
     assert "Traceback" not in refused.stderr
     unknown = consumer.attempt("build", "//model:unknown_backend")
     assert "\n//model:unknown_backend: error DC401" in unknown.stderr
+    unfit = consumer.attempt("build", "@unfit_wheels//:lib")
+    assert "error DC016: the wheels of //wheels:unfit.lock.txt cannot be used together" in unfit.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`wheels`, for users of the rules: the wheels of a team's own lock, to run in one process with the compiler's."""
 
+load("//rules/private:labels.bzl", "label_text")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
@@ -50,7 +51,7 @@ def _wheels_impl(rctx):
     if installed.return_code == _DOES_NOT_FIT:
         fail("\n".join([
             "",
-            "error DC016: the wheels of %s cannot be used together with the compiler's" % rctx.attr.lock,
+            "error DC016: the wheels of %s cannot be used together with the compiler's" % label_text(rctx.attr.lock),
         ] + ["  " + line for line in installed.stdout.strip().split("\n")] + [
             "  expected: the compiler's version of each wheel that both have, all that the wheels need, and no wheels for GPUs",
             "  help: resolve again with --constraint=%s and torch's index of CPU wheels; list distributions that the model does not need in `allow_missing`, files in `drop`" % compiler,
@@ -59,7 +60,7 @@ def _wheels_impl(rctx):
     if installed.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be installed" % rctx.attr.lock,
+            "error DC011: the wheels of %s cannot be installed" % label_text(rctx.attr.lock),
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
             "  help: list wheels that no index has in `files`, or set PIP_FIND_LINKS to a directory with them",
@@ -73,7 +74,7 @@ def _wheels_impl(rctx):
     if compiled.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be compiled" % rctx.attr.lock,
+            "error DC011: the wheels of %s cannot be compiled" % label_text(rctx.attr.lock),
             compiled.stdout + compiled.stderr,
             "  help: is the disk full? The next build tries again",
             "",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hash-locked wheels as one directory."""
 
+load("//rules/private:labels.bzl", "label_text")
 load(":host.bzl", "HOST_PYTHON_ENVIRON", "host_python")
 
 _BUILD = """\
@@ -37,7 +38,7 @@ def _wheels_impl(rctx):
     if installed.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be installed" % rctx.attr.lock,
+            "error DC011: the wheels of %s cannot be installed" % label_text(rctx.attr.lock),
             installed.stdout + installed.stderr,
             "  expected: pip finds each of them, with the hash that is locked",
             "  help: if the package index does not have a CPU-only torch, set PIP_FIND_LINKS to a directory with its wheel",
@@ -51,7 +52,7 @@ def _wheels_impl(rctx):
     if compiled.return_code:
         fail("\n".join([
             "",
-            "error DC011: the wheels of %s cannot be compiled" % rctx.attr.lock,
+            "error DC011: the wheels of %s cannot be compiled" % label_text(rctx.attr.lock),
             compiled.stdout + compiled.stderr,
             "  help: is the disk full? The next build tries again",
             "",
