@@ -34,6 +34,7 @@ from delegatec.edge.state import written_state
 from delegatec.edge.strides import force_channels_last
 from delegatec.full_delegation import kernels_left, locations_of, rejected
 from delegatec.program import EmittedProgram, ExternalWeights, ProgramOptions, emit, weights_of
+from delegatec.program.external import name_weights
 from delegatec.program.kernels.check import check_kernels
 from delegatec.program.scalar_type import SCALAR_TYPES
 from delegatec.report.debug_map import Sources, sources_of
@@ -141,9 +142,10 @@ def lower(
                 )
             ]
         )
+    external = ExternalWeights(weights_of(methods) if external_weights else {})
     emitting = partial(
         emit,
-        external=ExternalWeights(weights_of(methods) if external_weights else {}),
+        external=external,
         options=program_options,
         constant_methods=constant_methods,
     )
@@ -169,6 +171,7 @@ def lower(
         preserve = every[name] | KERNEL_COMPOSITES
         program = to_edge(exported, method=name, preserve=preserve, state=state, kept=kept)
         program.owns_state = len(methods) == 1
+        name_weights(program, external)
         force_channels_last(
             program,
             inputs=program_options.channels_last_inputs,

@@ -30,7 +30,8 @@ and has a channels-last input.
         default = False,
         doc = """\
 Whether the runtime's kernels load the model's weights from the `.ptd` of the `exported_program`, which is built with
-the program and shared by programs of all backends. Weights consumed by a delegate stay in its blob.
+the program and shared by programs of all backends. Delegates of XNNPACK read unchanged weights from it as well; those
+of other backends contain theirs.
 """,
     ),
     "plan_inputs": attr.bool(

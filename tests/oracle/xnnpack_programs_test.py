@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 import torch
 
 from delegatec.delegation import DelegationReport
+from delegatec.lowering import lower
+from delegatec.program import weights_of, write_flat_tensors, write_program
+from tests.oracle.oracle import OracleProgram
 from tests.oracle.xnnpack import run_in_runtime
 
 
@@ -98,3 +102,40 @@ def test_a_decoder_with_caches_is_one_delegate(rows: int) -> None:
     left = {each.operator for each in report.rejections}
     assert not any(name in left for name in ("aten.bmm.default", "aten._softmax.default"))
     assert len([each for each in report.rejections if each.operator == "aten.index_put.default"]) == 4
+
+
+class Tied(torch.nn.Module):
+    """Looks up rows on a portable kernel, and multiplies by the same matrix in the delegate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(50, 64)
+        self.inner = torch.nn.Linear(64, 64)
+        self.scale = torch.nn.Parameter(torch.randn(64))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = (self.inner(self.embedding(ids)) * self.scale).relu()
+        return torch.nn.functional.linear(hidden, self.embedding.weight)
+
+
+def test_methods_and_kernels_share_weights() -> None:
+    module = Tied().eval()
+    calls = {"prefill": torch.arange(8)[None], "step": torch.tensor([[3]])}
+    exported = {name: torch.export.export(module, (ids,)) for name, ids in calls.items()}
+    weights = weights_of(exported)
+    size = sum(each.nbytes for each in weights.values())
+    data = io.BytesIO()
+    write_flat_tensors(weights, data)
+    for external in (False, True):
+        exported = {name: torch.export.export(module, (ids,)) for name, ids in calls.items()}
+        emitted = lower(exported, "xnnpack", external_weights=external).emitted
+        file = io.BytesIO()
+        write_program(emitted, file)
+        # the embedding's matrix is stored once more for the delegates, but not if a data file has it
+        copies = 0 if external else size + module.embedding.weight.nbytes
+        assert copies <= len(file.getvalue()) < copies + 7000
+        program = OracleProgram(file.getvalue(), data.getvalue() if external else None)
+        for name, ids in calls.items():
+            with torch.no_grad():
+                torch.testing.assert_close(program.run([ids], name)[0], module(ids), rtol=1e-5, atol=1e-5)

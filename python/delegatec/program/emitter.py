@@ -86,6 +86,6 @@ def emit(
     for name, value in (constant_methods or {}).items():
         emitted.methods.append(emit_constant_method(name, value, pool))
     emitted.constants, emitted.constant_names = pool.data, pool.names
+    emitted.named_data = merge_named_data(emitted.methods, external)
     emitted.external = external.used
-    emitted.named_data = merge_named_data(emitted.methods, external.names)
     return emitted

@@ -9,8 +9,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from delegatec.delegation import Part
 from delegatec.delegation.protocol.parts import tensor_bytes
+from delegatec.delegation.protocol.view import EXTERNAL
 from delegatec.diagnostics.arguments import check_items
+from delegatec.edge.program import EdgeProgram
+from delegatec.program.content import equal_bytes
 from delegatec.program.scalar_type import SCALAR_TYPES
 
 
@@ -62,6 +66,7 @@ class ExternalWeights:
         for name, tensor in weights.items():
             self._keys.setdefault(_identity(tensor, tuple(tensor.shape)), name)
         self.names = frozenset(weights)
+        self._weights = weights
         self._used: dict[str, memoryview] = {}
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
@@ -80,10 +85,32 @@ class ExternalWeights:
             self._used[key] = tensor_bytes(tensor)
         return key
 
+    def name(self, tensor: torch.Tensor) -> str | None:
+        """Returns the key of an external constant; None for any other constant."""
+        return self._keys.get(_identity(tensor, tuple(tensor.shape)))
+
+    def reads(self, key: str, data: Part) -> bool:
+        """Whether named data of a delegate is the weight of that name, whose use is recorded then."""
+        weight = self._weights.get(key)
+        if weight is None or not equal_bytes(tensor_bytes(weight), data):
+            return False
+        self._used[key] = tensor_bytes(weight)
+        return True
+
     @property
     def used(self) -> dict[str, memoryview]:
         """Key -> bytes of each weight in use, in order of first use."""
         return self._used
+
+
+def name_weights(program: EdgeProgram, external: ExternalWeights) -> None:
+    """Notes the names of external weights at their placeholders, for delegates; see `external_name`."""
+    for part in program.walk():
+        for node in part.placeholders():
+            tensor = part.constants.get(node.name)
+            name = None if tensor is None else external.name(tensor)
+            if tensor is not None and name is not None:
+                node.meta[EXTERNAL] = name, tensor.data_ptr()
 
 
 def _identity(tensor: torch.Tensor, sizes: tuple[int, ...]) -> tuple[int, torch.dtype, tuple[int, ...]]:

@@ -3,24 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from delegatec.delegation import NamedData
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.program.content import equal_bytes
 from delegatec.program.emitted import EmittedMethod
+from delegatec.program.external import ExternalWeights
 
 
-def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]) -> dict[str, NamedData]:
+def merge_named_data(methods: Iterable[EmittedMethod], external: ExternalWeights) -> dict[str, NamedData]:
     """Merges the named data of a program.
 
     Args:
         methods: the methods with delegates.
-        external: names of the weights in a `.ptd`, which share the runtime's namespace.
+        external: the weights in a `.ptd`, which share the runtime's namespace.
 
     Returns:
-        Key -> data, in order of first use, with the largest alignment requested.
+        Key -> data that the `.ptd` lacks, in order of first use, with the largest alignment requested.
 
     Raises:
         DelegatecError: DC361, one diagnostic for each ambiguous key.
@@ -30,10 +31,12 @@ def merge_named_data(methods: Iterable[EmittedMethod], external: Collection[str]
     for method in methods:
         for delegate in method.delegates:
             for key, item in delegate.named_data.items():
+                if external.reads(key, item.data):
+                    continue
                 other = merged.setdefault(key, item)
                 merged[key] = replace(other, alignment=max(other.alignment, item.alignment))
-                if key in external:
-                    problems[key] = _conflict(key, "is also a weight of the .ptd", delegate.backend_id)
+                if key in external.names:
+                    problems[key] = _conflict(key, "is another weight of the .ptd", delegate.backend_id)
                 elif not equal_bytes(other.data, item.data):
                     problems[key] = _conflict(key, "has different data elsewhere", delegate.backend_id)
     if problems:

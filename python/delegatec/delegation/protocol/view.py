@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import OutputKind
@@ -15,6 +15,23 @@ from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.control_flow import FORMS, body_nodes
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.symbols import size_nodes
+
+EXTERNAL: Final = "external_weight"
+"""Metadata of the placeholder of a weight in a `.ptd`: its name there, and the address of its elements."""
+
+
+def external_name(constant: Node, tensor: torch.Tensor) -> str | None:
+    """Returns the name of a weight in the program's `.ptd`: the key of named data with the same bytes.
+
+    Args:
+        constant: a placeholder.
+        tensor: its value, as the delegate stores it.
+
+    Returns:
+        The name; None if the program has no `.ptd`, or the constant is not one of the weights, unchanged.
+    """
+    name, address = constant.meta.get(EXTERNAL, (None, 0))
+    return name if tensor.data_ptr() == address and tensor.is_contiguous() else None
 
 
 class PartitionView:

@@ -75,12 +75,15 @@ class Draft:
         self._values.append(value)
         return id
 
-    def constant(self, data: Part, alignment: int = 16) -> int:
-        """Adds bytes, stored once for all equal ones of the program; returns their index."""
-        digest = hashlib.sha256()
-        for chunk in chunks(data):
-            digest.update(chunk)
-        key = digest.hexdigest()
+    def constant(self, data: Part, alignment: int = 16, name: str | None = None) -> int:
+        """Adds bytes; returns their index.
+
+        Args:
+            data: the bytes, stored once for all equal ones of the program.
+            alignment: in bytes.
+            name: that of a weight in the program's `.ptd`, where they are.
+        """
+        key = name or _hash(data)
         self._data.setdefault(key, NamedData(data, alignment))
         return self._indices.setdefault(key, len(self._indices) + 1)
 
@@ -151,6 +154,13 @@ class Draft:
             constants=[schema.BytesT(), *data],
         )
         return write_blob(graph)
+
+
+def _hash(data: Part) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks(data):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def tensor_of(value: schema.ValueT) -> schema.TensorT:

@@ -19,7 +19,7 @@ from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dtypes import TO_FORMAT
 from delegatec.delegation.protocol.backend import PreprocessResult
-from delegatec.delegation.protocol.view import PartitionView
+from delegatec.delegation.protocol.view import PartitionView, external_name
 from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.symbols import largest
 
@@ -207,12 +207,15 @@ class GraphBuilder:
         data, lost = converted_tensor(tensor, dtype, self._saturates, arrange, is_wide)
         shape = tensor.shape if shape is None else shape
         stored = torch.float32 if is_wide else dtype
-        id = self.value(TO_FORMAT[stored], shape, stored, constant_id=self.draft.constant(data))
+        is_unchanged = origin is not None and arrange is None and dtype == stored == tensor.dtype
+        name = external_name(origin, tensor) if origin is not None and is_unchanged else None
+        index = self.draft.constant(data, name=name)
+        id = self.value(TO_FORMAT[stored], shape, stored, constant_id=index)
         if origin is not None:
             self._names[id] = origin.name
         if lost:
-            name = "a constant" if origin is None else name_of(self._view.program, origin)
-            self._problems.append((id, beyond_float16(f"{name} has {lost}", self.current)))
+            what = "a constant" if origin is None else name_of(self._view.program, origin)
+            self._problems.append((id, beyond_float16(f"{what} has {lost}", self.current)))
         return id
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
