@@ -17,7 +17,7 @@ from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.operators.grid import operations
 from delegatec.backends.xnnpack.quantized.rounding import rounded
-from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq, rows
+from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, dq, q, qdq, rows
 from tests.oracle.xnnpack import lowered_program
 
 STEP: Final = 0.0625
@@ -118,7 +118,7 @@ def test_linear_layers_compute_the_levels_of_eager_mode(shape: tuple[int, ...], 
         return qdq(f.linear(qdq(x), layer.weight(), layer.bias).relu(), 0.3, -100)
 
     found, results, wanted = run(Layer(function, (20, 48), bits), numbers(*shape))
-    assert found == ["Convert", "FullyConnected", "Clamp", "Convert"]
+    assert found == ["Convert", "FullyConnected", "Convert"]
     # the bias is rounded to units of the products
     assert_levels(results, wanted, 0.3, 0.01)
 
@@ -159,12 +159,116 @@ def test_levels_as_inputs_and_outputs() -> None:
     assert results.dtype == torch.int8 and torch.equal(results, wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_images_of_levels_as_inputs_and_outputs(dtype: torch.dtype) -> None:
+    limits = torch.iinfo(dtype)
+    parameters = (STEP, 131 + limits.min, limits.min, limits.max, dtype)
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        x = torch.ops.quantized_decomposed.dequantize_per_tensor(x, *parameters)
+        x = f.conv2d(x, layer.weight(), padding=1)
+        return torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)  # type: ignore[no-any-return]
+
+    generator = torch.Generator().manual_seed(0)
+    levels = torch.randint(limits.min, limits.max + 1, (1, 8, 5, 7), generator=generator).to(dtype)
+    found, results, wanted = run(Layer(function, (12, 8, 3, 3)), levels)
+    assert found.count("Convolution") == 1 and (dtype == torch.uint8 or "Convert" not in found)
+    assert results.dtype == dtype and torch.equal(results, wanted)
+
+
 def test_calls_without_levels_compute_with_numbers() -> None:
     found, results, wanted = run(
         Layer(lambda _, x: qdq(qdq(x).softmax(-1), 1 / 256, -128).neg()), numbers(3, 5, 64)
     )
     assert found == ["Convert", "Convert", "Softmax", "Convert", "Convert", "Negate"]
     torch.testing.assert_close(results, wanted, rtol=0, atol=1 / 256)
+
+
+CONVOLUTIONS: Final[dict[str, tuple[tuple[int, ...], dict[str, Any]]]] = {
+    "3 x 3": ((12, 8, 3, 3), {"padding": 1}),
+    "1 x 1": ((12, 8, 1, 1), {}),
+    "stride, dilation": ((12, 8, 3, 3), {"stride": 2, "dilation": 2, "padding": (2, 1)}),
+    "groups": ((12, 4, 3, 3), {"groups": 2}),
+    "depthwise": ((8, 1, 3, 3), {"groups": 8, "padding": 1}),
+    "depthwise, two outputs of a channel": ((16, 1, 5, 5), {"groups": 8, "stride": 2, "padding": 2}),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_compute_the_levels_of_eager_mode(name: str) -> None:
+    shape, options = CONVOLUTIONS[name]
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return qdq(f.conv2d(qdq(x), layer.weight(), layer.bias, **options).clamp(0.0, 6.0), 0.1, -128)
+
+    found, results, wanted = run(Layer(function, shape), numbers(2, 8, 9, 11))
+    kind = "DepthwiseConvolution" if shape[1] == 1 else "Convolution"
+    assert [each for each in found if each != "Transpose"] == ["Convert", kind, "Convert"]
+    assert_levels(results, wanted, 0.1, 0.01)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolutions(groups: int) -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        weight, bias = layer.weight(), layer.bias.repeat(groups)
+        options: Any = {"stride": 2, "padding": 1, "output_padding": 1, "groups": groups}
+        return qdq(f.conv_transpose2d(qdq(x), weight, bias, **options), 0.3, -10)
+
+    found, results, wanted = run(Layer(function, (8, 6, 3, 3), axis=1), numbers(2, 8, 5, 7))
+    assert [each for each in found if each != "Transpose"] == ["Convert", "TransposedConvolution", "Convert"]
+    assert_levels(results, wanted, 0.3, 0.01)
+
+
+def test_convolutions_of_sequences() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return qdq(f.conv1d(qdq(x), layer.weight(), layer.bias, padding=1), 0.3, -10)
+
+    found, results, wanted = run(Layer(function, (12, 8, 3)), numbers(2, 8, 11))
+    assert "Convolution" in found and found.count("Convert") == 2
+    assert_levels(results, wanted, 0.3, 0.01)
+
+
+IMAGES: Final[dict[str, Function]] = {
+    "MaxPooling": lambda x: f.max_pool2d(x, 3, 2, 1),
+    "GlobalAveragePooling": lambda x: x.mean((2, 3), keepdim=True),
+    "ResizeBilinear": lambda x: f.interpolate(x, (9, 16), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_between_layers(name: str) -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        x = qdq(f.conv2d(qdq(f.pad(qdq(x), (1, 0, 1, 0))), layer.weight(), layer.bias))
+        return qdq(qdq(IMAGES[name](x)).neg(), STEP, -3)
+
+    found, results, wanted = run(Layer(function, (8, 8, 1, 1)), numbers(1, 8, 8, 8))
+    found = [each for each in found if each not in ("Transpose", "Reshape", "Slice")]
+    assert found == ["Convert", "Convolution", name, "Negate", "Convert"]
+    assert_levels(results, wanted, STEP, 0.3)
+
+
+def test_convolutions_of_numbers_with_quantized_weights() -> None:
+    layer = Layer(lambda own, x: f.conv2d(x, own.weight(), own.bias, padding=1), (12, 8, 3, 3))
+    found, results, wanted = run(layer, numbers(2, 8, 9, 11))
+    assert "Convolution" in found and "Convert" not in found
+    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
+
+
+@pytest.mark.parametrize("shape", [(12, 8, 3, 3), (8, 1, 3, 3)])
+def test_convolutions_of_values_that_are_quantized_at_run_time(shape: tuple[int, ...]) -> None:
+    groups = 8 // shape[1]
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        parameters = torch.ops.quantized_decomposed.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
+        levels = torch.ops.quantized_decomposed.quantize_per_tensor.tensor(x, *parameters, *INT8)
+        x = torch.ops.quantized_decomposed.dequantize_per_tensor.tensor(levels, *parameters, *INT8)
+        return f.conv2d(x, layer.weight(), layer.bias, padding=1, groups=groups)
+
+    layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
+    found, results, _ = run(layer, x)
+    assert [each for each in found if each != "Transpose"] == ["Convert", "Convolution"]
+    wanted = f.conv2d(rounded(x, 3), layer.weight(), layer.bias, padding=1, groups=groups)
+    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
 
 
 # ---- weights alone -----------------------------------------------------------------------------------------

@@ -141,19 +141,24 @@ class Legality(Generic[SettingsT]):
             message += f" (in its rewrite{which})"
         return Rejection(node, refusal.rule, message, refusal.help)
 
+    def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
+        """Returns operands that are calls on constants, and that rules read as constants; none here."""
+        return ()
+
     def _tried(self, program: EdgeProgram, node: Node) -> Refusal | None:
         results = tuple(user for user in node.users if user.target is operator.getitem)
+        calls = self.constant_operands(program, node)
         key = (
             call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
-            tuple(source.name in program.constants for source in node.all_input_nodes),
+            tuple(source.name in program.constants or source in calls for source in node.all_input_nodes),
             tuple(sorted(user.args[1] for user in results)),  # type: ignore[type-var]
         )
         if key not in self._answers:
-            self._answers[key] = self._try(program, node, results)
+            self._answers[key] = self._try(program, [*calls, node, *results], node)
         return self._answers[key]
 
-    def _try(self, program: EdgeProgram, node: Node, results: Sequence[Node]) -> Refusal | None:
-        alone = extract_view(PartitionView(program, [node, *results], computes_sizes=True), {})
+    def _try(self, program: EdgeProgram, calls: Sequence[Node], node: Node) -> Refusal | None:
+        alone = extract_view(PartitionView(program, calls, computes_sizes=True), {})
         (call,) = (each for each in alone.graph.nodes if each.target is node.target)
         for prepare in self._prepare:
             prepare(alone)

@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.products import recover_linear
-from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, round_rows
+from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, order_images, round_rows
 from delegatec.backends.xnnpack.quantized.signs import sign_levels
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
@@ -46,7 +46,7 @@ class XnnpackBackend(TableBackend[Settings]):
     def passes(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> Sequence[Pass]:
         """See `HasPasses.passes`. The last ones choose the layout of each value."""
         target = self._target(self.settings(compile_specs))
-        return [*super().passes(view, compile_specs), *layout_passes(view, target)]
+        return [*super().passes(view, compile_specs), order_images, *layout_passes(view, target)]
 
     def preprocess(self, view: PartitionView, compile_specs: Sequence[CompileSpec]) -> PreprocessResult:
         """See `Backend.preprocess`. Raises DC406 for each constant beyond float16."""

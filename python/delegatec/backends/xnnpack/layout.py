@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.quantized.grids import MOVES
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.delegation import PartitionView
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.channels_last import fold_padding as padding
 from delegatec.edge.channels_last import optimize
+from delegatec.edge.channels_last.dimension_rules import pointwise
 from delegatec.edge.channels_last.groups import Grouped, Role
 from delegatec.edge.channels_last.operation import Operation
 from delegatec.edge.channels_last.role_rules import grouped
@@ -54,6 +58,7 @@ _RULES: Final[OperationRules] = {
         _POOL,
     ),
     XNNPACK.prelu.default: _prelu,
+    **dict.fromkeys((QUANTIZE, DEQUANTIZE), pointwise),
 }
 _WINDOWED: Final = (XNNPACK.conv2d.default, XNNPACK.max_pool2d.default)
 
@@ -80,6 +85,8 @@ def _legality(target: TableTarget[Settings], facts: Facts) -> Callable[[Node], b
     known: dict[Hashable, bool] = {}
 
     def is_legal(node: Node) -> bool:
+        if node.target in MOVES and dtype_of(node) in (torch.int8, torch.uint8):
+            return True  # levels, which are moved like numbers
         key = (
             call_signature(node.target, node.args, node.kwargs),  # type: ignore[arg-type]
             tuple(facts.constant(each) is not None for each in node.all_input_nodes),

@@ -13,7 +13,7 @@ from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, scale_of
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
 from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
@@ -41,9 +41,16 @@ class XnnpackLegality(Legality[Settings]):
         self._calls = {call for each in fused_of(program) for call in each.calls}
         self._constants = program.fixed_constants()
 
+    def constant_operands(self, program: EdgeProgram, node: Node) -> Sequence[Node]:
+        """See `Legality.constant_operands`."""
+        return [each for each in node.all_input_nodes if self._is_weight(each)]
+
+    def _is_weight(self, node: Node) -> bool:
+        return is_weight(node, lambda each: self._constants.get(each.name))
+
     def rejection(self, program: EdgeProgram, node: Node) -> Rejection | None:
         """See `Legality.rejection`."""
-        if node in self._calls or is_weight(node, lambda each: self._constants.get(each.name)):
+        if node in self._calls or self._is_weight(node):
             return None
         if node.target in DYNAMIC:
             message = (
@@ -80,11 +87,15 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 message = "it is part of a layer that is not in the same delegate"
                 found.update((call, Rejection(call, "boundary", message)) for call in calls)
         for node in nodes:
-            if node.target is DEQUANTIZE and bind(node)["input"] not in members:
-                first = next(user for user in bind(node)["input"].users if scale_of(user) is not None)
-                if scale_of(first) != scale_of(node):
-                    found[node] = Rejection(node, "boundary", "its levels have several scales")
+            if node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
+                found[node] = Rejection(node, "boundary", "its levels have several scales")
         return list(found.values())
+
+
+def _has_one_scale(levels: Node) -> bool:
+    """Whether all calls that compute and read levels have the same scale."""
+    scales = {scale_of(each) for each in (levels, *levels.users) if each.target in (QUANTIZE, DEQUANTIZE)}
+    return len(scales) == 1
 
 
 def fused_of(program: EdgeProgram) -> list[Rounding | Product]:

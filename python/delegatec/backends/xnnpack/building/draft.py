@@ -102,7 +102,7 @@ class Draft:
     def simplify(self) -> None:
         """Fuses clamps; removes operations, values and constants that no output depends on."""
         self.steps, _ = self._live()
-        self.steps = fuse_clamps(self.steps, self.outputs)
+        self.steps = fuse_clamps(self.steps, self.outputs, self._have_one_scale)
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
         self._values = [value for id, value in enumerate(self._values) if id in used]
@@ -112,6 +112,12 @@ class Draft:
             key = old[getattr(owner, field)]
             setattr(owner, field, new.setdefault(key, len(new) + 1))
         self._indices = new
+
+    def _have_one_scale(self, first: int, second: int) -> bool:
+        """Whether two values are quantized alike, or not at all."""
+        scales = [getattr(self._values[id].content, "quantization", None) for id in (first, second)]
+        numbers = [None if each is None else (each.scale, each.zeroPoint) for each in scales]
+        return numbers[0] == numbers[1]
 
     def _live(self) -> tuple[list[Step], set[int]]:
         """Returns the operations that the outputs depend on, and their operands."""

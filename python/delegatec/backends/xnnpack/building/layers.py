@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
-from delegatec.backends.xnnpack.quantized.rounding import ROUNDED, dynamic_weight
+from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
@@ -30,82 +31,96 @@ class Operands(NamedTuple):
     bias: int
 
 
-_WHOLE: Final[Arrange] = lambda tensor: tensor  # noqa: E731
+class Stored(NamedTuple):
+    """How the runtime stores a filter.
+
+    Attributes:
+        form: names the arrangement.
+        arrange: moves the dimensions of the weight from ATen's order to the runtime's.
+        shape: the sizes in that order; those of the weight if empty.
+        channel_dim: the dimension of the result's channels in that order.
+    """
+
+    form: Hashable = None
+    arrange: Arrange = Tensor.detach
+    shape: Sequence[int] = ()
+    channel_dim: int = 0
 
 
-def operands(b: LevelBuilder, node: Node) -> Operands:
+MATRIX: Final = Stored()
+
+
+def linear_operands(b: LevelBuilder, node: Node) -> Operands:
     """Returns the operands of a linear layer."""
     bound = bind(node)
     x, weight, bias = (bound[name] for name in ("input", "weight", "bias"))
     return (
-        static_operands(b, node, x)
-        or _dynamic(b, node, x)
+        quantized_operands(b, node, x, MATRIX)
         or _weight_only(b, node, x)
         or Operands(b.of(x), b.of(weight), NO_VALUE if bias is None else b.of(bias))
     )
 
 
-def static_operands(
-    b: LevelBuilder, node: Node, x: Node, arrange: Arrange = _WHOLE, channel_dim: int = 0
-) -> Operands | None:
-    """Returns the operands of a layer from levels to levels; None if its result is a number.
+def quantized_operands(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:
+    """Returns the operands of a layer that multiplies integers; None if it multiplies numbers.
 
     Args:
         b: the builder.
         node: the layer.
         x: its input.
-        arrange: moves the levels of the weight from ATen's order to the runtime's.
-        channel_dim: the dimension of the channels in the runtime's order.
+        stored: its filter.
     """
-    scale = b.scale_of(x) if b.scale_of(node) is not None else None
-    if scale is None:
-        return None
-    weight = layer_weight(node, b.constant_value)
-    assert weight is not None
+    if b.scale_of(node) is not None:
+        return _static(b, node, x, stored)
+    return _dynamic(b, node, x, stored) if is_rounded(x) else None
+
+
+def _static(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands:
+    scale, weight, bias = (
+        b.scale_of(x),
+        layer_weight(node, b.constant_value),
+        layer_bias(node, b.constant_value),
+    )
+    assert scale is not None and weight is not None
     steps = weight.steps * scale.step
-    bias = layer_bias(node, b.constant_value)
     bias_id = NO_VALUE
     if bias is not None:
         found = bias_levels(bias, steps)
         assert found is not None
         data = b.draft.constant(tensor_part(found))
         bias_id = b.value(DataType.CHANNEL_INT32, found.shape, torch.float32, _channels(b, steps, 0), data)
-    return Operands(b.of(x), filter_of(b, weight, arrange, channel_dim), bias_id)
+    return Operands(b.of(x), filter_of(b, weight, stored), bias_id)
 
 
-def filter_of(
-    b: LevelBuilder, weight: Weight, arrange: Arrange = _WHOLE, channel_dim: int = 0, *, packs: bool = False
-) -> int:
+def filter_of(b: LevelBuilder, weight: Weight, stored: Stored = MATRIX, *, packs: bool = False) -> int:
     """Adds the filter of a layer, once for all layers with the weight.
 
     Args:
         b: the builder.
         weight: its levels.
-        arrange: moves them from ATen's order to the runtime's.
-        channel_dim: the dimension of the channels in that order.
+        stored: their order.
         packs: whether the levels are stored in four bits.
     """
 
     def make() -> int:
-        elements = ArrangedElements(weight.levels, arrange)
+        elements = ArrangedElements(weight.levels, stored.arrange)
         data = OffsetInt4Bytes(weight.levels) if packs else TensorBytes(elements, 1)
-        table: Any = _channels(b, weight.steps, channel_dim)
+        table: Any = _channels(b, weight.steps, stored.channel_dim)
         kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
         if weight.width:
             steps = weight.steps.to(torch.bfloat16)
             kind = DataType.GROUP_INT4
             table = schema.ScalesOfGroupsT(
                 scales=[],
-                channelDim=channel_dim,
+                channelDim=stored.channel_dim,
                 groupSize=weight.width,
                 scalesConstantId=b.draft.constant(tensor_part(steps)),
                 numScales=steps.numel(),
             )
-        return b.named(
-            b.value(kind, elements.shape, torch.float32, table, b.draft.constant(data)), weight.source
-        )
+        shape = stored.shape or weight.levels.shape
+        return b.named(b.value(kind, shape, torch.float32, table, b.draft.constant(data)), weight.source)
 
-    return b.shared(("filter", weight.source, channel_dim, packs, weight.width), make)
+    return b.shared(("filter", weight.source, stored.form, packs), make)
 
 
 def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
@@ -113,7 +128,12 @@ def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChanne
     return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))
 
 
-def rounded(b: LevelBuilder, call: Node) -> int:
+def is_rounded(node: Node) -> bool:
+    """Whether layers quantize a value at run time."""
+    return node.target is ROUNDED.rounded.default
+
+
+def _rounded(b: LevelBuilder, call: Node) -> int:
     """Returns a value that the runtime quantizes in each run, for layers alone."""
     source, dims = bind(call).values()
     id = b.of(source)
@@ -128,15 +148,14 @@ def rounded(b: LevelBuilder, call: Node) -> int:
     return b.shared(("rounded", id, dims), make)
 
 
-def _dynamic(b: LevelBuilder, node: Node, x: Node) -> Operands | None:
-    weight = dynamic_weight(bind(node)["weight"], b.constant_value)
-    if x.target is not ROUNDED.rounded.default or weight is None:
+def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:
+    weight, bias = layer_weight(node, b.constant_value), bind(node)["bias"]
+    if weight is None or (weight.width and not weight.is_int4()):
         return None
-    bias = bind(node)["bias"]
     # the runtime computes wrong sums of an odd number of inputs in four bits
-    packs = weight.is_int4() and weight.levels.shape[1] % 2 == 0
+    packs = stored is MATRIX and weight.levels.shape[1] % 2 == 0 and weight.is_int4()
     bias_id = NO_VALUE if bias is None else b.of(bias)
-    return Operands(rounded(b, x), filter_of(b, weight, packs=packs), bias_id)
+    return Operands(_rounded(b, x), filter_of(b, weight, stored, packs=packs), bias_id)
 
 
 def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -11,10 +11,11 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import DataType, Operation
 from torch.fx import Node
 
+from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Number, Size
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, Scale
 from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.quantized import quantized_constant
@@ -41,8 +42,8 @@ class LevelBuilder(GraphBuilder):
 
     def input(self, node: Node) -> None:
         """See `GraphBuilder.input`. int8 and uint8 have the scale of the calls that dequantize them."""
-        scale = next((found for user in node.users if (found := scale_of(user))), None)
-        if dtype_of(node).is_floating_point or scale is None:
+        scale = self._plan.get(node)
+        if scale is None:
             super().input(node)
             return
         id = self._boundary(node, scale)
@@ -51,7 +52,7 @@ class LevelBuilder(GraphBuilder):
 
     def output(self, node: Node) -> None:
         """See `GraphBuilder.output`."""
-        scale = scale_of(node)
+        scale = self._plan.get(node)
         if dtype_of(node).is_floating_point or scale is None:
             super().output(node)
             return
@@ -103,6 +104,18 @@ class LevelBuilder(GraphBuilder):
         if found is None or levels is None:
             return super().of(node)
         return self.constant(found.values(levels), dtype_of(node), found.levels, form="numbers")
+
+    def arranged(
+        self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int], is_wide: bool = False
+    ) -> int:
+        """See `GraphBuilder.arranged`. The numbers of a quantized weight are computed."""
+        found = quantized_constant(node, self.constant_value)
+        levels = None if found is None else self.constant_value(found.levels)
+        if found is None or levels is None:
+            return super().arranged(node, form, arrange, shape, is_wide)
+        numbers, dtype = found.values(levels), dtype_of(node)
+        key = ("numbers", found.levels, form, dtype, is_wide)
+        return self.shared(key, lambda: self._constant(numbers, dtype, found.levels, arrange, shape, is_wide))
 
     # ---- levels ------------------------------------------------------------------------------------------
 

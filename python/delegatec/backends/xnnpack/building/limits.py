@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,12 +25,15 @@ _LIMITED: Final = frozenset(
 """Operations whose results the runtime limits."""
 
 
-def fuse_clamps(steps: Sequence[Step], outputs: Collection[int]) -> list[Step]:
+def fuse_clamps(
+    steps: Sequence[Step], outputs: Collection[int], have_one_scale: Callable[[int, int], bool]
+) -> list[Step]:
     """Returns the steps with each clamp in the one before it, if that has limits and no other reader.
 
     Args:
         steps: in execution order.
         outputs: values that others read.
+        have_one_scale: whether two values have the same scale, or none: levels saturate where it ends.
     """
     readers = Counter(id for step in steps for id in operand_ids(step.node))
     readers.update(outputs)
@@ -40,7 +43,8 @@ def fuse_clamps(steps: Sequence[Step], outputs: Collection[int]) -> list[Step]:
         table: Any = step.node.operation
         if step.node.operationType == Operation.Clamp and readers[table.inputId] == 1:
             place = places.get(table.inputId)
-            limits = None if place is None else _joint(found[place].node, step.node)
+            is_same = have_one_scale(table.inputId, table.outputId)
+            limits = _joint(found[place].node, step.node) if place is not None and is_same else None
             if place is not None and limits is not None:
                 before = found[place]
                 before.node.limits = limits

@@ -14,12 +14,14 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
+from delegatec.backends.xnnpack.building.layers import Operands, Stored, is_rounded, quantized_operands
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import fully_connected
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
+from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraint import Constraint
@@ -41,7 +43,8 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
     weight, groups = bound["weight"], bound["groups"]
     outputs, inputs, *kernel = shape_of(weight)
     channels = (inputs, outputs // groups, groups)
-    if groups > 1 and inputs == 1:
+    # the runtime has no depthwise convolution of values that it quantizes in each run
+    if groups > 1 and inputs == 1 and not is_rounded(bound["x"]):
         filter = _Filter("depthwise", _depthwise, kernel, channels)
         _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
     elif dtype_of(node) == torch.float16 and groups == math.prod(kernel) == 1 and _is_dense(bound):
@@ -101,13 +104,16 @@ def _emit_convolution(
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
     # The runtime refuses others, and rounds these to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
-    weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
-    bias = NO_VALUE
-    if bound["bias"] is not None:
-        bias = b.arranged(bound["bias"], "bias", torch.Tensor.detach, shape_of(bound["bias"]), is_wide)
+    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0)
+    operands = quantized_operands(b, node, bound["x"], levels)
+    if operands is None:
+        weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
+        bias = NO_VALUE
+        if bound["bias"] is not None:
+            bias = b.arranged(bound["bias"], "bias", torch.Tensor.detach, shape_of(bound["bias"]), is_wide)
+        operands = Operands(b.of(bound["x"]), weight, bias)
     top, bottom, left, right = bound["padding"]
     numbers = (*kernel, *bound["stride"], *bound["dilation"], *filter.channels, *adjustment)
-    operands = b.of(bound["x"]), weight, bias
     _result(
         b,
         node,
@@ -162,11 +168,15 @@ def _constants(*names: str) -> KnownConstraint:
 
     def broken(node: Node, facts: Facts) -> str | None:
         bound = bind(node)
-        bad = [name for name in names if bound[name] is not None and facts.constant(bound[name]) is None]
+        bad = [name for name in names if bound[name] is not None and not _is_constant(bound[name], facts)]
         return f"{bad[0]} is computed" if bad else None
 
     listed = " and ".join(names)
     return Constraint("constant", f"The runtime packs {listed} when it loads a program.", broken)
+
+
+def _is_constant(node: Node, facts: Facts) -> bool:
+    return facts.constant(node) is not None or is_weight(node, facts.constant)
 
 
 def _much_output_padding(node: Node, _: object) -> str | None:

@@ -9,7 +9,7 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.layers import operands
+from delegatec.backends.xnnpack.building.layers import linear_operands
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, fully_connected, multiplied
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -20,7 +20,7 @@ from delegatec.edge.legalize.constraints import rank_of
 
 
 def _linear(b: LevelBuilder, node: Node) -> None:
-    b.alias(node, fully_connected(b, *operands(b, node)))
+    b.alias(node, fully_connected(b, *linear_operands(b, node)))
 
 
 def _mm(b: GraphBuilder, node: Node) -> None:

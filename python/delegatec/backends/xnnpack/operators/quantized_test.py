@@ -80,3 +80,20 @@ def test_what_is_left() -> None:
     assert found and "another range" in str(found)
     found = rejected(Layer(lambda _, x: rows(x).relu()), (X,))
     assert {rule for _, rule, _ in found} >= {"dynamic-quantization"}
+
+
+def test_a_clamp_to_another_scale_is_an_operation() -> None:
+    def layer(own: Layer, x: Tensor, step: float) -> Tensor:
+        return qdq(qdq(f.linear(qdq(x), own.weight()), 0.3, 0).clamp(-1.5, 1.5), step, 0)
+
+    x = floats(5, 64)
+    check(Layer(lambda own, x: layer(own, x, 0.3), (20, 64)), (x,), "Convert FullyConnected Convert")
+    check(Layer(lambda own, x: layer(own, x, 0.1), (20, 64)), (x,), "Convert FullyConnected Clamp Convert")
+
+
+def test_levels_with_several_scales_are_left() -> None:
+    levels = torch.zeros(3, dtype=torch.int8)
+    found = rejected(Layer(lambda _, x: dq(x).exp() + dq(x, 0.5).exp()), (levels,))
+    assert "several scales" in str(found)
+    found = rejected(Layer(lambda _, x: dq(q(x.exp()), 0.5).neg()), (X,))
+    assert "several scales" in str(found)

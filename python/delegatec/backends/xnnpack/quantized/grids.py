@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.edge.arguments import bind, operand_nodes
 from delegatec.edge.program import EdgeProgram
@@ -44,6 +45,7 @@ MOVES: Final = frozenset(
         ),
         *(aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.cat.default),
         *(aten.constant_pad_nd.default, aten.max_pool2d_with_indices.default, aten.max_pool2d.default),
+        XNNPACK.max_pool2d.default,
     }
 )
 """Calls whose results are elements of their operands, or the number that pads them."""
@@ -73,6 +75,12 @@ def grid_of(node: Node, grids: Grids) -> Scale | None:
     elif node.target is aten.constant_pad_nd.default:
         added = (float(bind(node)["value"]),)
     return scale if all(map(scale.holds, added)) else None
+
+
+def read_scale(node: Node) -> Scale | None:
+    """Returns the scale of the calls that dequantize levels, maybe after moves."""
+    found = (scale_of(user) or (read_scale(user) if user.target in MOVES else None) for user in node.users)
+    return next((scale for scale in found if scale is not None), None)
 
 
 def grids_of(program: EdgeProgram) -> Grids:

@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.fits import fits_choice, fits_layer, fits_product, fits_sum
-from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of
+from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
-from delegatec.edge.arguments import bind, operand_nodes
+from delegatec.edge.arguments import bind, dtype_of, operand_nodes
+from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 aten = torch.ops.aten
 
@@ -42,10 +44,19 @@ def plan(nodes: Sequence[Node], constant: Constant) -> Plan:
     wanted = _wanted(nodes)
     chosen: Plan = {}
     for node in nodes:
+        for operand in operand_nodes(node):
+            scale = _scale_of_input(operand, constant) if operand.op == "placeholder" else None
+            if scale is not None:
+                chosen[operand] = scale
         scale = _chosen(node, chosen, wanted.get(node), constant)
         if scale is not None:
             chosen[node] = scale
     return chosen
+
+
+def _scale_of_input(node: Node, constant: Constant) -> Scale | None:
+    is_levels = dtype_of(node) in (torch.int8, torch.uint8) and constant(node) is None
+    return read_scale(node) if is_levels else None
 
 
 def _wanted(nodes: Sequence[Node]) -> Plan:
@@ -65,6 +76,8 @@ def _wanted(nodes: Sequence[Node]) -> Plan:
 
 
 def _chosen(node: Node, chosen: Plan, wanted: Scale | None, constant: Constant) -> Scale | None:
+    if node.target is QUANTIZE:
+        return scale_of(node)
     if node.target is DEQUANTIZE:
         return scale_of(node) if constant(bind(node)["input"]) is None else None
     if node.target is operator.getitem:
@@ -144,6 +157,16 @@ def _is_choice(_: Node, scales: Sequence[Scale], wanted: Scale, __: Constant) ->
     return fits_choice(scales, wanted)
 
 
+def _is_same(_: Node, scales: Sequence[Scale], wanted: Scale, __: Constant) -> bool:
+    return scales[0] == wanted
+
+
+def _is_mean(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
+    rank = len(bind(node)["self"].meta["val"].shape)
+    is_pooled = rank > 3 and sorted(reduced_dims(node)) == [rank - 3, rank - 2]
+    return is_pooled and fits_choice(scales, wanted)
+
+
 def _is_leaky(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
     slope = abs(float(bind(node)["negative_slope"]))
     ratio = scales[0].step / wanted.step
@@ -161,7 +184,10 @@ def _is_layer(node: Node, scales: Sequence[Scale], wanted: Scale, constant: Cons
 
 def layer_weight(node: Node, constant: Constant) -> Weight | None:
     """Returns the quantized weight of a layer; None if it has none that the runtime has a form for."""
-    return weight_of(bind(node)["weight"], constant)
+    bound = bind(node)
+    if node.target is XNNPACK.conv_transpose2d.default:
+        return weight_of(bound["weight"], constant, 1, bound["groups"])
+    return weight_of(bound["weight"], constant)
 
 
 def layer_bias(node: Node, constant: Constant) -> Tensor | None:
@@ -189,6 +215,10 @@ _KINDS: Final[dict[Any, tuple[tuple[str, ...], _Fits]]] = {
     ),
     aten.elu.default: (("self",), _is_plain_elu),
     aten.leaky_relu.default: (("self",), _is_leaky),
+    aten.mean.dim: (("self",), _is_mean),
+    XNNPACK.resize_bilinear.default: (("x",), _is_same),
     aten.linear.default: (("input",), _is_layer),
+    XNNPACK.conv2d.default: (("x",), _is_layer),
+    XNNPACK.conv_transpose2d.default: (("x",), _is_layer),
 }
 """Targets -> names of the operands that are levels, and whether the runtime computes with their scales."""

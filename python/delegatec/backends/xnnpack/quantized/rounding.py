@@ -111,6 +111,29 @@ def round_rows(program: EdgeProgram) -> bool:
     return bool(found)
 
 
+def order_images(program: EdgeProgram) -> bool:
+    """Moves permutations of images that layers quantize at run time to before the quantization.
+
+    Args:
+        program: edited in place.
+
+    Returns:
+        Whether it changed.
+    """
+    builder, changed = Builder(program), False
+    for node in program.graph.find_nodes(op="call_function", target=aten.permute.default):
+        call, dims = bind(node)["self"], bind(node)["dims"]
+        if call.target is not ROUNDED.rounded.default or dims[: -bind(call)["dims"]] != [0]:
+            continue
+        moved = builder.at(node).call(aten.permute.default, bind(call)["x"], dims)
+        result = builder.call(ROUNDED.rounded.default, moved, bind(call)["dims"], val=node.meta["val"])
+        node.replace_all_uses_with(result)
+        changed = True
+    if changed:
+        program.graph.eliminate_dead_code()
+    return changed
+
+
 def _rounding(node: Node) -> Rounding | None:
     if node.target not in DEQUANTIZE_ROWS:
         return None

@@ -54,7 +54,9 @@ def scale_of(node: Node) -> Scale | None:
     # the least and largest step whose inverse and products float32 holds
     if not 2.0**-60 < step < 2.0**60:
         return None
-    if bound["dtype"] == torch.uint8 and limits == _UNSIGNED:
-        return Scale(step, zero - SHIFT)
     is_whole = limits == (LEAST, MOST) or node.target is DEQUANTIZE
-    return Scale(step, zero) if bound["dtype"] == torch.int8 and is_whole else None
+    if bound["dtype"] == torch.uint8 and limits == _UNSIGNED:
+        zero -= SHIFT
+    elif bound["dtype"] != torch.int8 or not is_whole:
+        return None
+    return Scale(step, zero) if LEAST <= zero <= MOST else None
