@@ -8,7 +8,6 @@ and numbers, too.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -17,16 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch._export.serde import schema
-from torch._export.serde.serialize import (
-    EnumEncoder,
-    GraphModuleSerializer,
-    SerializeError,
-    _dataclass_to_dict,
-    serialize_range_constraints,
-    serialize_tensor_meta,
-    serialize_torch_artifact,
-)
+from torch._export.serde.serialize import serialize_torch_artifact
 from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as layout
 from torch.export.pt2_archive._package import load_pt2
@@ -35,18 +25,22 @@ from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.diagnostics.quiet import quiet_logs
 from delegatec.files import MappedFile, replacing, sources_path
 from delegatec.frontend.aligned_zip import AlignedZipWriter
-from delegatec.frontend.operators import not_storable
+from delegatec.frontend.archive_members import (
+    as_json,
+    member_of,
+    method_of,
+    resolved,
+    serialized,
+    write_member,
+    write_tensors,
+)
 from delegatec.frontend.plain_values import decode, encode
 from delegatec.frontend.pt2.fields import MalformedError, parsed
 from delegatec.frontend.pt2.program import read_program
 from delegatec.frontend.pt2.tensors import read_tensors
 from delegatec.frontend.pt2.zip_reader import MappedZip
 from delegatec.frontend.sources import SourceTable, attach, detach, read_sources, write_sources
-from delegatec.frontend.storages import Region, regions
 
-# torch.export.load expects the name "model" for the program of an archive with a single one.
-_FORWARD: Final = "forward"
-_FORWARD_MEMBER: Final = "model"
 # The version of torch's zip container, as torch.export.pt2_archive.PT2ArchiveWriter sets it.
 _CONTAINER_VERSION: Final = b"6\n"
 
@@ -63,8 +57,6 @@ _LONGEST_MESSAGE: Final = 200
 _ANOTHER_KIND: Final = ("not a ", f"{layout.ARCHIVE_FORMAT_PATH} is missing")
 # What torch raises for a file that it cannot read.
 _TRUSTED_ERRORS: Final = (ValueError, TypeError, RuntimeError, LookupError, AttributeError, AssertionError)
-
-TensorKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -118,33 +110,33 @@ def save(
     """
     table = table or SourceTable()
     with replacing(path) as file, AlignedZipWriter(file, layout.ARCHIVE_ROOT_NAME) as archive:
-        _write(archive, layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE.encode())
-        _write(archive, layout.ARCHIVE_VERSION_PATH, layout.ARCHIVE_VERSION_VALUE.encode())
-        _write(archive, ".data/version", _CONTAINER_VERSION)
-        _write(archive, "byteorder", b"little")
+        write_member(archive, layout.ARCHIVE_FORMAT_PATH, layout.ARCHIVE_FORMAT_VALUE.encode())
+        write_member(archive, layout.ARCHIVE_VERSION_PATH, layout.ARCHIVE_VERSION_VALUE.encode())
+        write_member(archive, ".data/version", _CONTAINER_VERSION)
+        write_member(archive, "byteorder", b"little")
         for method, program in methods.items():
-            name = _member(method)
-            serialized = _serialized(program)
-            detach(method, serialized, table)
-            _write(archive, layout.MODELS_FILENAME_FORMAT.format(name), _json(serialized))
+            name = member_of(method)
+            stored = serialized(program)
+            detach(method, stored, table)
+            write_member(archive, layout.MODELS_FILENAME_FORMAT.format(name), as_json(stored))
             example = serialize_torch_artifact(program.example_inputs)
-            _write(archive, layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(name), example)
-        _write_tensors(
+            write_member(archive, layout.SAMPLE_INPUTS_FILENAME_FORMAT.format(name), example)
+        write_tensors(
             archive,
-            {name: _resolved(program.state_dict) for name, program in methods.items()},
+            {name: resolved(program.state_dict) for name, program in methods.items()},
             layout.WEIGHTS_DIR + layout.WEIGHT_FILENAME_PREFIX,
             layout.WEIGHTS_CONFIG_FILENAME_FORMAT,
         )
-        constants = {name: _resolved(program.constants) for name, program in methods.items()}
+        constants = {name: resolved(program.constants) for name, program in methods.items()}
         if constant_methods:
             text, tensors = encode(constant_methods)
-            _write(archive, _CONSTANT_METHODS, text.encode())
+            write_member(archive, _CONSTANT_METHODS, text.encode())
             constants[_CONSTANT_METHOD_TENSORS] = tensors
         examples = {name: program.example_inputs for name, program in methods.items()}
         text, tensors = encode({name: example for name, example in examples.items() if example is not None})
-        _write(archive, _EXAMPLE_INPUTS, text.encode())
+        write_member(archive, _EXAMPLE_INPUTS, text.encode())
         constants[_EXAMPLE_INPUT_TENSORS] = tensors
-        _write_tensors(
+        write_tensors(
             archive,
             constants,
             layout.CONSTANTS_DIR + layout.TENSOR_CONSTANT_FILENAME_PREFIX,
@@ -152,17 +144,6 @@ def save(
         )
         if sources != "":
             write_sources(table, sources or sources_path(path))
-
-
-def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values by name, with conjugated and negated views, which share memory, materialized."""
-    return {name: _materialized(value) for name, value in values.items()}
-
-
-def _materialized(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or not (value.is_conj() or value.is_neg()):
-        return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
 
 
 def load(
@@ -249,7 +230,7 @@ def _load_methods(archive: MappedZip) -> dict[str, ExportedProgram]:
         raise MalformedError("it contains no program")
     methods: dict[str, ExportedProgram] = {}
     for member in members:
-        method = _method(member)
+        method = method_of(member)
         if not method.isidentifier() or method in methods:
             raise MalformedError(f"invalid name of a method: {method}")
         example = examples.get(method)
@@ -269,7 +250,7 @@ def _load_methods(archive: MappedZip) -> dict[str, ExportedProgram]:
 
 def _load_trusted(path: str) -> dict[str, ExportedProgram]:
     programs = load_pt2(path).exported_programs
-    return {_method(member): program for member, program in programs.items()}
+    return {method_of(member): program for member, program in programs.items()}
 
 
 def _plain_values(archive: MappedZip, name: str, tensors: str) -> dict[str, Any]:
@@ -277,70 +258,6 @@ def _plain_values(archive: MappedZip, name: str, tensors: str) -> dict[str, Any]
         return {}
     config = layout.CONSTANTS_CONFIG_FILENAME_FORMAT.format(tensors)
     return decode(archive.view(name), read_tensors(archive, config, layout.CONSTANTS_DIR), name)
-
-
-def _serialized(program: ExportedProgram) -> schema.ExportedProgram:
-    """Serializes a program like torch, without its copies that test canonicalization."""
-    serializer = GraphModuleSerializer(program.graph_signature, program.module_call_graph)
-    try:
-        with quiet_logs():  # torch warns of control flow without extra operands
-            graph_module = serializer.serialize(program.graph_module)
-    except SerializeError as error:
-        raise DelegatecError([not_storable(program, error)]) from error
-    return schema.ExportedProgram(
-        graph_module=graph_module,
-        opset_version={"aten": torch._C._get_max_operator_version()},
-        range_constraints=serialize_range_constraints(program.range_constraints),
-        schema_version=schema.SchemaVersion(*schema.SCHEMA_VERSION),
-        verifiers=[verifier.dialect for verifier in program.verifiers],
-        torch_version=torch.__version__,
-        guards_code=program._guards_code,
-    )
-
-
-def _write_tensors(
-    archive: AlignedZipWriter,
-    tensors: Mapping[str, Mapping[str, torch.Tensor]],
-    prefix: str,
-    config_format: str,
-) -> None:
-    payloads: dict[str, dict[str, schema.PayloadMeta]] = {method: {} for method in tensors}
-    stored = regions(
-        {(method, name): tensor for method, named in tensors.items() for name, tensor in named.items()}
-    )
-    for index, region in enumerate(stored):
-        path = f"{prefix}{index}"
-        archive.write(path, [region.bytes()], region.end - region.start)
-        for (method, name), tensor in region.members:
-            payloads[method][name] = _payload(tensor, os.path.basename(path), region)
-    for method, config in payloads.items():
-        ordered = {name: config[name] for name in tensors[method]}
-        _write(archive, config_format.format(_member(method)), _json(schema.PayloadConfig(config=ordered)))
-
-
-def _payload(tensor: torch.Tensor, path: str, region: Region[TensorKey]) -> schema.PayloadMeta:
-    meta = serialize_tensor_meta(tensor)
-    meta.storage_offset = schema.SymInt.create(as_int=region.offset(tensor))  # type: ignore[no-untyped-call]
-    return schema.PayloadMeta(
-        path_name=path, is_param=isinstance(tensor, torch.nn.Parameter), use_pickle=False, tensor_meta=meta
-    )
-
-
-def _write(archive: AlignedZipWriter, name: str, content: bytes) -> None:
-    archive.write(name, [content], len(content))
-
-
-def _json(value: Any) -> bytes:
-    plain = _dataclass_to_dict(value)  # type: ignore[no-untyped-call]
-    return json.dumps(plain, cls=EnumEncoder, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _member(method: str) -> str:
-    return _FORWARD_MEMBER if method == _FORWARD else method
-
-
-def _method(member: str) -> str:
-    return _FORWARD if member == _FORWARD_MEMBER else member
 
 
 def _short(message: str) -> str:

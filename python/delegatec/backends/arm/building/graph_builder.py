@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,25 +12,21 @@ import torch
 from delegatec_schemas.tosa_graph import DType
 from torch.fx import Node
 
-from delegatec.backends.arm.building.constants import constant_part, element
+from delegatec.backends.arm.building.constants import element
+from delegatec.backends.arm.building.node_values import NodeValues
 from delegatec.backends.arm.building.operation import Operation, Value
-from delegatec.backends.arm.building.shared_constants import Constants, Number
+from delegatec.backends.arm.building.shared_constants import Number
 from delegatec.backends.arm.dtypes import STORED, TO_TOSA
 from delegatec.backends.arm.settings import Settings
 from delegatec.delegation.protocol.view import PartitionView
-from delegatec.diagnostics import DelegatecError, Diagnostic
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import shape_of
-
-Arrange = Callable[[torch.Tensor], torch.Tensor]
-"""Moves the elements of a constant, or repeats them."""
-
 
 MAIN: Final = "main"
 """The name of the region and of the block that tools run."""
 
 
-class GraphBuilder(Constants):
+class GraphBuilder(NodeValues):
     """The graph of one partition under construction.
 
     Args:
@@ -46,8 +42,6 @@ class GraphBuilder(Constants):
         origins: for each operator, the nodes that it computes.
         inputs: of the graph, in order.
         outputs: of the graph, in order.
-        names: name of each constant of the model -> name of its placeholder.
-        view: as given.
         bodies: name of a region -> the graph of a body, which is built after this one.
         passed: how many of the last inputs are also outputs: the operands of a loop that do not change.
     """
@@ -59,20 +53,15 @@ class GraphBuilder(Constants):
         outer: GraphBuilder | None = None,
         facts: Facts | None = None,
     ) -> None:
-        super().__init__({} if outer is None else outer._taken)
+        super().__init__(view, outer, facts)
         self.current: Node | None = None
         self.settings = settings
         self.operations: list[Operation] = []
         self.origins: list[list[Node]] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self.names: dict[str, str] = {} if outer is None else outer.names
         self.bodies: dict[str, GraphBuilder] = {}
         self.passed = 0
-        self.view = view
-        self._facts = facts
-        self._values: dict[Node, Value] = {}
-        self._problems: list[Diagnostic] = [] if outer is None else outer._problems
 
     def walk(self) -> Iterator[GraphBuilder]:
         """Yields this graph and the graphs of its bodies, recursively."""
@@ -81,71 +70,6 @@ class GraphBuilder(Constants):
             yield from body.walk()
 
     # ---- values ------------------------------------------------------------------------------------------
-
-    def of(self, node: Node) -> Value:
-        """Returns the value of a node."""
-        if node not in self._values:
-            self._values[node] = self._operand(node)
-        return self._values[node]
-
-    def _operand(self, node: Node) -> Value:
-        if self.view is None and node.op != "placeholder":
-            value = node.meta["val"]
-            return Value(self._name(node.name), TO_TOSA[value.dtype], tuple(value.shape))
-        return self._constant(node, TO_TOSA[node.meta["val"].dtype])
-
-    def _constant(
-        self, node: Node, dtype: int, arrange: Arrange | None = None, shape: tuple[int, ...] | None = None
-    ) -> Value:
-        """Returns a constant of the model in a type, in another arrangement, or packed, in a shape."""
-        name, shape = self._name(node.name), shape_of(node) if shape is None else shape
-        if arrange is not None:
-            shape = tuple(arrange(torch.empty(shape, device="meta")).shape)
-        if self.view is None:
-            return Value(name, dtype, shape, is_constant=True)
-        part, problem = constant_part(self.view, node, dtype, arrange)
-        if problem is not None:
-            self._problems.append(problem)
-        self.names[name] = node.name
-        return Value(name, dtype, shape, part, is_constant=True)
-
-    def is_constant(self, node: Node) -> bool:
-        """Whether a node is a constant."""
-        return node.op == "placeholder" if self.view is None else node in self.view.constants
-
-    def is_known(self, node: Node) -> bool:
-        """Whether a node is certainly a constant; one that is tried has placeholders that may be inputs."""
-        if self.view is None:
-            return self._facts is not None and self._facts.constant(node) is not None
-        return node in self.view.constants
-
-    def arranged(self, node: Node, arrange: Arrange, *key: Hashable, dtype: int | None = None) -> Value:
-        """Returns a constant of the model that is stored in another arrangement.
-
-        Args:
-            node: the constant.
-            arrange: computes the arrangement.
-            *key: equal for equal arrangements.
-            dtype: type in TOSA, by default that of the constant.
-        """
-        dtype = TO_TOSA[node.meta["val"].dtype] if dtype is None else dtype
-        whole = ("arranged", node, dtype, *key)
-        if whole not in self._shared:
-            self._shared[whole] = self._constant(node, dtype, arrange)
-        return self._shared[whole]
-
-    def levels(self, node: Node, dtype: int, shape: Sequence[int]) -> Value:
-        """Returns a constant of the model that is stored as bytes.
-
-        Args:
-            node: the constant.
-            dtype: type of its elements in TOSA.
-            shape: of these.
-        """
-        key = ("levels", node, dtype)
-        if key not in self._shared:
-            self._shared[key] = self._constant(node, dtype, shape=tuple(shape))
-        return self._shared[key]
 
     def transposed(self, node: Node, perms: Sequence[int]) -> Value:
         """Returns the value of a node with permuted dimensions; a constant is stored that way."""
@@ -167,10 +91,6 @@ class GraphBuilder(Constants):
         if value.is_constant or value in self.inputs or value in self.outputs:
             value = self._emit("IDENTITY", [value], value.dtype, value.shape, {})
         self.outputs.append(value)
-
-    def alias(self, node: Node, value: Value) -> None:
-        """Maps a node to a value."""
-        self._values[node] = value
 
     # ---- operators ---------------------------------------------------------------------------------------
 
@@ -304,11 +224,6 @@ class GraphBuilder(Constants):
     def cast(self, value: Value, dtype: int) -> Value:
         """Returns a value in another type, as CAST converts it."""
         return value if value.dtype == dtype else self.emit("CAST", value, dtype=dtype, shape=value.shape)
-
-    def check(self) -> None:
-        """Raises DC406 for each constant that TOSA cannot represent."""
-        if self._problems:
-            raise DelegatecError(self._problems)
 
 
 def bound(number: Number, dtype: int) -> list[int]:
