@@ -118,15 +118,10 @@ def _compile(path: str, backend: str, watch: Stopwatch) -> None:
         debug_map_json(lowered.sources, lowered.emitted)
     with watch.stage("manifest"):
         manifest = build_manifest(
+            lowered,
+            pte,
             compiler="",
             label="",
-            backend=lowered.backend,
-            options=lowered.options,
-            method_backends=lowered.backends,
-            programs=lowered.programs,
-            reports=lowered.reports,
-            emitted=lowered.emitted,
-            pte=pte,
         )
         to_json(manifest)
     with watch.stage("report"):

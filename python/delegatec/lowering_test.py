@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,17 +13,12 @@ import pytest
 import torch
 from torch.export import ExportedProgram
 
-import delegatec
 from delegatec.backends import builtin_backends
 from delegatec.backends.arm.ethos_u import backend as ethos_u
-from delegatec.backends.mps.backend import MPS
-from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules, call_delegate
+from delegatec.delegation import BackendRegistry, OptionSpec, PartitionRules
 from delegatec.delegation.testing import EagerBackend, SupportsAllBut
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge import to_edge
 from delegatec.edge.analysis.quantized import quantized
-from delegatec.edge.module import EdgeModule
-from delegatec.edge.scaled import ScaledTensor
 from delegatec.lowering import Lowered, lower
 from delegatec.program import write_program
 from delegatec.program.reader import read_program
@@ -80,15 +75,10 @@ def manifest_of(lowered: Lowered, path: Path) -> Manifest:
     with open(path, "wb") as file:
         write_program(lowered.emitted, file)
     return build_manifest(
+        lowered,
+        path,
         compiler="test",
         label="//test",
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=path,
     )
 
 
@@ -236,131 +226,3 @@ def test_wrong_choices_are_reported_together(
     with pytest.raises(DelegatecError, match=message) as error:
         lower({"forward": exported()}, registry=registry, **arguments)
     assert [d.code for d in error.value.diagnostics] == codes
-
-
-class Odd(torch.nn.Module):
-    """Runs a function between operators that MPS supports."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x.exp()).sin()
-
-
-def test_a_lowered_program_in_a_model_is_written(tmp_path: Path) -> None:
-    registry = builtin_backends()
-    registry.register(EagerBackend())
-    specs = EagerBackend().compile_specs({})
-    inner = delegatec.to_backend("EagerBackend", to_edge(exported()), specs, registry=registry)
-    module = Odd(inner)
-    lowered = lower({"forward": torch.export.export(module, (X,))}, "mps", registry=registry)
-    ids = [
-        lowered.programs["forward"].graph_module.get_submodule(str(node.args[0])).backend_id
-        for node in lowered.programs["forward"].graph.nodes
-        if node.target is call_delegate
-    ]
-    assert ids == ["MPSBackend", "EagerBackend", "MPSBackend"]
-    wanted = module(X)
-    torch.testing.assert_close(EdgeModule(lowered.programs["forward"])(X), wanted)
-    torch.testing.assert_close(run_file(lowered, tmp_path / "p.pte", registry), wanted)
-    manifest = manifest_of(lowered, tmp_path / "p.pte")
-    assert [d.backend for d in manifest.methods[0].delegates] == ["MPSBackend", "MPSBackend", "EagerBackend"]
-    assert manifest.methods[0].delegates[2].name == "lowered0"
-    # The delegate's handles refer to its original program; in this one it is one node.
-    (method,) = lowered.emitted.methods
-    (delegate,) = [d for d in method.delegates if d.backend_id == "EagerBackend"]
-    (call,) = [node for node in lowered.programs["forward"].graph.nodes if "lowered0" in map(str, node.args)]
-    assert inner.debug_handle_map and delegate.debug_handle_map == {0: (call.meta["debug_handle"],)}
-    assert (call.meta["debug_handle"],) in method.debug_handles
-
-
-class Steps(torch.nn.Module):
-    """A branch whose bodies MPS supports partially and completely; both use the same layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def then(x: torch.Tensor) -> torch.Tensor:
-            return self.one(x).relu().double().cumsum(1).float() + self.two(x)
-
-        def otherwise(x: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = self.two(x).sin()
-            return result
-
-        branch: torch.Tensor = torch.cond(x.sum() > 0, then, otherwise, (x,))
-        return branch.exp()
-
-
-def test_delegates_in_bodies_reach_the_file(tmp_path: Path) -> None:
-    module = Steps().eval()
-    lowered = lower({"forward": torch.export.export(module, (X,))}, "mps")
-    manifest = manifest_of(lowered, tmp_path / "p.pte")
-    assert [d.name for d in manifest.methods[0].delegates] == [f"lowered_{number}" for number in range(5)]
-    left = {item.operator for item in manifest.methods[0].not_delegated}
-    assert left == {"cond", "aten.cumsum.default", "aten._to_copy.default"}
-    assert manifest.weights == ()  # They all went with the delegates, out of the bodies too.
-    for x in (X.abs(), -X.abs()):
-        (result,) = Interpreter(read_program(tmp_path / "p.pte").method("forward"), builtin_backends()).run(
-            [x]
-        )
-        with torch.no_grad():
-            torch.testing.assert_close(result, module(x))
-
-
-def test_the_public_function_has_the_built_in_backends() -> None:
-    class Simple(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.exp().sin()
-
-    lowered = delegatec.to_backend("MPSBackend", to_edge(exported(Simple())))
-    torch.testing.assert_close(lowered(X), Simple()(X))
-    with pytest.raises(DelegatecError, match=r"no backend has the id 'MPS'[\s\S]*expected: .*MPSBackend"):
-        delegatec.to_backend("MPS", to_edge(exported(Simple())))
-    program, report = delegatec.to_backend(to_edge(exported(Simple())), MPS.partitioner([]))
-    assert len(report.delegates) == 1
-    torch.testing.assert_close(EdgeModule(program)(X), Simple()(X))
-
-
-@pytest.mark.parametrize(
-    ("backend", "options"), [("portable", {}), ("mps", {"precision": "fp32"}), ("mps", {"precision": "fp16"})]
-)
-def test_batch_norm_is_folded_while_weights_are_written(
-    tmp_path: Path, backend: str, options: Mapping[str, str]
-) -> None:
-    def block() -> list[torch.nn.Module]:
-        norm = torch.nn.BatchNorm2d(4)
-        norm.running_var.uniform_(0.5, 2)
-        return [torch.nn.Conv2d(4, 4, 3, padding=1), norm, torch.nn.ReLU()]
-
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(*block(), *block(), torch.nn.ConvTranspose2d(4, 4, 3), torch.nn.BatchNorm2d(4))
-    x, sizes = torch.rand(2, 4, 6, 5), {0: torch.export.Dim("n", min=1, max=4)}
-    program = torch.export.export(net.eval(), (x,), dynamic_shapes=(sizes,))
-    lowered = lower({"forward": program}, backend, options)
-    constants = [c for each in lowered.programs.values() for c in each.constants.values()]
-    assert sum(isinstance(c, ScaledTensor) for c in constants) == 3
-    with open(tmp_path / "p.pte", "wb") as file:
-        write_program(lowered.emitted, file)
-    method = read_program(tmp_path / "p.pte").method("forward")
-    (result,) = Interpreter(method, builtin_backends()).run([x])
-    tolerance = 5e-3 if "fp16" in options.values() else 1e-5
-    torch.testing.assert_close(result, net(x).detach(), rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("backend", ["tosa", "mps", "portable"])
-def test_blobs_as_files(tmp_path: Path, backend: str) -> None:
-    lowered = lower({"forward": exported(Odd(lambda x: x.cos()))}, backend)
-    files = {path.name: path.read_bytes() for path in delegatec.extract(lowered, tmp_path / "blobs")}
-    assert {path.name for path in (tmp_path / "blobs").rglob("*.*")} == {*files}
-    if backend == "portable":
-        assert files == {}
-        return
-    blob = files["0.tosa" if backend == "tosa" else "0.blob"]
-    (delegate,) = lowered.reports["forward"].delegates
-    assert blob == delegate.module.blob_bytes()
-    assert b"lowering_test.py:" in files["0.txt"]
-    assert json.loads(files["0.json"])["title"]

@@ -115,17 +115,7 @@ def test_verification_compares_them(built: tuple[Path, Path]) -> None:
 def test_reports_show_them(built: tuple[Path, Path]) -> None:
     methods = archive.load(str(built[0])).methods
     lowered = lower(methods, constant_methods=VALUES)
-    manifest = build_manifest(
-        compiler="",
-        label="",
-        backend="portable",
-        options={},
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=built[1],
-    )
+    manifest = build_manifest(lowered, built[1])
     assert [method.name for method in manifest.methods] == ["forward"]
     outputs = {method.name: method.outputs for method in manifest.constant_methods}
     assert list(outputs) == list(VALUES)

@@ -81,17 +81,7 @@ def test_the_file_has_the_trees_of_inputs_and_outputs(built: tuple[Any, Path]) -
 
 def test_the_manifest_has_names_and_paths(built: tuple[Any, Path]) -> None:
     lowered, path = built
-    manifest = build_manifest(
-        compiler="",
-        label="",
-        backend="portable",
-        method_backends={"forward": ()},
-        options={},
-        programs=lowered.programs,
-        reports={},
-        emitted=lowered.emitted,
-        pte=path,
-    )
+    manifest = build_manifest(lowered, path)
     (method,) = manifest.methods
     assert [item.path for item in method.inputs] == [
         "args[0]['image']",

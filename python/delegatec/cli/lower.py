@@ -233,15 +233,10 @@ def _describe(
     from delegatec.report.selected_operators import selected_operators
 
     manifest = build_manifest(
+        lowered,
+        arguments.pte,
         compiler=f"delegatec {VERSION}",
         label=arguments.label,
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=arguments.pte,
         checksums=checksums,
         flags=recorded_flags(arguments),
         quantized=quantized,

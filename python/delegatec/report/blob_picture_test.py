@@ -78,15 +78,10 @@ def built_page(module: torch.nn.Module, args: tuple[torch.Tensor, ...], pte: Pat
     graphs = blob_graphs(pte, document, builtin_backends())
     assert blob_graphs(pte, document, []) == {}
     manifest = build_manifest(
+        lowered,
+        pte,
         compiler="test",
         label="//:net",
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=pte,
     )
     labels = delegate_labels(document)["forward", "lowered_0"]
     return graphs["forward"]["lowered_0"], labels, render_html(manifest, document, graphs)

@@ -58,15 +58,10 @@ def _manifest(folder: Path) -> Manifest:
     with open(path, "wb") as file:
         write_program(lowered.emitted, file)
     manifest = build_manifest(
+        lowered,
+        path,
         compiler="delegatec",
         label="//a/long/package/of/models:a_model_with_a_long_name_for_the_npu",
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=path,
         quantized={
             "forward": (
                 QuantizedValue(

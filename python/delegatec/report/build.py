@@ -15,7 +15,6 @@ from torch.utils._pytree import treespec_loads
 from delegatec.delegation import (
     DelegateSummary,
     DelegationReport,
-    OptionValue,
     RejectionSummary,
     call_delegate,
 )
@@ -30,6 +29,7 @@ from delegatec.report.estimates import estimate_info
 from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, layout_name, spec_text
+from delegatec.report.lowered_model import LoweredModel
 from delegatec.report.manifest import (
     SCHEMA_VERSION,
     Argument,
@@ -51,16 +51,11 @@ from delegatec.report.paths import input_paths, output_paths
 
 
 def build_manifest(
-    *,
-    compiler: str,
-    label: str,
-    backend: str,
-    options: Mapping[str, OptionValue],
-    method_backends: Mapping[str, Sequence[str]],
-    programs: Mapping[str, EdgeProgram],
-    reports: Mapping[str, DelegationReport],
-    emitted: EmittedProgram,
+    lowered: LoweredModel,
     pte: Path | str,
+    *,
+    compiler: str = "",
+    label: str = "",
     checksums: Mapping[tuple[int, int], int] | None = None,
     flags: Sequence[str] = (),
     quantized: Mapping[str, tuple[QuantizedValue, ...]] | None = None,
@@ -68,15 +63,10 @@ def build_manifest(
     """Returns the manifest of a program that was just built.
 
     Args:
+        lowered: the compiled model.
+        pte: the file that it was written to.
         compiler: name and version of the compiler.
         label: the target that was built.
-        backend: name of the requested backend, or of several separated by commas, or "portable".
-        options: value of each option.
-        method_backends: method -> names of the requested backends.
-        programs: method -> its edge program, after delegation.
-        reports: method -> how its nodes were lowered; optional without backends.
-        emitted: the emitted program.
-        pte: the written file.
         checksums: (offset, size) -> CRC-32 of ranges of the file, which are not read then.
         flags: those of `delegatec lower` that control delegation and layout.
         quantized: method -> its quantized values, before it was lowered.
@@ -87,22 +77,22 @@ def build_manifest(
     program = read_program(pte)
     file = file_info(program, pte, checksums or {})
     methods = []
-    for plan in emitted.methods:
-        if plan.name not in programs:
+    for plan in lowered.emitted.methods:
+        if plan.name not in lowered.programs:
             continue
-        report = reports.get(plan.name, DelegationReport())
-        backends = tuple(method_backends[plan.name])
-        method = _method(file, program.method(plan.name), backends, plan, programs[plan.name], report)
+        report = lowered.reports.get(plan.name, DelegationReport())
+        backends = tuple(lowered.backends[plan.name])
+        method = _method(file, program.method(plan.name), backends, plan, lowered.programs[plan.name], report)
         methods.append(replace(method, quantized=(quantized or {}).get(plan.name, ())))
     return Manifest(
         schema_version=SCHEMA_VERSION,
         compiler=compiler,
         label=label,
-        backend=backend,
-        options=dict(sorted(options.items())),
+        backend=lowered.backend,
+        options=dict(sorted(lowered.options.items())),
         methods=tuple(methods),
-        constant_methods=tuple(_constant_methods(program, programs)),
-        weights=tuple(_weights(program, emitted)),
+        constant_methods=tuple(_constant_methods(program, lowered.programs)),
+        weights=tuple(_weights(program, lowered.emitted)),
         file=file,
         flags=tuple(flags),
         runtime=needs_of(program),

@@ -38,15 +38,10 @@ def test_bodies_are_part_of_the_report(tmp_path: Path, backend: str) -> None:
     with open(tmp_path / "program.pte", "wb") as file:
         write_program(lowered.emitted, file)
     manifest = build_manifest(
+        lowered,
+        tmp_path / "program.pte",
         compiler="delegatec test",
         label="//models:loop",
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=tmp_path / "program.pte",
     )
     (method,) = manifest.methods
     calls = [node.operator for node in method.graph if node.delegate is None]

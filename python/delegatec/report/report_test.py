@@ -53,15 +53,10 @@ def _manifest(folder: Path, backend: str, label: str = "//models:model") -> Mani
     with open(folder / "program.pte", "wb") as file:
         write_program(lowered.emitted, file)
     return build_manifest(
+        lowered,
+        folder / "program.pte",
         compiler="delegatec test",
         label=label,
-        backend=lowered.backend,
-        options=lowered.options,
-        method_backends=lowered.backends,
-        programs=lowered.programs,
-        reports=lowered.reports,
-        emitted=lowered.emitted,
-        pte=folder / "program.pte",
     )
 
 
