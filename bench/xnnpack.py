@@ -27,9 +27,10 @@ import peer
 from tables import table
 from trial import Outcome
 from xnnpack_models import FLOAT, QUANTIZED, XNNPACK_MODELS
-from xnnpack_trial import EAGER, Run
+from xnnpack_trial import EAGER, SMALL, Run
 
 _TRIAL: Final = "xnnpack_trial.py"
+_LOAD: Final = "xnnpack_load.py"
 _TOOLS: Final = (peer.NAME, ours.NAME)
 _MEBIBYTE: Final = 2**20
 
@@ -82,9 +83,10 @@ class Programs:
 
     def measure(self, name: str, rounds: int) -> Result:
         """Lowers a model by both tools, loads and runs the programs."""
-        model, small = self._exported(name), self._exported("small")
+        model, small = self._exported(name), self._exported(SMALL)
         programs = {tool: self._lowered(tool, name, model, small) for tool in _TOOLS}
-        memory = {tool: int(page.child(_TRIAL, "load", name, path)) for tool, (path, _) in programs.items()}
+        inputs = model.with_suffix(".pt")
+        memory = {tool: int(page.child(_LOAD, inputs, path)) for tool, (path, _) in programs.items()}
         paths = [path for path, _ in programs.values()]
         runs = json.loads(page.child(_TRIAL, "run", name, model, *paths, str(rounds)))
         outcomes = {tool: outcome for tool, (_, outcome) in programs.items()}
@@ -93,7 +95,7 @@ class Programs:
     def _exported(self, name: str) -> Path:
         path = self._folder / f"{_slug(name)}.pt2"
         if not path.exists():
-            page.child(_TRIAL, "export", name, path)
+            page.child(_TRIAL, "export", name, path, path.with_suffix(".pt"))
         return path
 
     def _lowered(self, tool: str, name: str, model: Path, small: Path) -> tuple[Path, Outcome]:

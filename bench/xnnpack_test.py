@@ -11,6 +11,7 @@ import models
 import page
 import pytest
 import torch
+import xnnpack_load
 import xnnpack_trial
 from trial import Outcome
 from xnnpack import Programs, Result, xnnpack_tables
@@ -24,10 +25,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(xnnpack_trial, "XNNPACK_MODELS", {"one": Subject(models.small, models.small)})
     found: list[str] = []
 
-    def child(_: str, step: str, *arguments: Any) -> str:
-        found.append(step)
-        function = xnnpack_trial.step(step)
-        return json.dumps(function(*map(str, arguments)))
+    def child(script: str, *arguments: Any) -> str:
+        name, *rest = map(str, arguments)
+        if script == "xnnpack_load.py":
+            found.append("load")
+            return json.dumps(xnnpack_load.load(name, *rest))
+        found.append(name)
+        return json.dumps(xnnpack_trial.step(name)(*rest))
 
     monkeypatch.setattr(page, "child", child)
     return found

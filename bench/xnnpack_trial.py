@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step of the comparison for XNNPACK in a separate process.
 
-    xnnpack_trial.py export NAME_OF_MODEL FILE.pt2
+    xnnpack_trial.py export NAME_OF_MODEL FILE.pt2 INPUTS.pt
     xnnpack_trial.py (peer|ours) FILE.pt2 SMALL.pt2 PROGRAM.pte
-    xnnpack_trial.py load NAME_OF_MODEL PROGRAM.pte
     xnnpack_trial.py run NAME_OF_MODEL FILE.pt2 PEER.pte OURS.pte ROUNDS
 
 The last line on stdout is the result as JSON.
@@ -11,7 +10,6 @@ The last line on stdout is the result as JSON.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import sys
@@ -27,7 +25,7 @@ import models
 import ours
 import peer
 import torch
-from stopwatch import Stopwatch, added_memory, resident_memory
+from stopwatch import Stopwatch, added_memory
 from torch.utils import _pytree as pytree
 from trial import Outcome, describe
 from xnnpack_models import XNNPACK_MODELS, Subject
@@ -36,6 +34,7 @@ from delegatec.frontend import archive
 from delegatec.frontend.export import export as export_model
 
 EAGER: Final = "eager"
+SMALL: Final = "small"
 BACKEND: Final = "xnnpack fp32"
 
 
@@ -55,11 +54,12 @@ class Run:
     loss: float = 0.0
 
 
-def export(name: str, path: str) -> None:
-    """Writes the `.pt2` of a model."""
-    builders = {"small": models.small, **{each: subject.build for each, subject in XNNPACK_MODELS.items()}}
-    torch.manual_seed(0)
-    archive.save(export_model(builders[name]()), path)
+def export(name: str, path: str, inputs: str) -> None:
+    """Writes the `.pt2` of a model, and the inputs of its first call."""
+    subject = XNNPACK_MODELS[name] if name != SMALL else Subject(models.small, models.small)
+    model = _built(subject.build)
+    torch.save(list(_inputs(subject, model)(0)), inputs)
+    archive.save(export_model(model), path)
 
 
 def lower(name: str, model: str, small: str, program: str) -> dict[str, Any]:
@@ -75,22 +75,6 @@ def lower(name: str, model: str, small: str, program: str) -> dict[str, Any]:
     outcome.seconds, outcome.first = watch.seconds, sum(watch.seconds.values())
     describe(path, outcome)
     return asdict(outcome)
-
-
-def load(name: str, program: str) -> int:
-    """Returns the growth of resident memory by loading a program and calling it, in bytes.
-
-    The file is mapped, and its pages are resident until the system needs them; they count.
-    """
-    subject = XNNPACK_MODELS[name]
-    # The inputs do not depend on whether the model is quantized.
-    call = _inputs(subject, _built(subject.original))
-    inputs = [each.clone() for each in call(0)]
-    gc.collect()
-    before = resident_memory()
-    run = _program(program)
-    run(inputs)
-    return resident_memory() - before
 
 
 def run(name: str, model: str, peers: str, own: str, rounds: str) -> dict[str, Any]:
@@ -166,7 +150,7 @@ def step(name: str) -> Callable[..., Any]:
     """Returns the function of a command, for its arguments."""
     if name in (peer.NAME, ours.NAME):
         return partial(lower, name)
-    return {"export": export, "load": load, "run": run}[name]
+    return {"export": export, "run": run}[name]
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ _USES: Final = {
     "models": "examples and tests",
     "oracle": "tests: the runtime and its compiler",
     "quantization": "builds of quantized programs",
+    "runtime_1_5": "tests: a later runtime",
     "sbom": "bills of materials",
     "test": "tests",
     "tosa_tools": "tests of TOSA graphs",

@@ -49,7 +49,9 @@ def test_any_batch_up_to_its_bound(name: str, expected: torch.Tensor, pictures: 
     assert largest_difference([logits], [expected]) <= TOLERANCE
 
 
-@pytest.mark.parametrize(("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend")])
+@pytest.mark.parametrize(
+    ("name", "backend"), [("mps", "MPSBackend"), ("vulkan", "VulkanBackend"), ("xnnpack", "XnnpackBackend")]
+)
 def test_everything_is_one_delegate(name: str, backend: str) -> None:
     found = calls(f"examples/digits/digits_{name}.pte")
     assert (found.delegates, found.kernels) == ((backend,), ())

@@ -34,6 +34,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "test": ("compiler",),
     "models": ("compiler",),
     "oracle": ("compiler",),
+    "runtime_1_5": ("compiler",),
     "quantization": ("compiler",),
     "vela": ("compiler",),
     "model_converter": (),

@@ -97,12 +97,13 @@ _SITES = {
             "executorch/share",
         ],
         keep = [
-            # The tests of the peer's MPS, Vulkan and Arm delegates, their harness, and the models that they lower,
-            # except those in examples/models.
+            # The tests of the peer's MPS, Vulkan, XNNPACK and Arm delegates, their harness, and the models that they
+            # lower, except those in examples/models.
             "executorch/backends/apple/mps/test",
             "executorch/backends/arm/test",
             "executorch/backends/test",
             "executorch/backends/vulkan/test",
+            "executorch/backends/xnnpack/test",
             "executorch/exir/tests",
         ],
         exports = [],
@@ -110,6 +111,33 @@ _SITES = {
     "quantization": struct(
         # Kernels for GPUs.
         drop = _DROP_EVERYWHERE + ["torchao/*.so"],
+        keep = [],
+        exports = [],
+    ),
+    "runtime_1_5": struct(
+        # Needed: the runtime's Python bindings and libraries, 15 MB of 64.
+        drop = _DROP_EVERYWHERE + [
+            "executorch/**/test",
+            "executorch/backends",
+            "executorch/codegen",
+            "executorch/data",
+            "executorch/devtools",
+            "executorch/examples",
+            "executorch/exir/[!_]*",
+            "executorch/exir/__init__.py",
+            "executorch/exir/_serialize",
+            "executorch/export",
+            "executorch/extension/[!p]*",
+            "executorch/extension/p[!y]*",
+            "executorch/extension/pytree",
+            "executorch/include",
+            "executorch/kernels",
+            "executorch/lib/cmake",
+            "executorch/runtime",
+            "executorch/schema",
+            "executorch/share",
+            "executorch/util",
+        ],
         keep = [],
         exports = [],
     ),
@@ -150,7 +178,7 @@ _SITES = {
 RULES_SITES = ["compiler", "flatc", "model_converter", "quantization", "sbom", "vela"]
 
 # Sites that only tests, examples and linters of this repository use.
-DEVELOPMENT_SITES = ["emulation_layer", "lint", "models", "oracle", "test", "tosa_tools"]
+DEVELOPMENT_SITES = ["emulation_layer", "lint", "models", "oracle", "runtime_1_5", "test", "tosa_tools"]
 
 def python_sites(names, existing = []):
     """Declares @delegatec_pip_NAME for each name. Their modules are compiled by @delegatec_python.
