@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbolic sizes as numbers, so that layouts, which divide and join dimensions, need not know of symbols.
 
-A size is a product of numbers and of expressions that are no product. Each of these expressions becomes a
+A size is a product of numbers and of expressions that are not products. Each of these expressions becomes a
 prime that divides no size of the program: so equal sizes are equal numbers, and a size that is joined of
 others, or is a part of one, can be read from its factors.
 """
@@ -118,7 +118,7 @@ def _sizes(node: Node) -> Iterable[Any]:
 
 
 def _factors(size: torch.SymInt) -> Iterator[Any]:
-    """Yields the factors of a size: numbers, and expressions that are no product."""
+    """Yields the factors of a size: numbers, and expressions that are not products."""
     pending = [sympy.factor(size.node.expr)]
     while pending:
         each = pending.pop()

@@ -186,7 +186,7 @@ def _shapes(node: Node, _: object) -> str | None:
 _RULES: Final = (
     Constraint("dtype", "Operands have one dtype: XNNPACK does not promote.", _unlike),
     Constraint("shape", "The causal mask is a constant, and scores have at most six dimensions.", _shapes),
-    argument("dropout_p", lambda value: value == 0, "There is no dropout."),
+    argument("dropout_p", lambda value: value == 0, "The probability of dropout is zero."),
 )
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
