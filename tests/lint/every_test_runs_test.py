@@ -15,7 +15,9 @@ assert WORKSPACE is not None
 ROOT = Path(WORKSPACE).resolve().parent
 FOLDERS = ("bench", "docs", "examples", "python", "rules", "tests", "third_party")
 
-_TARGET = re.compile(r"^ *(?:pytest_test|py_test|native\.py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL)
+_TARGET = re.compile(
+    r"^ *(?:nested_bazel_test|pytest_test|py_test|native\.py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL
+)
 _OTHER_TARGET = re.compile(r"^ *(?:program_test|py_test)\((.*?)^ *\)", re.MULTILINE | re.DOTALL)
 
 

@@ -35,3 +35,19 @@ def pytest_test(name, srcs, deps = [], data = [], tags = [], timeout = "long", s
         deps = deps + [_PLUGINS, _PYTEST],
         **kwargs
     )
+
+def nested_bazel_test(name, tags = [], timeout = "eternal", **kwargs):
+    """Declares a `pytest_test` that runs another Bazel, which builds what it needs: alone, and outside of the sandbox.
+
+    Args:
+        name: the target's name.
+        tags: further ones.
+        timeout: as for every test.
+        **kwargs: other arguments of `pytest_test`.
+    """
+    pytest_test(
+        name = name,
+        tags = ["exclusive", "external", "local"] + tags,
+        timeout = timeout,
+        **kwargs
+    )
