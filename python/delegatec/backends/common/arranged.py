@@ -64,4 +64,4 @@ def _elements(tensor: torch.Tensor, start: int, end: int) -> torch.Tensor:
         if last - first > 1:
             return tensor[first:last].reshape(-1)[start - first * width : end - first * width]
         tensor, start, end = tensor[first], start - first * width, end - first * width
-    return tensor[start:end]
+    return tensor[start:end].contiguous()

@@ -29,6 +29,9 @@ def test_slices_are_those_of_a_copy(name: str, step: int) -> None:
     found = [elements[start : start + step] for start in range(0, elements.numel(), step)]
     assert torch.equal(torch.cat(found), wanted)
     assert elements.shape == tuple(arrange(_FILTER).shape)
+    part = TensorBytes(elements, 4)
+    written = [part[start : start + 4 * step] for start in range(0, len(part), 4 * step)]
+    assert b"".join(written) == bytes(tensor_bytes(wanted))
 
 
 @pytest.mark.parametrize("name", _ARRANGEMENTS)

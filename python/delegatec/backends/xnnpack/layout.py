@@ -7,8 +7,8 @@ permutations that rewrites put around each operation on images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
@@ -20,7 +20,7 @@ from delegatec.backends.xnnpack.quantized.grids import MOVES
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.delegation import PartitionView
 from delegatec.edge.analysis.facts import Facts
-from delegatec.edge.arguments import bind, dtype_of, shape_of
+from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
 from delegatec.edge.channels_last import fold_padding as padding
 from delegatec.edge.channels_last import optimize
 from delegatec.edge.channels_last.dimension_rules import pointwise
@@ -28,27 +28,67 @@ from delegatec.edge.channels_last.groups import Grouped, Role
 from delegatec.edge.channels_last.operation import Operation
 from delegatec.edge.channels_last.role_rules import grouped
 from delegatec.edge.channels_last.rules import RULES, OperationRules
+from delegatec.edge.channels_last.storage import Storage, Stored
 from delegatec.edge.passes.pass_manager import Pass
 from delegatec.edge.program import EdgeProgram
 from delegatec.edge.signature import call_signature
 
-# "p" and "q" are sizes of the result. The weights are not among the operands: they are constants that have
-# their place already.
-_CONVOLUTION: Final = grouped("nhwc->npqo", "", ("x",))
+aten = torch.ops.aten
+
+# "p" and "q" are sizes of the result, "y" and "x" of the kernel. Channels may have any order: weights follow.
+_NAMES: Final = ("x", "weight", "bias")
+_DENSE: Final = grouped("nhwc,ocyx,o->npqo", "co", _NAMES)
+_DEPTHWISE: Final = grouped("nhwc,ciyx,c->npqc", "c", _NAMES)
+_OTHERS: Final = grouped("nhwc->npqo", "", ("x",))
 _POOL: Final = grouped("nhwc->npqc", "c", ("x",))
 
 
+def _convolution(node: Node) -> Operation | None:
+    bound = bind(node)
+    rule, outputs = _OTHERS, shape_of(node)[3]
+    if len(shape_of(bound["weight"])) == 4:
+        if bound["groups"] == 1:
+            rule = _DENSE
+        elif bound["groups"] == shape_of(bound["x"])[3] == outputs:
+            rule = _DEPTHWISE
+    return rule(node)
+
+
+class _Rows(Grouped):
+    """A call on the last dimension, "c"; others, "m", have any order."""
+
+    def __init__(self, node: Node, x: Node, free: str) -> None:
+        rank = len(shape_of(x))
+        roles = [Role("m", tuple(range(rank - 1))), Role("c", (rank - 1,))]
+        super().__init__(node, [x], [roles, roles], free)
+
+
+class _Softmax(_Rows):
+    """A softmax of the last dimension, whose number changes with the rank."""
+
+    def emit(self, storage: Storage, values: Mapping[Node, Stored], config: Any) -> Stored:
+        """See `Operation.emit`."""
+        result = super().emit(storage, values, config)
+        if result.node is not self.node:
+            x, _, *others = result.node.args
+            result.node.args = (x, -1, *others)
+        return result
+
+
+def _softmax(node: Node) -> Operation | None:
+    bound, rank = bind(node), len(shape_of(node))
+    is_last = rank > 1 and positive(bound["dim"], rank) == rank - 1
+    return _Softmax(node, bound["self"], "mc") if is_last else None
+
+
 def _prelu(node: Node) -> Operation | None:
-    x = bind(node)["x"]
-    rank = len(shape_of(x))
-    roles = [Role("m", tuple(range(rank - 1))), Role("c", (rank - 1,))]
-    return Grouped(node, [x], [roles, roles], "m")
+    return _Rows(node, bind(node)["x"], "m")
 
 
 _RULES: Final[OperationRules] = {
     **RULES,
-    XNNPACK.conv2d.default: _CONVOLUTION,
-    XNNPACK.conv_transpose2d.default: _CONVOLUTION,
+    XNNPACK.conv2d.default: _convolution,
+    XNNPACK.conv_transpose2d.default: _OTHERS,
     **dict.fromkeys(
         (
             XNNPACK.max_pool2d.default,
@@ -59,6 +99,7 @@ _RULES: Final[OperationRules] = {
     ),
     XNNPACK.prelu.default: _prelu,
     **dict.fromkeys((QUANTIZE, DEQUANTIZE), pointwise),
+    aten._softmax.default: _softmax,
 }
 _WINDOWED: Final = (XNNPACK.conv2d.default, XNNPACK.max_pool2d.default)
 

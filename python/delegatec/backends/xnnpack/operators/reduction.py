@@ -18,13 +18,13 @@ from delegatec.backends.xnnpack.building.operations import (
     operand,
     reshaped,
     softmax_of_rows,
-    transposed,
     unary,
 )
 from delegatec.backends.xnnpack.building.reductions import largest_of, mean_of, sum_of
 from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SUMMED
 from delegatec.edge.arguments import bind, dtype_of, positive
+from delegatec.edge.legalize.constraint import Constraint
 from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
@@ -32,14 +32,18 @@ _row: Final = functools.partial(operator_row, resizes=True)
 
 
 def _softmax(b: GraphBuilder, node: Node) -> None:
-    """Computes a softmax; transposes if the dimension is not the last one."""
+    b.alias(node, softmax_of_rows(b, b.of(bind(node)["self"])))
+
+
+def _columns(node: Node, _: object) -> str | None:
     bound = bind(node)
-    source = b.of(bound["self"])
-    rank = len(b.shape_of(source))
-    dim = positive(bound["dim"], rank)
-    swapped = list(range(rank))
-    swapped[dim], swapped[-1] = swapped[-1], swapped[dim]
-    b.alias(node, transposed(b, softmax_of_rows(b, transposed(b, source, swapped)), swapped))
+    rank = bound["self"].meta["val"].dim()
+    return None if positive(bound["dim"], rank) == rank - 1 else f"dim is {bound['dim']} of {rank}"
+
+
+_LAST: Final = Constraint[object](
+    "argument", "The dimension is the last one: XNNPACK has no other.", _columns
+)
 
 
 def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
@@ -69,7 +73,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
 _NAN: Final = "a pooling; NaN may become a number"
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    _row("_softmax", _softmax, HAS_AXIS, note="between transposes unless it is the last dimension"),
+    _row("_softmax", _softmax, HAS_AXIS, _LAST),
     _row("_log_softmax", _log_softmax, HAS_AXIS, SUMMED, note="in float32"),
     *(_row(name, _reduction(mean_of), SUMMED) for name in ("mean", "mean.dim")),
     _row("sum.dim_IntList", _reduction(sum_of), SUMMED, FLOAT_RESULT, dtypes=FLOATS_OR_BOOLS),

@@ -28,6 +28,7 @@ from delegatec.backends.arm.operators.rewrites import (
 from delegatec.edge.channels_last import rewrites as channels_last
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
+from delegatec.edge.legalize.rules import steps
 
 REWRITES: Final[Rewrites] = rewrites(
     activations.REWRITES,
@@ -37,6 +38,7 @@ REWRITES: Final[Rewrites] = rewrites(
     shifts.REWRITES,
     extrema.REWRITES,
     powers.REWRITES,
+    steps.REWRITES,
     moves.REWRITES,
     quantized.REWRITES,
     padding.REWRITES,

@@ -174,6 +174,10 @@ _SIZES: Final = {
     "nearest, more and fewer": _call(
         f.interpolate, (5, 36), expected="Reshape Slice Reshape Multiply Reshape"
     ),
+    "steps": _call(
+        lambda x: x.neg()[:, 1::3, ::2],
+        expected="Negate Reshape ConstantPad Reshape Slice Reshape Slice Reshape",
+    ),
     "pixel shuffle": _call(
         lambda x: f.pixel_shuffle(x.neg(), 2), expected="Negate Reshape Transpose Reshape"
     ),

@@ -10,10 +10,18 @@ import itertools
 from typing import Final
 
 from delegatec.backends.xnnpack.operators import attention
-from delegatec.backends.xnnpack.operators.rewrites import convolutions, norms, pools, resizing, slopes
+from delegatec.backends.xnnpack.operators.rewrites import (
+    convolutions,
+    norms,
+    pools,
+    resizing,
+    slopes,
+    softmax,
+)
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
 from delegatec.edge.legalize.rules import REWRITES as SHARED
+from delegatec.edge.legalize.rules import steps
 
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
@@ -22,6 +30,8 @@ REWRITES: Final[Rewrites] = rewrites(
     pools.REWRITES,
     resizing.REWRITES,
     slopes.REWRITES,
+    softmax.REWRITES,
+    steps.REWRITES,
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
 )
