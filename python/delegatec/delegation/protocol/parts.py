@@ -83,7 +83,7 @@ class TensorBytes(ComputedBytes):
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """Returns the bytes of a tensor in row-major order: a view of its storage if it is row-major."""
-    flat = tensor.detach().reshape(-1)
+    flat = tensor.detach().reshape(-1).contiguous()  # one dimension keeps its stride
     if not flat.numel():
         return memoryview(b"")
     if flat.numel() == 1:  # its stride may be any

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+import torch
+
 from delegatec.delegation import ComputedBytes
-from delegatec.delegation.protocol.parts import chunks, join
+from delegatec.delegation.protocol.parts import chunks, join, tensor_bytes
 from delegatec.delegation.testing import Counting
 
 
@@ -19,3 +22,12 @@ def test_chunks_of_stored_and_computed_bytes() -> None:
 
 def test_only_computed_bytes_are_computed() -> None:
     assert not isinstance(b"", ComputedBytes) and isinstance(Counting(1), ComputedBytes)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+def test_bytes_of_a_column_are_in_one_piece(dtype: torch.dtype) -> None:
+    """A part of one row of an arranged constant is a column of the constant, with its stride."""
+    table = torch.arange(12, dtype=dtype).view(3, 4)
+    found = tensor_bytes(table.t()[1])
+    assert found.contiguous
+    assert join([found]) == bytes(tensor_bytes(torch.tensor([1, 5, 9], dtype=dtype)))
