@@ -39,8 +39,8 @@ imports=%s
 delegatec %s %s "$@"
 """
 
-# Of a test with a launcher. With Bazel 4.2.3 a remote test does not find directory labels that are in its runfiles, such
-# as the wheels and the interpreter's modules. Results of tests are cached all the same.
+# Of a test with a launcher. Bazel 4.2.3 uploads the files of a directory label, such as the wheels or the interpreter's
+# modules, below its path in the execution root, and not where the label is in the runfiles tree of a remote test.
 LAUNCHED_TEST_REQUIREMENTS = {"no-remote-exec": "1"}
 
 def _path_in_runfiles(ctx, file):

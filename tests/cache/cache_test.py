@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cached_package import ALL, BUILD, EXPORT, LOCATE, PROGRAMS, built, write_package, write_weights
+from cached_package import ALL, EXPORT, LOCATE, PROGRAMS, built, write_package, write_weights
 from nested_bazel import NestedBazel, copy_of_the_sources, nested_bazel
 
 
@@ -115,88 +114,3 @@ def test_errors_have_the_lines_of_now(bazel: NestedBazel) -> None:
         assert [name for name in PROGRAMS if not (outputs / f"{name}.pte").exists()] == ["net_mps"]
     others = tuple(name for name in PROGRAMS if name != "net_mps")
     assert {each.action for each in built(bazel, programs=others)} <= LOCATE
-
-
-# Attribute -> another value than that of the target, for each attribute of two rules.
-ATTRIBUTES: dict[str, dict[str, str]] = {
-    "net": {
-        "data": '["net.safetensors", "BUILD.bazel"]',
-        "deps": '[":library"]',
-        "entry": '"net:other"',
-        "seed": "3",
-        "srcs": '["net.py", "second.py"]',
-        "weights_alignment": "64",
-    },
-    "net_mps": {
-        "all_or_nothing": "True",
-        "allow_modules": '["linear"]',
-        "allow_operators": '["aten.relu"]',
-        "block_modules": '["linear"]',
-        "block_operators": '["aten.relu"]',
-        "channels_last_inputs": "True",
-        "channels_last_outputs": "True",
-        "constant_alignment": "64",
-        "delegate_alignment": "64",
-        "external_weights": "True",
-        "fp16_overflow": '"saturate"',
-        "inline_delegates": "True",
-        "int4": '"packed"',
-        "maximum_delegates": "3",
-        "method_backends": '{"forward": ["vulkan"]}',
-        "minimum_nodes": "2",
-        "plan_inputs": "False",
-        "plan_outputs": "False",
-        "precision": '"fp16"',
-        "program": '":net_again"',
-        "require_full_delegation": "True",
-        "segment_alignment": "64",
-        "tools": '[":library"]',
-    },
-}
-OTHERS = """
-py_library(
-    name = "library",
-    srcs = ["second.py"],
-)
-
-exported_program(
-    name = "net_again",
-    srcs = ["net.py"],
-    entry = "net:build",
-)
-"""
-
-
-def _attributes(bazel: NestedBazel, target: str) -> set[str]:
-    """Returns the names of a target's attributes."""
-    text = bazel.run("query", "--output=xml", "--xml:default_values", f"//cached:{target}").stdout
-    return {name for name in re.findall(r'<\w+ name="(\w+)"', text) if not name.startswith("_")}
-
-
-def _keys(bazel: NestedBazel, target: str) -> list[str]:
-    """Returns keys and inputs of a target's actions."""
-    text = bazel.run("aquery", "--output=text", f"//cached:{target}").stdout
-    return [line for line in text.splitlines() if line.strip().startswith(("ActionKey", "Inputs"))]
-
-
-def test_every_attribute_changes_the_key(bazel: NestedBazel) -> None:
-    build = bazel.workspace / "cached/BUILD.bazel"
-    (bazel.workspace / "cached/second.py").write_text("SECOND = 2\n")
-    before = build.read_text()
-    build.write_text(BUILD + OTHERS)
-    names = {target: _attributes(bazel, target) for target in ATTRIBUTES}
-    common = set.intersection(*names.values())
-    same = []
-    for target, values in ATTRIBUTES.items():
-        assert names[target] - common == set(values)
-        keys = _keys(bazel, target)
-        assert keys
-        start, rest = (BUILD + OTHERS).split(f'    name = "{target}",\n')
-        own, end = rest.split("\n)\n", 1)
-        for name, value in values.items():
-            kept = [line for line in own.splitlines() if not line.strip().startswith(f"{name} =")]
-            lines = "\n".join([f'    name = "{target}",', *kept, f"    {name} = {value},"])
-            build.write_text(f"{start}{lines}\n)\n{end}")
-            same += [f"{target}.{name}"] if _keys(bazel, target) == keys else []
-    build.write_text(before)
-    assert same == []

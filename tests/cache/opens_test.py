@@ -89,7 +89,9 @@ def undeclared(action: Action, of_the_machine: set[str], folder: Path) -> list[s
     )
 
 
-@pytest.mark.parametrize("target", ["digits", "digits_int8_u55", "digits_vulkan"])
+@pytest.mark.parametrize(
+    "target", ["digits", "digits_int8", "digits_int8_u55", "digits_mps", "digits_vulkan"]
+)
 def test_only_declared_files_are_opened(
     actions: dict[str, Action], of_the_machine: set[str], target: str, tmp_path: Path
 ) -> None:

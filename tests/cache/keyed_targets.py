@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target of each rule, and another value of each of its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+Values = Mapping[str, str]
+"""Attribute -> its value in Starlark."""
+
+# Nothing is built.
+SOURCES: Final = {
+    "board.ini": "",
+    "other.ini": "",
+    "net.py": "",
+    "net.safetensors": "",
+    "second.py": "SECOND = 2\n",
+    "golden.json": "{}\n",
+    "second.json": "{}\n",
+    "variants.bzl": """\
+load("//rules:defs.bzl", "program_variants_rule")
+
+program_variants = program_variants_rule(settings = [Label("//config:mps_precision")])
+""",
+}
+
+# What the targets depend on, and what shows their actions if they have none. It does not change.
+_FIXED: Final = """\
+load("//rules:defs.bzl", "delegate_program", "ethos_u_program", "exported_program", "mps_program")
+load("//rules:defs.bzl", "portable_program", "program_budget_test", "program_bundle", "program_diff")
+load("//rules:defs.bzl", "program_golden_test", "program_index", "program_inspect", "program_report")
+load("//rules:defs.bzl", "program_test", "program_variant", "quantized_program", "selected_operators")
+load("//rules:defs.bzl", "tosa_program", "vgf_program", "vulkan_program", "xnnpack_program")
+load("//rules:sbom.bzl", "program_licenses", "program_sboms")
+load(":variants.bzl", "program_variants")
+
+py_library(name = "library", srcs = ["second.py"])
+py_library(name = "library_again", srcs = ["net.py"])
+sh_test(name = "of_bazel", srcs = ["second.py"])
+filegroup(name = "also_of_bazel")
+exported_program(name = "fixed", srcs = ["net.py"], entry = "net:build")
+exported_program(name = "fixed_again", srcs = ["net.py"], entry = "net:build")
+mps_program(name = "fixed_mps", program = ":fixed")
+mps_program(name = "other_mps", program = ":fixed")
+program_variants(
+    name = "fixed_variants",
+    programs = [":fixed_mps", ":other_mps"],
+    variants = {"full": ["mps_precision=fp32"], "half": ["mps_precision=fp16"]},
+)
+program_variants(
+    name = "other_variants",
+    programs = [":fixed_mps", ":other_mps"],
+    variants = {"full": [], "half": ["mps_precision=fp16"]},
+)
+program_report(name = "shows_variant", program = ":variant")
+program_bundle(name = "shows_sboms", license_files = [":sboms"], programs = [":fixed_mps"])
+"""
+
+# Of sh_test and filegroup, but also of some of our rules.
+_NOT_OF_BAZEL: Final = {"data", "deps", "path", "srcs"}
+# Of every rule in Starlark, for Bazel itself.
+_OF_STARLARK: Final = {"expect_failure"}
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A target of a rule.
+
+    Attributes:
+        rule: the rule's name.
+        own: the target's attributes.
+        others: for each attribute of the rule, another value, with which its actions have another key.
+        unkeyed: the same for attributes that change no action of the target.
+        shown_by: the target whose actions count; by default the target itself.
+        set_by: attribute of a rule -> that of its macro, if the macro has another one.
+    """
+
+    rule: str
+    own: Values
+    others: Values
+    unkeyed: Values = field(default_factory=dict)
+    shown_by: str = ""
+    set_by: Values = field(default_factory=dict)
+
+    def values(self) -> list[tuple[str, str]]:
+        """Returns the other values of all attributes."""
+        return [*self.others.items(), *self.unkeyed.items()]
+
+    def declared(self, name: str, attribute: str = "", value: str = "") -> str:
+        """Returns the declaration of the target, optionally with another value of an attribute."""
+        values = {**self.own, **({self.set_by.get(attribute, attribute): value} if attribute else {})}
+        return (
+            f"{self.rule}(name = {name!r}, {', '.join(f'{key} = {text}' for key, text in values.items())})\n"
+        )
+
+
+_LOWERED: Final = {
+    "channels_last_inputs": "True",
+    "channels_last_outputs": "True",
+    "constant_alignment": "64",
+    "external_weights": "True",
+    "plan_inputs": "False",
+    "plan_outputs": "False",
+    "program": '":fixed_again"',
+    "segment_alignment": "64",
+}
+_DELEGATED: Final = {
+    **_LOWERED,
+    "all_or_nothing": "True",
+    "allow_modules": '["linear"]',
+    "allow_operators": '["aten.relu"]',
+    "block_modules": '["linear"]',
+    "block_operators": '["aten.relu"]',
+    "delegate_alignment": "64",
+    "inline_delegates": "True",
+    "maximum_delegates": "3",
+    "method_backends": '{"forward": ["portable"]}',
+    "minimum_nodes": "2",
+    "require_full_delegation": "True",
+    "tools": '[":library_again"]',
+}
+_HALF: Final = {"fp16_overflow": '"saturate"', "precision": '"fp16"'}
+_BACKENDS: Final = {
+    "ethos_u": {
+        "accelerator": '"ethos-u55-256"',
+        "config": '"other.ini"',
+        "extra_flags": '"--optimise=Size"',
+        "memory_mode": '"Other"',
+        "stage": '"tosa"',
+        "system_config": '"Other"',
+    },
+    "mps": {**_HALF, "int4": '"packed"'},
+    "tosa": {"specification": '"TOSA-1.0+INT"'},
+    "vgf": {"specification": '"TOSA-1.0+INT"'},
+    "vulkan": {**_HALF, "storage": '"buffer"', "textures": '"desktop"'},
+    "xnnpack": _HALF,
+}
+# Without them a target cannot set the others.
+_REQUIRED: Final = {
+    "ethos_u": {"config": '"board.ini"', "memory_mode": '"Shared"', "system_config": '"Board"'}
+}
+_ONE: Final = {"programs": '[":fixed_mps"]'}
+_ANOTHER: Final = {"programs": '[":other_mps"]'}
+_OF_PROGRAM: Final = {"program": '":fixed_mps"'}
+_OF_ANOTHER: Final = {"program": '":other_mps"'}
+_LIMITS: Final = (
+    "arena_kib cycles delegates dram_kib file_kib flash_kib operators sram_kib undelegated weights_kib"
+)
+
+TARGETS: Final[dict[str, Keyed]] = {
+    "exported": Keyed(
+        "exported_program",
+        {"srcs": '["net.py"]', "data": '["net.safetensors"]', "entry": '"net:build"'},
+        {
+            "data": '["net.safetensors", "BUILD.bazel"]',
+            "deps": '[":library"]',
+            "entry": '"net:other"',
+            "seed": "3",
+            "srcs": '["net.py", "second.py"]',
+            "weights_alignment": "64",
+        },
+        # For bills of materials and bundles: they export nothing again.
+        unkeyed={"license": '"MIT"', "license_files": '["second.py"]'},
+    ),
+    "quantized": Keyed(
+        "quantized_program",
+        {"program": '":fixed"', "srcs": '["net.py"]', "calibration_entry": '"net:build"'},
+        {
+            "activation": '"int16"',
+            "calibration": '["net.safetensors"]',
+            "calibration_entry": '"net:other"',
+            "data": '["net.safetensors"]',
+            "deps": '[":library"]',
+            "float_modules": '["linear"]',
+            "float_operators": '["aten.relu"]',
+            "inner": '"int16"',
+            "observer": '"minmax"',
+            "program": '":fixed_again"',
+            "quantize_io": "True",
+            "ranges": '"symmetric"',
+            "seed": "3",
+            "srcs": '["net.py", "second.py"]',
+            "weight": '"int4"',
+            "weight_scales": '"tensor"',
+            "weights_alignment": "64",
+        },
+    ),
+    "portable": Keyed("portable_program", {"program": '":fixed"'}, _LOWERED),
+    **{
+        name: Keyed(
+            f"{name}_program", {"program": '":fixed"', **_REQUIRED.get(name, {})}, {**_DELEGATED, **options}
+        )
+        for name, options in _BACKENDS.items()
+    },
+    "delegated": Keyed(
+        "delegate_program",
+        {"program": '":fixed"', "backends": '["second:BACKEND"]', "deps": '[":library"]'},
+        {
+            **_DELEGATED,
+            "backends": '["second:OTHER"]',
+            "deps": '[":library", ":library_again"]',
+            "list_options": '{"flags": ["--a", "--b"]}',
+            "options": '{"level": "2"}',
+        },
+        set_by={"list_options": "options"},
+    ),
+    "tested": Keyed(
+        "program_test",
+        {**_OF_PROGRAM, "srcs": '["net.py"]', "inputs_entry": '"net:build"'},
+        {
+            **_OF_ANOTHER,
+            "atol": '"1"',
+            "data": '["net.safetensors"]',
+            "deps": '[":library"]',
+            "inputs": '["net.safetensors"]',
+            "inputs_entry": '"net:other"',
+            "rtol": '"1"',
+            "seeds": "5",
+            "srcs": '["net.py", "second.py"]',
+            "tolerances": '{"float32": "1"}',
+        },
+    ),
+    "budget": Keyed(
+        "program_budget_test",
+        {**_OF_PROGRAM, "max_delegates": "1"},
+        {**_OF_ANOTHER, **{f"max_{limit}": "7" for limit in _LIMITS.split()}},
+    ),
+    "golden": Keyed(
+        "program_golden_test",
+        {**_OF_PROGRAM, "golden": '"golden.json"'},
+        {**_OF_ANOTHER, "golden": '"second.json"', "size_tolerance_percent": "3"},
+    ),
+    "updated": Keyed(
+        "program_golden_test",
+        {**_OF_PROGRAM, "golden": '"golden.json"'},
+        {**_OF_ANOTHER, "path": '"second.json"'},
+        shown_by="updated.update",
+        set_by={"path": "golden"},
+    ),
+    "difference": Keyed(
+        "program_diff",
+        {**_OF_PROGRAM, "base": '":other_mps"'},
+        {**_OF_ANOTHER, "base": '":fixed_mps"'},
+    ),
+    "inspected": Keyed("program_inspect", _OF_PROGRAM, _OF_ANOTHER),
+    "reported": Keyed("program_report", _OF_PROGRAM, _OF_ANOTHER),
+    "index": Keyed("program_index", _ONE, {**_ANOTHER, "reports": "False"}),
+    "bundle": Keyed("program_bundle", _ONE, {**_ANOTHER, "license_files": '["second.py"]'}),
+    "operators": Keyed("selected_operators", _ONE, _ANOTHER),
+    "licenses": Keyed("program_licenses", _ONE, _ANOTHER),
+    "sboms": Keyed("program_sboms", _ONE, _ANOTHER, shown_by="shows_sboms"),
+    "variants": Keyed(
+        "program_variants",
+        {**_ONE, "variants": '{"half": ["mps_precision=fp16"]}'},
+        {**_ANOTHER, "variants": '{"half": ["mps_precision=fp32"]}'},
+    ),
+    "variant": Keyed(
+        "program_variant",
+        {"variants": '":fixed_variants"', "variant": '"half"', "program_name": '"fixed_mps"'},
+        {"program_name": '"other_mps"', "variant": '"full"', "variants": '":other_variants"'},
+        shown_by="shows_variant",
+    ),
+}
+
+
+def build_file(step: int | None = None) -> str:
+    """Returns a BUILD file with all targets.
+
+    Args:
+        step: which of its attributes each target sets to another value, if it has that many; None for none.
+    """
+    declared = [_FIXED]
+    for name, target in TARGETS.items():
+        values = target.values()
+        changed = values[step] if step is not None and step < len(values) else ("", "")
+        declared.append(target.declared(name, *changed))
+    return "".join(declared)
+
+
+def own_attributes(attributes: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Returns the attributes of each target that are not of Bazel.
+
+    Args:
+        attributes: target -> all attributes, also of `of_bazel` and `also_of_bazel`.
+    """
+    of_bazel = (attributes["of_bazel"] | attributes["also_of_bazel"] | _OF_STARLARK) - _NOT_OF_BAZEL
+    return {
+        name: attributes[target.shown_by if target.shown_by.startswith(name) else name] - of_bazel
+        for name, target in TARGETS.items()
+    }
