@@ -49,6 +49,11 @@ def is_infinity(b: GraphBuilder, id: int, sign: int) -> int:
     return clamp(b, rest, 0.0, 1.0)
 
 
+def sign_of(b: GraphBuilder, id: int) -> int:
+    """Emits -1, 0 or 1, the sign of a number."""
+    return _grown(b, id, -1.0)
+
+
 def where(b: GraphBuilder, condition: int, then: int, otherwise: int) -> int:
     """Emits a choice between two values of one dtype: the maximum of both, of which one is minus infinity."""
     dtype = b.dtype_of(then)
@@ -70,6 +75,10 @@ def _difference(b: GraphBuilder, first: int, second: int) -> int:
 
 
 def _is_positive(b: GraphBuilder, id: int) -> int:
+    return _grown(b, id, 0.0)
+
+
+def _grown(b: GraphBuilder, id: int, least: float) -> int:
     factor = _FACTORS[b.dtype_of(id)]
     grown = binary(b, Operation.Multiply, binary(b, Operation.Multiply, id, factor), factor)
-    return clamp(b, grown, 0.0, 1.0)
+    return clamp(b, grown, least, 1.0)

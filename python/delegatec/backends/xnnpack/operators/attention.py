@@ -150,6 +150,8 @@ def _constant_mask(b: GraphBuilder, mask: Node, known: torch.Tensor, dtype: torc
     is_bool = known.dtype == torch.bool
     kept = known if is_bool else known > -math.inf
     limit = shift = alive = None
+    if is_bool and kept.all():
+        return _Mask()
     if is_bool:
         limit = b.shared(("limit", mask, dtype), lambda: _constant_limit(b, kept, dtype))
     else:

@@ -13,7 +13,7 @@ from torch.fx import Node
 from delegatec.backends.common.row import variants
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, operand, unary
-from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FIXED_NUMBER, FLOAT_RESULT, FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of
 
@@ -77,25 +77,13 @@ def _reversed_sub(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Subtract, operand(b, bound["other"], dtype), right))
 
 
-def _power(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, unary(b, Operation.Square, b.of(bind(node)["self"])))
-
-
 def _reciprocal(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Divide, 1.0, b.of(bind(node)["self"])))
-
-
-_SQUARED: Final = Constraint(
-    "argument",
-    "The exponent is 2: XNNPACK has the square only.",
-    lambda node, _: None if bind(node)["exponent"] == 2 else f"exponent is {bind(node)['exponent']}",
-)
 
 
 def _rows() -> Iterator[OperatorRow]:
     for name, operation in _UNARY.items():
         yield _row(name, _unary(getattr(Operation, operation)), preserved=name in _PRESERVED)
-    yield _row("pow.Tensor_Scalar", _power, _SQUARED)
     yield _row("reciprocal", _reciprocal, note="one divided by the operand")
     for name, operation in _BINARY.items():
         names = variants({name: operation}, "Tensor", "Scalar") if len(name) == 3 else {name: operation}

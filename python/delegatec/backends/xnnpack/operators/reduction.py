@@ -25,7 +25,7 @@ from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operato
 from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SUMMED
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.legalize.constraints import HAS_AXIS
+from delegatec.edge.legalize.constraints import HAS_AXIS, only_first_result
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 _row: Final = functools.partial(operator_row, resizes=True)
@@ -55,6 +55,16 @@ def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Low
     return lower
 
 
+def _along(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
+    """Returns the lowering of an extremum with its position, which is not computed."""
+
+    def lower(b: GraphBuilder, node: Node) -> None:
+        result = reduce(b, b.of(bind(node)["self"]), reduced_dims(node))
+        b.alias(node, reshaped(b, result, node.meta["val"][0].shape), 0)
+
+    return lower
+
+
 def _least(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
     return unary(b, Operation.Negate, largest_of(b, unary(b, Operation.Negate, id), dims))
 
@@ -70,6 +80,7 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     b.alias(node, converted(b, result, dtype_of(node)))
 
 
+_NO_POSITION: Final = only_first_result("positions are integers.")
 _NAN: Final = "a pooling; NaN may become a number"
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -79,4 +90,8 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("sum.dim_IntList", _reduction(sum_of), SUMMED, FLOAT_RESULT, dtypes=FLOATS_OR_BOOLS),
     *(_row(name, _reduction(largest_of), SUMMED, note=_NAN) for name in ("amax", "max")),
     *(_row(name, _reduction(_least), SUMMED, note=_NAN) for name in ("amin", "min")),
+    *(
+        _row(name, _along(reduce), HAS_AXIS, SUMMED, _NO_POSITION, note=_NAN)
+        for name, reduce in (("max.dim", largest_of), ("min.dim", _least))
+    ),
 )

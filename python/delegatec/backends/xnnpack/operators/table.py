@@ -13,6 +13,7 @@ from delegatec.backends.xnnpack.operators import (
     conversion,
     creation,
     elementwise,
+    functions,
     images,
     logic,
     moves,
@@ -25,7 +26,7 @@ from delegatec.backends.xnnpack.operators.row import OperatorRow
 from delegatec.backends.xnnpack.operators.rules import UNIVERSAL
 
 _FAMILIES: Final[Mapping[str, tuple[OperatorRow, ...]]] = {
-    "Functions of elements": elementwise.ROWS,
+    "Functions of elements": (*elementwise.ROWS, *functions.ROWS),
     "Activation": activation.ROWS,
     "Comparison, logic, selection": logic.ROWS,
     "Matrix products": products.ROWS,

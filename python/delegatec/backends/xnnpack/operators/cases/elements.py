@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import torch
@@ -30,6 +31,12 @@ CASES: Final[dict[str, Case]] = {
     "sqrt": Case(torch.sqrt, (_POSITIVE,), "SquareRoot"),
     "square": Case(torch.square, (X,), "Square"),
     "tanh": Case(torch.tanh, (_WIDE,), "Tanh"),
+    "erf": Case(torch.erf, (torch.linspace(-5, 5, 101),)),
+    "exp2": Case(torch.exp2, (_WIDE,), half=1e-2),
+    "power": Case(lambda x: x**1.7, (_POSITIVE,), half=1e-2),
+    "round": Case(torch.round, (torch.tensor([0.5, 1.5, -2.5, 2.4999, 700.5, -3.0, 2049.0, 0.0]),)),
+    "sign": Case(torch.sign, (torch.tensor([0.5, -1e-4, 0.0, -0.0, 65504.0, -math.inf]),)),
+    "triangles": Case(lambda x: (x.neg().tril(), x.neg().triu(1)), (X,)),
     # activations
     "relu": Case(torch.relu, (X,), "Clamp"),
     "relu6": Case(functional.relu6, (X * 10,), "Clamp"),

@@ -117,6 +117,7 @@ _REDUCTIONS: Final = {
     "softmax": Case(lambda x: x.softmax(-1), (X,), "Softmax"),
     "softmax-columns": Case(lambda x: x.softmax(0), (X,), "Transpose Softmax Transpose"),
     "log-softmax": Case(lambda x: x.log_softmax(1), (X * 30,)),
+    "largest-of-rows": Case(lambda x: (x.neg().max(-1)[0], x.neg().min(1, keepdim=True)[0]), (X,)),
     "cumsum": Case(lambda x: x.cumsum(1), (X,)),
 }
 

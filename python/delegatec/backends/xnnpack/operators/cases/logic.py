@@ -49,6 +49,7 @@ CASES: Final[dict[str, Case]] = {
         compare.__name__: _compared(compare)
         for compare in (torch.eq, torch.ne, torch.gt, torch.lt, torch.ge, torch.le)
     },
+    "infinite": Case(torch.isinf, (_LEFT,)),
     "logic": Case(_logic, (_MASK, _OTHER)),
     "reductions": Case(_reductions, (_MASK,)),
     "choices": Case(_choices, (_MASK, X, Y)),

@@ -32,6 +32,7 @@ CASES: Final[dict[str, Case]] = {
     "permute": _moved("Transpose", lambda x: x.permute(2, 0, 1), varies=True),
     "rank-6": _moved("Reshape Transpose", lambda x: x[None, None, None].permute(0, 3, 1, 2, 5, 4)),
     "slice": _moved("Slice", lambda x: x[:, 1:], varies=True),
+    "slice-step": _moved("", lambda x: x[:, :, 1::2]),
     "slice-negative": _moved("Slice", lambda x: x[:, -2:10]),
     "select": _moved("Slice Reshape", lambda x: x[:, -1], varies=True),
     "split": _moved("Slice Slice", lambda x: x.split([1, 3], 2), varies=True),
