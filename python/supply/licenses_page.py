@@ -35,6 +35,7 @@ _USES: Final = {
 _OTHERS: Final = (
     ("Bazel's rule sets: bazel_skylib, rules_cc, rules_java", "every build", "Apache-2.0"),
     ("BuildBox", "tests of remote execution", "Apache-2.0"),
+    ("BuildGrid, with the wheels that it needs", "a campaign of remote execution", "Apache-2.0 and others"),
     ("buildifier", "linters", "Apache-2.0"),
     ("CPython 3.11, a copy of the host's", "every build", "PSF-2.0"),
     ("Mesa, with the libraries that Debian's packages of it need", "tests of VGF programs", "MIT and others"),

@@ -3,8 +3,8 @@
 
 Usage: bazel run //tests/remote:campaign -- [--folder=FOLDER] [--modules] PART...
 
-The parts are `examples`, `upload`, `overhead` and `kill`; by default all. With --modules, the clients are
-Bazel 7.
+The parts are `examples`, `upload`, `overhead`, `kill` and `cluster`; by default all. With --modules, the
+clients are Bazel 7.
 
 It prints the tables of the page; the prose there is written by hand.
 """
@@ -20,7 +20,9 @@ from typing import Final
 from nested_bazel import WITH_WORKSPACE, Generation, copy_of_the_sources, nested_bazel, with_modules
 from outputs import PROGRAMS, digests, summary
 
+from tests.remote import cluster
 from tests.remote.client import Built, build, consumer
+from tests.remote.cluster_figures import killed_workers, one_and_two_workers
 from tests.remote.engine import Engine, missing, running
 from tests.remote.failures import failures
 from tests.remote.tables import described, print_table
@@ -132,11 +134,23 @@ def kills(folder: Path, modules: bool) -> None:
     print_table(("killed", "flags", "status", "s", "processes", "message", "the same build again"), rows)
 
 
+def measure_cluster(folder: Path, modules: bool) -> None:
+    """Compares two workers with one, and kills workers."""
+    with (
+        cluster.running_cluster(folder / "cluster", workers=2) as running_cluster,
+        nested_bazel(consumer(folder), folder / "output", generation(modules)) as bazel,
+    ):
+        head = ("workers", "processes", "four actions, s")
+        print_table(head, one_and_two_workers(bazel, running_cluster))
+        print_table(("killed", "status", "processes", "s"), killed_workers(bazel, running_cluster))
+
+
 _PARTS: Final[dict[str, Callable[[Path, bool], None]]] = {
     "examples": all_examples,
     "upload": first_upload,
     "overhead": overhead,
     "kill": kills,
+    "cluster": measure_cluster,
 }
 
 
@@ -146,8 +160,11 @@ def main() -> None:
     parser.add_argument("--modules", action="store_true", help="use Bazel 7")
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="what to measure; by default all")
     options = parser.parse_args()
-    assert not missing(), missing()
     for part in options.parts or _PARTS:
+        reason = cluster.missing() if part == "cluster" else missing()
+        if reason:
+            print(f"\n{part}: skipped: {reason}")
+            continue
         with tempfile.TemporaryDirectory(dir=options.folder, ignore_cleanup_errors=True) as folder:
             _PARTS[part](Path(folder), options.modules)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,21 @@ from runfiles import Runfiles
 
 _REACHABLE = 'case "$1" in indextargets) echo http://mirror.example/debian/ ;; esac'
 _UNREACHABLE = _REACHABLE.replace("esac", '*) echo "E: no network" >&2; exit 100 ;; esac')
+_DEPENDS = """\
+case "$*" in
+  *" tool") printf '%s\\n' 'tool' '  Depends: libdirect' '  Depends: <libvirtual>' '    libreal' ;;
+esac"""
+_LIBRARIES = """\
+import sys
+from pathlib import Path
+from debian_packages import Distribution
+print(*sorted(Distribution(Path(sys.argv[1])).libraries(["tool"])))
+"""
 _POLICY = 'case "$1" in policy) echo "  Candidate: {version}" ;; esac'
 
 
-def install(folder: Path, **programs: str) -> str:
-    """Runs the script with other programs on the PATH, and returns the reason that it writes."""
+def run(folder: Path, programs: Mapping[str, str], *command: str | Path) -> str:
+    """Runs Python next to the scripts, with other programs on the PATH; returns what it prints."""
     runfiles = Runfiles.Create()
     assert runfiles is not None
     script = runfiles.Rlocation("rules_delegate/third_party/bazel7/install.py")
@@ -28,12 +39,20 @@ def install(folder: Path, **programs: str) -> str:
         program = path / name.replace("_", "-")
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
-    # Isolated from the variables of the test, but with the directory of the script.
-    subprocess.run(
-        [sys.executable, "-s", "-B", Path(script).resolve(), folder / "bazel7"],
+    # Isolated from the variables of the test.
+    return subprocess.run(
+        [sys.executable, "-s", "-B", *command],
+        cwd=Path(script).resolve().parent,
         env={"PATH": f"{path}:{os.defpath}"},
         check=True,
-    )
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+
+
+def install(folder: Path, **programs: str) -> str:
+    """Runs the script with other programs on the PATH, and returns the reason that it writes."""
+    run(folder, programs, "install.py", folder / "bazel7")
     assert not (folder / "bazel7/bin/bazel").exists()
     return (folder / "bazel7/bin/missing.txt").read_text()
 
@@ -58,3 +77,10 @@ def test_another_version(tmp_path: Path, version: str, shown: str) -> None:
 def test_packages_without_bazel(tmp_path: Path) -> None:
     reason = install(tmp_path, apt_get=_REACHABLE, apt_cache=_POLICY.format(version="7.9.0"))
     assert reason.startswith("no Bazel 7: [Errno 2] No such file or directory")
+
+
+def test_a_library_that_provides_another_one(tmp_path: Path) -> None:
+    folder = tmp_path / "distribution"
+    folder.mkdir()
+    programs = {"apt_get": _REACHABLE, "apt_cache": _DEPENDS}
+    assert run(tmp_path, programs, "-c", _LIBRARIES, folder) == "libdirect libreal tool\n"

@@ -25,7 +25,8 @@ Acquire::Languages "none";
 APT::Sandbox::User "";
 Debug::NoLocking "true";
 """
-_DEPENDS: Final = re.compile(r"^\s*\|?(?:Pre)?Depends: (\S+)$", re.MULTILINE)
+# A package, or on a separate line one that provides a virtual package.
+_DEPENDS: Final = re.compile(r"^(?:\s*\|?(?:Pre)?Depends: |    )(\S+)$", re.MULTILINE)
 
 # Bazel's parts, Java libraries and shared libraries. Compilers, interpreters and headers are the host's.
 _WANTED: Final = re.compile(r"(?:bazel-|lib|zlib1g$|velocity$|async-profiler-java$).*(?<!-dev)(?<!-perl)\Z")
