@@ -30,9 +30,9 @@ class ScaledTensor(Tensor):
     @staticmethod
     def __new__(cls, source: Tensor, scale: Tensor) -> ScaledTensor:
         """Makes a tensor without memory."""
-        made: Any = Tensor._make_wrapper_subclass(cls, source.shape, dtype=source.dtype)
+        made: ScaledTensor = Tensor._make_wrapper_subclass(cls, source.shape, dtype=source.dtype)
         made.source, made.scale = source.computed() if isinstance(source, cls) else source, scale
-        return made  # type: ignore[no-any-return]
+        return made
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -200,10 +200,11 @@ class SizeNodes:
         Inputs come first; a data-dependent symbol comes from another node.
         """
         later = (node for node in self._program.graph.nodes if node.op == "call_function")
+        source: Node
         for source in (*self._program.user_inputs(), *later):
             val = source.meta.get("val")
             if isinstance(val, (torch.SymInt, torch.SymFloat)) and val.node.expr == symbol:
-                return source  # type: ignore[no-any-return]
+                return source
             for dim, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
                 if not isinstance(size, torch.SymInt):
                     continue

@@ -72,7 +72,8 @@ def _read(path: str, name: str, where: SourceLocation | None) -> Mapping[str, to
     except Exception as error:  # safetensors, zipfile, pickle and torch each raise their own
         raise _unreadable(name, _reason(error), where) from error
     if _is_state_dict(content):
-        return content  # type: ignore[no-any-return]
+        result: Mapping[str, torch.Tensor] = content
+        return result
     items = content.items() if isinstance(content, Mapping) else ()
     for key, value in items:
         if value and _is_state_dict(value):

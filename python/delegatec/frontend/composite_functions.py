@@ -30,7 +30,8 @@ def composite_functions_replaced() -> Iterator[None]:
 
 def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     if input.dim() != 1 or r < 1:
-        return torch.ops.aten.combinations.default(input, r, with_replacement)  # type: ignore[no-any-return]
+        result: Tensor = torch.ops.aten.combinations.default(input, r, with_replacement)
+        return result
     choose: Any = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = torch.tensor(list(choose(range(input.shape[0]), r)), dtype=torch.int64)
     return input[chosen.view(-1, r)]
@@ -45,7 +46,8 @@ def _cov(
 ) -> Tensor:
     """Returns the covariances of the rows."""
     if input.dim() > 2:
-        return torch.ops.aten.cov.default(input, correction=correction)  # type: ignore[no-any-return]
+        found: Tensor = torch.ops.aten.cov.default(input, correction=correction)
+        return found
     x = input if input.is_floating_point() or input.is_complex() else input.to(torch.get_default_dtype())
     x = x if x.dim() == 2 else x.view(1, -1)
     weights = fweights

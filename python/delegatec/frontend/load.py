@@ -188,7 +188,8 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
             expected="a function without required parameters that returns a delegatec.Model",
             help_text="give the parameters default values, or define one entry per model",
         )
-    return function  # type: ignore[no-any-return]
+    result: Callable[[], Any] = function
+    return result
 
 
 def _raise_user_error(session: Session, error: BaseException, code: str, what: str) -> NoReturn:

@@ -141,7 +141,8 @@ def _roi_align(
             weight = part.unsqueeze(2) * other.unsqueeze(1)
             result = result + rows.index_select(0, index.reshape(-1)) * weight.reshape(-1, 1)
     result = result.reshape(-1, height, samples, width, samples, x.shape[1])
-    return result.mean((2, 4)).permute(0, 3, 1, 2).to(x.dtype)  # type: ignore[no-any-return]
+    found: Tensor = result.mean((2, 4)).permute(0, 3, 1, 2).to(x.dtype)
+    return found
 
 
 def _ps_roi_align(

@@ -45,7 +45,8 @@ def emit_constant_method(name: str, value: Any, pool: ConstantPool) -> EmittedMe
 
 def _value(leaf: Any, name: str, pool: ConstantPool) -> Value:
     if not isinstance(leaf, torch.Tensor):
-        return leaf  # type: ignore[no-any-return]
+        result: Value = leaf
+        return result
     plain = leaf.detach().contiguous()
     index = pool.add(plain, name)
     return TensorValue(SCALAR_TYPES[plain.dtype], tuple(plain.shape), constant_index=index)

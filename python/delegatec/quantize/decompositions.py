@@ -240,13 +240,17 @@ def _batch_matmul_add(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1, al
 def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads circularly by concatenations; torch's decomposition starts with uninitialized memory."""
     count = len(pad) // 2
+    result: Tensor
     if mode == "constant":
-        return aten.constant_pad_nd.default(x, pad, value or 0)  # type: ignore[no-any-return]
+        result = aten.constant_pad_nd.default(x, pad, value or 0)
+        return result
     if mode in ("reflect", "replicate"):
         kind = "reflection" if mode == "reflect" else "replication"
-        return getattr(aten, f"{kind}_pad{count}d").default(x, pad)  # type: ignore[no-any-return]
+        result = getattr(aten, f"{kind}_pad{count}d").default(x, pad)
+        return result
     if min(pad) < 0:
-        return aten._pad_circular.default(x, pad)  # type: ignore[no-any-return]
+        result = aten._pad_circular.default(x, pad)
+        return result
     for position, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
         dim = x.dim() - 1 - position
         size = x.shape[dim]

@@ -36,7 +36,8 @@ class Move(Operation):
 
     def result(self, config: Any) -> Layout:
         """See `Operation.result`."""
-        return config  # type: ignore[no-any-return]
+        result: Layout = config
+        return result
 
     def for_operand(self, index: int, layout: Layout) -> Config | None:
         """See `Operation.for_operand`."""

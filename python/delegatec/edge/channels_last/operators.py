@@ -141,7 +141,8 @@ def _resized(
     if x.dtype.is_floating_point:
         share, unit = share / numerator, 1
     below, above = x.index_select(dim, low), x.index_select(dim, high)
-    return below * (unit - share) + above * share  # type: ignore[no-any-return]
+    result: Tensor = below * (unit - share) + above * share
+    return result
 
 
 def _convolve(

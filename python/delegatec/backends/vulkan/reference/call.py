@@ -111,7 +111,8 @@ class Call:
             return self.run.symbols[self.id(place)]
         if not isinstance(value, IntT | DoubleT | BoolT):
             reject(f"argument {place} of {self.name} is not a number")
-        return value.value  # type: ignore[no-any-return]
+        result: float | int = value.value
+        return result
 
     def float32(self, place: int) -> float:
         """Returns a number as float32."""

@@ -20,11 +20,12 @@ def _promoted(x: Tensor, y: Any) -> tuple[Tensor, Tensor]:
     return x.to(dtype), other.to(dtype)
 
 
-def _ignoring_nan(choose: Any) -> Function:
+def _ignoring_nan(choose: Function) -> Function:
     def function(x: Tensor, y: Tensor) -> Tensor:
         x, y = _promoted(x, y)
         if not x.is_floating_point():
-            return choose(x, y)  # type: ignore[no-any-return]
+            result: Tensor = choose(x, y)
+            return result
         return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, choose(x, y)))
 
     return function

@@ -65,7 +65,8 @@ def _convolution(
     planes = result.reshape(batch, outputs, *result.shape[1:])
     if skipped > 1:
         planes = planes.index_select(1, torch.arange(0, outputs, skipped))
-    return planes.permute(0, 2, 1, 3, 4)  # type: ignore[no-any-return]
+    found: Tensor = planes.permute(0, 2, 1, 3, 4)
+    return found
 
 
 def _spread(x: Tensor, step: int) -> Tensor:

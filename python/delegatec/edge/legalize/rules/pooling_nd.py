@@ -90,7 +90,8 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
     columns = aten.adaptive_avg_pool2d.default(
         planes.reshape(count, 1, size, height * width), [depth, height * width]
     )
-    return columns.reshape(*outer, depth, height, width)  # type: ignore[no-any-return]
+    result: Tensor = columns.reshape(*outer, depth, height, width)
+    return result
 
 
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> Any:

@@ -49,7 +49,8 @@ def _normal_of(
     shape = broadcast(*(each.shape for each in tensors)) if tensors else size
     if tensors:
         dtype = tensors[0].dtype
-    return (torch.randn(shape).to(dtype or torch.get_default_dtype()) * std) + mean  # type: ignore[no-any-return]
+    result: Tensor = (torch.randn(shape).to(dtype or torch.get_default_dtype()) * std) + mean
+    return result
 
 
 def _log_normal(x: Tensor, mean: float = 1, std: float = 2, **_: Any) -> Tensor:

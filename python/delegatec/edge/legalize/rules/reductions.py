@@ -169,9 +169,10 @@ def _applied(node: Node, reduce: Reduce, x: Value) -> Node:
 
 def _mean(builder: Builder, node: Node) -> Node:
     """Computes a mean in float32; merges the dimensions of float32 operands."""
-    if dtype_of(node) == dtype_of(bind(node)["self"]) == torch.float32:
-        return _reduction(merged_mean)(builder, node)  # type: ignore[no-any-return]
-    return _average(Value.mean)(builder, node)  # type: ignore[no-any-return]
+    is_float = dtype_of(node) == dtype_of(bind(node)["self"]) == torch.float32
+    rule = _reduction(merged_mean) if is_float else _average(Value.mean)
+    result: Node = rule(builder, node)
+    return result
 
 
 def _average(reduce: Reduce) -> Rule:
@@ -192,7 +193,8 @@ def _sum(builder: Builder, node: Node) -> Node:
         (integers,) = source.all_input_nodes
         if not dtype_of(integers).is_floating_point:
             return _applied(node, sum_of, value_of(builder, integers, torch.int64))
-    return _average(sum_of)(builder, node)  # type: ignore[no-any-return]
+    result: Node = _average(sum_of)(builder, node)
+    return result
 
 
 def _cumulative_sum(builder: Builder, node: Node) -> Node:

@@ -114,13 +114,15 @@ def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             (index.reshape(-1) == 0).any() | (index.reshape(-1) == -1).any(), value.to(x.dtype), x
         )
     indices: list[Tensor | None] = [None] * (dim % x.dim())
-    return aten.index_put.default(x, [*indices, index.reshape(-1)], value.to(x.dtype))  # type: ignore[no-any-return]
+    result: Tensor = aten.index_put.default(x, [*indices, index.reshape(-1)], value.to(x.dtype))
+    return result
 
 
 def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Writes to positions in row-major order."""
     flat = aten.index_put.default(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
-    return flat.reshape(x.shape)  # type: ignore[no-any-return]
+    result: Tensor = flat.reshape(x.shape)
+    return result
 
 
 def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:

@@ -129,8 +129,8 @@ def _operands(builder: Builder, node: Node) -> tuple[Value, Value | int] | None:
 
 def _compared(name: str) -> Rule:
     """Compares the quotients, and if they are equal the remainders."""
-    own = getattr(Value, name)
-    strict = getattr(Value, {"le": "lt", "ge": "gt"}.get(name, name))
+    own: Callable[..., Value] = getattr(Value, name)
+    strict: Callable[..., Value] = getattr(Value, {"le": "lt", "ge": "gt"}.get(name, name))
 
     def rule(builder: Builder, node: Node) -> Node | None:
         operands = _operands(builder, node)
@@ -141,12 +141,12 @@ def _compared(name: str) -> Rule:
         exact = _is_exact(x) and known
         (high, *low), (other, *other_low) = _parts(x, exact), _split(y, exact)
         if exact:
-            return own(high, other).node  # type: ignore[no-any-return]
+            return own(high, other).node
         if name == "eq":
             return (high.eq(other) & low[0].eq(other_low[0])).node
         if name == "ne":
             return (high.ne(other) | low[0].ne(other_low[0])).node
-        return (strict(high, other) | (high.eq(other) & own(low[0], other_low[0]))).node  # type: ignore[no-any-return]
+        return (strict(high, other) | (high.eq(other) & own(low[0], other_low[0]))).node
 
     return rule
 
