@@ -253,6 +253,12 @@ def test_resizing_in_one_dimension(outputs: int) -> None:
         _rewritten(aten.upsample_linear1d.vec, (X1, [outputs], align, None))
 
 
+@pytest.mark.parametrize("shape", [(1, 8, 3, 5), (2, 12, 4, 4), (3, 2, 4, 3, 2)])
+def test_pixel_shuffle(shape: tuple[int, ...]) -> None:
+    calls = _rewritten(aten.pixel_shuffle.default, (torch.randn(shape), 2), tolerance=0)
+    assert aten.permute.default in [each.target for each in calls]
+
+
 def test_all_rewrites_are_tested() -> None:
     tested = {
         *(getattr(aten, name).default for name in ("convolution", "avg_pool2d", "max_pool2d_with_indices")),
@@ -265,5 +271,6 @@ def test_all_rewrites_are_tested() -> None:
         ),
         *(aten.upsample_linear1d.default, aten.upsample_linear1d.vec),
         *(aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec),
+        aten.pixel_shuffle.default,
     }
     assert set(TABLE) == {*tested, NHWC.max_pool2d.default}  # see `large_pools_test`
