@@ -99,6 +99,38 @@ def measure(case: Case) -> Measurement:
         )
 
 
+@dataclass(frozen=True)
+class Whole:
+    """The XNNPACK program of an architecture in the stock runtime.
+
+    Attributes:
+        delegates: how many.
+        left: operators that are not delegated.
+        error: of its outputs.
+    """
+
+    delegates: int
+    left: int
+    error: Error
+
+
+def measure_xnnpack(case: Case) -> Whole:
+    """Exports a case, lowers it for XNNPACK, runs it in the stock runtime, and compares it with eager mode.
+
+    Raises:
+        DelegatecError: the compiler rejects it.
+        RuntimeError: the stock runtime rejects the program.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "model.pt2"
+        archive.save(export(case.declared()), str(path))
+        lowered = _lowered(path, "xnnpack")
+        (report,) = lowered.reports.values()
+        error = compare(case, _in_runtime(_written(lowered, folder)))
+        return Whole(len(report.delegates), report.nodes_left, error)
+
+
 def compare(case: Case, run: _Run) -> Error:
     """Runs a program and eager mode as often as the case specifies; both keep their state."""
     module = case.module()

