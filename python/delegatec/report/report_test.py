@@ -20,6 +20,7 @@ from delegatec.report.debug_map import debug_map
 from delegatec.report.debug_text import debug_rows
 from delegatec.report.manifest import from_json
 from delegatec.report.memory_picture import draw_memory
+from delegatec.report.needs import links_text
 from delegatec.report.partition_picture import draw_partition
 
 
@@ -167,6 +168,7 @@ def test_page_stands_alone_and_is_well_formed(manifest: Manifest) -> None:
     assert not checker.open
     assert "url(" not in page and "@import" not in page
     assert render_html(manifest) == page
+    assert f"An app links: {links_text(manifest.runtime)}" in page and manifest.runtime.operators
     text = "".join(checker.text)
     for kernel in manifest.methods[0].kernels:
         assert kernel.name in text
