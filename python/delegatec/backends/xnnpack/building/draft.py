@@ -13,18 +13,13 @@ from delegatec.backends.common.liveness import live
 from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.step import Step
+from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
 from delegatec.backends.xnnpack.operands import NO_VALUE, operand_ids, result_ids
+from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
 from delegatec.delegation.protocol.parts import chunks
-
-INPUT: Final = 1
-"""The flag of a delegate's input."""
-OUTPUT: Final = 2
-"""The flag of a delegate's output."""
-NAMED: Final = 2**64 - 1
-"""The offset of constants that are named data."""
 
 _QUANTIZATIONS: Final = {
     schema.ScalesOfChannelsT: schema.Quantization.ScalesOfChannels,
@@ -167,10 +162,3 @@ def _hash(data: Part) -> str:
     for chunk in chunks(data):
         digest.update(chunk)
     return digest.hexdigest()
-
-
-def tensor_of(value: schema.ValueT) -> schema.TensorT:
-    """Returns the tensor of a value, which may be quantized."""
-    content: Any = value.content
-    tensor: schema.TensorT = content.tensor if isinstance(content, schema.QuantizedTensorT) else content
-    return tensor

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.common.testing import Compiled, X, floats
-from delegatec.backends.xnnpack.building.draft import tensor_of
 from delegatec.backends.xnnpack.operators.cases.case import Case
 from delegatec.backends.xnnpack.operators.grid import graph_of, operations, rejected, run_case
 from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq, rows
+from delegatec.backends.xnnpack.values import tensor_of
 
 
 def check(module: torch.nn.Module, args: tuple[Tensor, ...], operations: str = "") -> Compiled:
