@@ -202,8 +202,15 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         resizes=True,
         known=_PACKED,
     ),
-    operator_row(XNNPACK.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True),
-    operator_row(XNNPACK.avg_pool2d.default, _pool(Operation.AveragePooling), resizes=True),
+    operator_row(
+        XNNPACK.max_pool2d.default, _pool(Operation.MaxPooling), resizes=True, note="NaN may become a number"
+    ),
+    operator_row(
+        XNNPACK.avg_pool2d.default,
+        _pool(Operation.AveragePooling),
+        resizes=True,
+        note="NaN may become a number",
+    ),
     operator_row(XNNPACK.resize_bilinear.default, _resize, resizes=True),
     operator_row(XNNPACK.prelu.default, _prelu, SAME_DTYPES, resizes=True, known=(_constants("slope"),)),
 )
