@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some architectures for XNNPACK in the stock runtime, against eager mode; xnnpack_all_test has all of them."""
+"""Some architectures for XNNPACK in the stock runtime, against eager mode; `xnnpack_all_test` has all."""
 
 from __future__ import annotations
 
