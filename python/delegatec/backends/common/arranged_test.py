@@ -67,3 +67,10 @@ def test_a_slice_copies_only_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     elements = ArrangedElements(torch.zeros(64, 16, 3, 3), lambda x: x.permute(0, 2, 3, 1))
     assert elements[300:500].numel() == 200
     assert sum(copied) <= 4 * 144
+
+
+def test_parts_of_a_row_are_contiguous() -> None:
+    filter = torch.arange(64 * 9, dtype=torch.int8).view(64, 1, 3, 3)
+    part = TensorBytes(ArrangedElements(filter, lambda x: x.movedim(0, -1)), 1)
+    wanted = bytes(tensor_bytes(filter.movedim(0, -1).contiguous()))
+    assert b"".join([part[0:5], part[5:64], part[64:576]]) == wanted

@@ -19,6 +19,11 @@ from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
+from delegatec.backends.xnnpack.quantized.earlier import (
+    quantize_after_clamps,
+    quantize_before_moves,
+    snap_bounds,
+)
 from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.products import recover_linear
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, order_images, round_rows
@@ -61,8 +66,19 @@ class XnnpackBackend(TableBackend[Settings]):
         return XnnpackReferenceExecutor(read_blob(blob))
 
 
+_QUANTIZATION: Final = (
+    sign_levels,
+    quantize_before_moves,
+    snap_bounds,
+    remove_repeated,
+    quantize_after_clamps,
+    round_rows,
+    recover_linear,
+)
+
+
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [sign_levels, remove_repeated, round_rows, recover_linear, *precision_passes(settings)]
+    return [*_QUANTIZATION, *precision_passes(settings)]
 
 
 XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, _prepare)

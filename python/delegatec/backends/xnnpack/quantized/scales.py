@@ -39,6 +39,11 @@ class Scale:
         """Returns the level that stands for a number; not an integer if none does."""
         return number / self.step + self.zero
 
+    def nearest(self, number: float) -> float:
+        """Returns the number that the level nearest to a number stands for."""
+        level = min(max(self.level(number), LEAST), MOST)
+        return (round(level) - self.zero) * self.step
+
     def holds(self, number: float) -> bool:
         """Whether a level stands for a number, within the precision of float32."""
         level = self.level(number)
