@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformers that torchao's `quantize_` quantizes, as one XNNPACK delegate in the stock runtime."""
+"""Transformers that torchao quantizes, and a PT2E graph of images, as one delegate in the stock runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from typing import Any, Final
 
 import pytest
 import torch
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
 from torch import Tensor, nn
+from torch.nn import functional as f
 from torchao.core.config import AOBaseConfig
 from torchao.quantization import (
     Int8DynamicActivationInt8WeightConfig,
@@ -20,6 +25,7 @@ from torchao.quantization import (
     quantize_,
 )
 from torchao.quantization.granularity import PerAxis, PerGroup
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from transformers import DistilBertConfig, DistilBertModel, LlamaConfig, LlamaForCausalLM
 
 from delegatec import Model
@@ -123,3 +129,47 @@ def test_a_transformer_is_one_delegate(
         assert error < 1e-5
     # the runtime rounds with a zero point for each row
     assert error <= 1.1 * (wanted - exact).abs().max() + 1e-5
+
+
+class Images(nn.Module):
+    """A part of MobileNetV2, with its paddings, activations and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Conv2d(3, 8, 3, 2)
+        self.deep = nn.Conv2d(8, 8, 3, 2, groups=8)
+        self.project, self.expand = nn.Conv2d(8, 16, 1), nn.Conv2d(16, 16, 1)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = f.relu6(self.wide(f.pad(x, (0, 1, 0, 1))))
+        x = self.project(f.relu6(self.deep(f.pad(x, (0, 1, 0, 1)))))
+        x = x + self.expand(x)
+        result: Tensor = self.head(x.mean((2, 3)))
+        return result
+
+
+@pytest.mark.parametrize("is_per_channel", [True, False])
+def test_images_of_the_peers_quantizer_have_no_conversions_inside(is_per_channel: bool) -> None:
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 3, 32, 32),)
+    config = get_symmetric_quantization_config(is_per_channel=is_per_channel)
+    graph = torch.export.export(Images().eval(), inputs).module()
+    prepared = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+    with torch.no_grad():
+        prepared(*inputs)
+    model = convert_pt2e(prepared)
+    wanted = model(*inputs)
+    lowered = lower({"forward": export(Model(model, inputs))["forward"]}, "xnnpack")
+    report = lowered.reports["forward"]
+    (delegate,) = report.delegates
+    assert not report.rejections
+    found = [each for each in operations(delegate.module.blob_bytes()) if each != "Reshape"]
+    layers = ["Convolution", "DepthwiseConvolution", "Convolution", "Convolution"]
+    tail = ["Add", "GlobalAveragePooling", "FullyConnected", "Convert"]
+    assert found == ["Convert", "Transpose", *layers, *tail]
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    (result,) = OracleProgram(file.getvalue()).run(inputs)
+    levels = wanted.unique().diff().min()
+    assert ((result - wanted) / levels).abs().max() < 3
