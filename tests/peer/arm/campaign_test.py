@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.peer.arm.campaign import Selection, Task, campaign, read_lines, run_forked
+from tests.peer.arm.campaign import Selection, campaign, read_lines
+from tests.peer.forked import Task, run_forked
 
 
 def _killed() -> dict[str, Any]:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both sides of a case as a row: a class and a reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from tests.peer.xnnpack.sides import FAILS, NONE, RIGHT, Side
+
+EQUAL: Final = "equal"
+BETTER: Final = "better"
+OTHER: Final = "other"
+WORSE: Final = "worse"
+NO_CASE: Final = "no case"
+
+CLASSES: Final = {
+    EQUAL: "as many delegates, and as many operators left outside of them, with right results",
+    BETTER: "the peer fails, or is wrong, or leaves more operators, or needs more delegates",
+    OTHER: "nothing is computed that a delegate would be worth",
+    WORSE: "ours fails, or is wrong, or leaves more operators, or needs more delegates",
+    NO_CASE: "torch rejects the case",
+}
+
+# Kernels that only move data.
+_MOVES: Final = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("alias_copy.out", "cat.out", "clone.out", "copy.out", "expand_copy.out", "permute_copy.out"),
+        *("select_copy.int_out", "slice_copy.Tensor_out", "squeeze_copy.dims_out", "unsqueeze_copy.out"),
+        *("transpose_copy.int_out", "view_copy.out", "_to_copy.out", "t_copy.out", "detach_copy.out"),
+    )
+) | {"dim_order_ops::_clone_dim_order.out", "dim_order_ops::_to_dim_order_copy.out"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A class of `CLASSES`, and why."""
+
+    kind: str
+    reason: str = ""
+
+
+def classify(peer: Side, ours: Side) -> Verdict:
+    """Returns the class of a case."""
+    if NONE in (peer.result, ours.result):
+        return Verdict(NO_CASE)
+    if ours.result != RIGHT:
+        return Verdict(WORSE, f"ours {ours.result}: {ours.detail}")
+    if peer.result != RIGHT:
+        return Verdict(BETTER, f"the peer {peer.result}: {_general(peer.detail)}")
+    left, gone = Counter(ours.left) - Counter(peer.left), Counter(peer.left) - Counter(ours.left)
+    if len(ours.left) < len(peer.left):
+        return Verdict(BETTER, f"the peer leaves {_listed(gone)}")
+    if len(ours.left) > len(peer.left):
+        kind = OTHER if not ours.delegates and set(ours.left) <= _MOVES else WORSE
+        return Verdict(kind, f"ours leaves {_listed(left)}")
+    if ours.delegates != peer.delegates:
+        reason = f"{ours.delegates} instead of {peer.delegates} delegates"
+        return Verdict(BETTER if ours.delegates < peer.delegates else WORSE, reason)
+    return Verdict(EQUAL)
+
+
+def cells(side: Side) -> tuple[str, str, str]:
+    """Returns delegates and operators, the result, and the difference, which depends on the host."""
+    if side.result in (FAILS, NONE):
+        return ("", side.result, "")
+    return (f"{side.delegates} + {len(side.left)}", side.result, f"{side.difference:.0e}")
+
+
+def _listed(names: Counter[str]) -> str:
+    short = Counter({name.removeprefix("aten::"): count for name, count in names.items()})
+    return ", ".join(f"{name} x {count}" if count > 1 else name for name, count in sorted(short.items()))
+
+
+def _general(detail: str) -> str:
+    """Returns an error in one cell of a table."""
+    return " ".join(detail.replace("|", "/").split())[:120]

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of the peer's XNNPACK suite, lowered by both, has the rows of docs/xnnpack_differential.md."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import torch
+
+from tests.oracle.oracle import OracleProgram
+from tests.peer.xnnpack.collection import PeerTest, peer_modules, peer_tests, record
+from tests.peer.xnnpack.page import parse, render, row, same_on_all_hosts
+from tests.peer.xnnpack.rows import BETTER, CLASSES, EQUAL, NO_CASE, OTHER, WORSE, classify
+from tests.peer.xnnpack.sides import FAILS, NONE, OURS, PEER, RIGHT, STOPS, WRONG, Side, difference, side
+
+_PAGE: Final = (Path(__file__).parents[3] / "docs" / "xnnpack_differential.md").read_text(encoding="utf-8")
+_ROWS: Final = parse(_PAGE)
+_HELP: Final = "run `bazel run //tests/peer/xnnpack:page`, and check the changes"
+# One test in as many: a minute.
+_EVERY: Final = 8
+SIDE: Final = Side(RIGHT, 1, ("aten::where.self_out",))
+
+
+def _sample() -> list[PeerTest]:
+    measured = {name.partition(" ")[0] for name in _ROWS}
+    modules = sorted({name.partition(".")[0] for name in measured})
+    tests = [test for module in modules if module.startswith("ops/") for test in peer_tests(module)]
+    return [t for t in tests if t.name in measured and zlib.crc32(t.name.encode()) % _EVERY == 0]
+
+
+@pytest.mark.parametrize("test", _sample(), ids=lambda test: test.name)
+def test_the_page_is_up_to_date(test: PeerTest) -> None:
+    torch.set_num_threads(1)
+    for case in record(test)[:4]:
+        found = row({compiler: side(case, compiler) for compiler in (PEER, OURS)})
+        assert same_on_all_hosts(found) == same_on_all_hosts(_ROWS[case.name]), _HELP
+
+
+def test_the_page_is_as_it_is_rendered() -> None:
+    assert render(_ROWS) == _PAGE
+    kinds = Counter(cells[-2] for cells in _ROWS.values())
+    assert kinds.keys() <= CLASSES.keys()
+    assert [name for name, cells in _ROWS.items() if cells[-2] == WORSE] == []
+
+
+def test_the_suite_is_complete() -> None:
+    """Tests are recorded from all of the peer's directories; a new version of it may have others."""
+    tests = [test.name for module in peer_modules() for test in peer_tests(module)]
+    assert len(set(tests)) == len(tests) >= 250
+    assert {name.partition("/")[0] for name in tests} >= {"fragments", "ops", "passes"}
+
+
+def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    (test,) = [test for test in peer_tests("ops/floor") if test.method == "test_fp32_floor"]
+    cases = record(test)
+    assert [side(case, OURS).result for case in cases] == [RIGHT] * len(cases)
+    run = OracleProgram.run
+    monkeypatch.setattr(OracleProgram, "run", lambda *args: [value + 1 for value in run(*args)])
+    assert [side(case, OURS).result for case in cases] == [WRONG] * len(cases)
+
+
+@pytest.mark.parametrize(
+    ("peer", "ours", "kind"),
+    [
+        (SIDE, SIDE, EQUAL),
+        (replace(SIDE, result=WRONG), SIDE, BETTER),
+        (replace(SIDE, result=STOPS), SIDE, BETTER),
+        (replace(SIDE, result=FAILS), SIDE, BETTER),
+        (replace(SIDE, delegates=2), SIDE, BETTER),
+        (SIDE, replace(SIDE, left=()), BETTER),
+        (SIDE, replace(SIDE, result=WRONG), WORSE),
+        (SIDE, replace(SIDE, result=STOPS), WORSE),
+        (replace(SIDE, result=FAILS), replace(SIDE, result=FAILS), WORSE),
+        (SIDE, replace(SIDE, delegates=2), WORSE),
+        (SIDE, replace(SIDE, left=("aten::where.self_out",) * 2), WORSE),
+        (replace(SIDE, left=()), Side(RIGHT, 0, ("aten::permute_copy.out",)), OTHER),
+        (Side(NONE), Side(NONE), NO_CASE),
+    ],
+)
+def test_classes(peer: Side, ours: Side, kind: str) -> None:
+    assert classify(peer, ours).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("result", "expected", "found"),
+    [
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]), 0.0),
+        (torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), 0.25),
+        (torch.tensor([torch.nan]), torch.tensor([torch.nan]), 0.0),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float16), float("inf")),
+        (torch.tensor([1.0]), torch.tensor([[1.0]]), float("inf")),
+        (3, 3, 0.0),
+    ],
+)
+def test_differences(result: Any, expected: Any, found: float) -> None:
+    assert difference(result, expected) == found
