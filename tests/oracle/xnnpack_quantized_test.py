@@ -308,6 +308,18 @@ def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_quantized_at_run_time_in_float16(form: str) -> None:
+    shape, bits, group = FORMS[form]
+    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
+    x = numbers(5, shape[1])
+    report, program = lowered_program(layer, (x,), None, {"precision": "fp16"})
+    assert (len(report.delegates), report.rejections) == (1, [])
+    (found,) = program.run([x])
+    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
+    torch.testing.assert_close(found, wanted, rtol=0.01, atol=0.1)
+
+
 def test_one_conversion_for_several_layers() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return f.linear(rows(x), layer.weight()) * f.linear(rows(x), layer.weight(), layer.bias).sigmoid()

@@ -140,7 +140,7 @@ def _rounded(b: LevelBuilder, call: Node) -> int:
 
     def make() -> int:
         table = schema.ScalesOfRowsT(dims)
-        out = b.value(DataType.DYNAMIC_INT8, b.shape_of(id), torch.float32, table)
+        out = b.value(DataType.DYNAMIC_INT8, b.shape_of(id), b.dtype_of(id), table)
         with b.at(call):
             b.emit(Operation.Convert, schema.UnaryT(id, out, 0))
         return out
@@ -152,9 +152,15 @@ def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands |
     weight, bias = layer_weight(node, b.constant_value), bind(node)["bias"]
     if weight is None or (weight.width and not weight.is_int4()):
         return None
-    # the runtime computes wrong sums of an odd number of inputs in four bits
-    packs = stored is MATRIX and weight.levels.shape[1] % 2 == 0 and weight.is_int4()
-    bias_id = NO_VALUE if bias is None else b.of(bias)
+    # the runtime computes wrong sums of an odd number of inputs in four bits, and none of them in float16
+    is_wide = dtype_of(x) == torch.float32
+    is_even = stored is MATRIX and weight.levels.shape[1] % 2 == 0
+    packs = bool(weight.width) or (is_wide and is_even and weight.is_int4())
+    values = layer_bias(node, b.constant_value)
+    bias_id = NO_VALUE
+    if bias is not None:
+        # float32 also where results are float16
+        bias_id = b.of(bias) if values is None else b.constant(values.detach(), torch.float32)
     return Operands(_rounded(b, x), filter_of(b, weight, stored, packs=packs), bias_id)
 
 
