@@ -14,6 +14,7 @@ from torch.fx import Node
 from delegatec.backends.common.arranged import Arrange
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Number, Size
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, Scale
 from delegatec.delegation.protocol.parts import tensor_part
@@ -68,9 +69,14 @@ class LevelBuilder(GraphBuilder):
         """Adds an input or output of int8 or uint8."""
         shape = node.meta["val"].shape
         if dtype_of(node) == torch.int8:
-            return self.levels(shape, scale)
+            return self.levels(shape, scale, self._number_dtype(node))
         table = schema.ScaleOfTensorT(scale.step, scale.zero + SHIFT)
-        return self.value(DataType.UINT8, shape, torch.float32, table)
+        return self.value(DataType.UINT8, shape, self._number_dtype(node), table)
+
+    def _number_dtype(self, levels: Node) -> torch.dtype:
+        """Returns the dtype of the numbers that an input or output stands for."""
+        dtypes = (dtype_of(user) for user in levels.users if user.target is DEQUANTIZE)
+        return next(dtypes, self.truth_dtype)
 
     def of(self, node: Node) -> int:
         """See `GraphBuilder.of`. The value is levels if those of the current node are, and else numbers."""
@@ -119,33 +125,43 @@ class LevelBuilder(GraphBuilder):
 
     # ---- levels ------------------------------------------------------------------------------------------
 
-    def levels(self, shape: Sequence[Size], scale: Scale, constant_id: int = 0) -> int:
-        """Adds a value of int8 levels."""
+    def levels(self, shape: Sequence[Size], scale: Scale, dtype: torch.dtype, constant_id: int = 0) -> int:
+        """Adds a value of int8 levels.
+
+        Args:
+            shape: its shape.
+            scale: its scale.
+            dtype: of the numbers that the levels stand for.
+            constant_id: its bytes, from `Draft.constant`, if it is a constant.
+        """
         table = schema.ScaleOfTensorT(scale.step, scale.zero)
-        id = self.value(DataType.INT8, shape, torch.float32, table, constant_id)
+        id = self.value(DataType.INT8, shape, dtype, table, constant_id)
         self._scales[id] = scale
         return id
 
     def temporary(self, shape: Sequence[Size], dtype: torch.dtype) -> int:
         """See `GraphBuilder.temporary`."""
         scale = self._scale()
-        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale)
+        return super().temporary(shape, dtype) if scale is None else self.levels(shape, scale, dtype)
 
     def number(self, number: Number, dtype: torch.dtype) -> int:
         """See `GraphBuilder.number`."""
         scale = None if self._scale() is None else scale_of_number(float(number))
         if scale is None:
             return super().number(number, dtype)
-        return self.shared(("level", repr(number)), lambda: self._level(number, scale, ()))
+        return self.shared(("level", repr(number), dtype), lambda: self._level(number, scale, dtype, ()))
 
-    def _level(self, number: Number, scale: Scale, shape: Sequence[int]) -> int:
+    def _level(self, number: Number, scale: Scale, dtype: torch.dtype, shape: Sequence[int]) -> int:
         level = torch.full(tuple(shape), round(scale.level(float(number))), dtype=torch.int8)
-        return self.levels(shape, scale, self.draft.constant(tensor_part(level)))
+        return self.levels(shape, scale, dtype, self.draft.constant(tensor_part(level)))
 
     def _constant_levels(self, node: Node, scale: Scale) -> int:
         number = self.constant_value(node)
         if number is not None:
-            return self.shared(("level", node), lambda: self._level(float(number), scale, number.shape))
+            dtype = dtype_of(node)
+            return self.shared(
+                ("level", node), lambda: self._level(float(number), scale, dtype, number.shape)
+            )
         found = quantized_constant(node, self.constant_value)
         assert found is not None
         levels = self.constant_value(found.levels)
@@ -153,7 +169,7 @@ class LevelBuilder(GraphBuilder):
 
         def make() -> int:
             data = self.draft.constant(tensor_part(levels))
-            return self.named(self.levels(levels.shape, scale, data), found.levels)
+            return self.named(self.levels(levels.shape, scale, dtype_of(node), data), found.levels)
 
         return self.shared(("levels", found.levels, scale), make)
 
@@ -181,14 +197,18 @@ class LevelBuilder(GraphBuilder):
 
     def quantized(self, node: Node, scale: Scale) -> int:
         """Returns the levels of a value in a scale."""
-        return self._rescaled(self.stored(node), scale)
+        id = self.stored(node)
+        kept = self._scales.get(id)
+        if kept not in (None, scale) and not fits_choice([kept], scale):
+            id = self._numbers(id, node)
+        return self._rescaled(id, scale)
 
     def _rescaled(self, id: int, scale: Scale) -> int:
         return id if self._scales.get(id) == scale else self._converted(id, scale)
 
     def _converted(self, id: int, scale: Scale) -> int:
         def make() -> int:
-            out = self.levels(self.shape_of(id), scale)
+            out = self.levels(self.shape_of(id), scale, self.dtype_of(id))
             self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
             return out
 

@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.xnnpack.operands import NO_VALUE
-from delegatec.edge.arguments import broadcast
+from delegatec.edge.arguments import broadcast, dtype_of
 from delegatec.edge.symbols import sizes_key
 
 FIRST_TRANSPOSED: Final = 2
@@ -76,11 +76,11 @@ def converted(b: GraphBuilder, id: int, dtype: torch.dtype) -> int:
 
 
 def operand(b: GraphBuilder, value: Node | float, dtype: torch.dtype) -> int:
-    """Returns an operand of a call in a dtype: a tensor, or a number. Constants are converted once."""
+    """Returns an operand of a call in a dtype: a tensor, or a number. Constants are stored in the dtype."""
     if not isinstance(value, Node):
         return b.number(value, dtype)
     tensor = b.constant_value(value)
-    if tensor is not None and tensor.dtype.is_floating_point:
+    if tensor is not None and tensor.dtype.is_floating_point and dtype_of(value) != dtype:
         return b.constant(tensor, dtype, value)
     return converted(b, b.of(value), dtype)
 

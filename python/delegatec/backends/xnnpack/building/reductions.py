@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.building.operations import fully_connected, mult
 _KEEPS_DIMENSIONS: Final = 0x40
 """Flag of GlobalAveragePooling."""
 
-_Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, int], int]
+_Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, Size], int]
 """Reduces the middle of three dimensions: outer sizes, the size, and the number of elements behind it."""
 
 
@@ -69,7 +69,7 @@ def _along(b: GraphBuilder, id: int, dims: Sequence[int], reduce: _Reduce) -> in
         shape = b.shape_of(id)
         outer, inner = shape[: run[0]], shape[run[-1] + 1 :]
         size, rest = (math.prod(each) for each in (shape[run[0] : run[-1] + 1], inner))
-        id = reduce(b, id, outer, int(size), int(rest))
+        id = reduce(b, id, outer, int(size), rest)
         id = reshaped(b, id, [*outer, *[1] * len(run), *inner])
     return id
 
@@ -77,9 +77,9 @@ def _along(b: GraphBuilder, id: int, dims: Sequence[int], reduce: _Reduce) -> in
 def _weighted(weight: float | None) -> _Reduce:
     """Returns a sum of equally weighted elements; without a weight, their mean."""
 
-    def reduce(b: GraphBuilder, id: int, outer: tuple[Size, ...], size: int, rest: int) -> int:
+    def reduce(b: GraphBuilder, id: int, outer: tuple[Size, ...], size: int, rest: Size) -> int:
         dtype, each = b.dtype_of(id), 1 / size if weight is None else weight
-        if rest == 1:
+        if isinstance(rest, int) and rest == 1:
             id = reshaped(b, id, [*outer, size])
             return fully_connected(b, id, _row(b, [1, size], each, dtype))
         id = reshaped(b, id, [*outer, size, rest])
@@ -99,7 +99,7 @@ def _pooled_mean(b: GraphBuilder, id: int) -> int:
     return out
 
 
-def _pooled_maximum(b: GraphBuilder, id: int, outer: tuple[Size, ...], size: int, rest: int) -> int:
+def _pooled_maximum(b: GraphBuilder, id: int, outer: tuple[Size, ...], size: int, rest: Size) -> int:
     batch: Any = math.prod(outer)
     image = reshaped(b, id, [batch, size, 1, rest])
     out = b.temporary([batch, 1, 1, rest], b.dtype_of(id))

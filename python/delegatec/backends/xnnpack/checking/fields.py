@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
+from delegatec.backends.xnnpack.ratios import Bounds, fits
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 
 Check = Callable[[Any, list[Any], list[Any]], Iterator[str]]
@@ -17,8 +18,6 @@ SAME_PADDING: Final = 4
 """The flag by which padding follows from the size of the image."""
 TRANSPOSED: Final = 1
 """The flag by which the second operand of a product is transposed."""
-PRODUCT_RATIOS: Final = (2.0**-16, 2.0**8)
-"""Ratios of scales that the multipliers of products can express."""
 _LEVELS: Final = frozenset({DataType.INT8, DataType.UINT8})
 _PADS: Final = ("paddingTop", "paddingRight", "paddingBottom", "paddingLeft")
 
@@ -35,9 +34,9 @@ def is_levels(value: Any) -> bool:
     return tensor_of(value).dataType in _LEVELS
 
 
-def ratio_problems(ratio: float, bounds: tuple[float, float]) -> Iterator[str]:
+def ratio_problems(ratio: float, bounds: Bounds) -> Iterator[str]:
     """Yields a problem if no multiplier of levels expresses a ratio of scales."""
-    if not bounds[0] <= abs(ratio) < bounds[1]:
+    if not fits(ratio, bounds):
         yield f"multiplies levels by {ratio:.3g}, which is not in [{bounds[0]:.3g}, {bounds[1]:.3g})"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
+from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking.fields import (
     SAME_PADDING,
     TRANSPOSED,
@@ -22,7 +23,6 @@ from delegatec.backends.xnnpack.checking.fields import (
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 
 _FLAGS: Final = SAME_PADDING | 0x20
-_RATIOS: Final = (2.0**-32, 2.0**8)
 _GROUP: Final = 32
 
 
@@ -32,7 +32,9 @@ def _layer(operands: list[Any], results: list[Any]) -> Iterator[str]:
         kind, table = quantization_of(operands[1])
         scales = [table.scale] if kind == Quantization.ScaleOfTensor else table.scales or ()
         for scale in scales:
-            yield from ratio_problems(scale_of(operands[0])[0] * scale / scale_of(results[0])[0], _RATIOS)
+            yield from ratio_problems(
+                scale_of(operands[0])[0] * scale / scale_of(results[0])[0], ratios.LAYER
+            )
     if tensor_of(operands[1]).dataType == DataType.INT8 and scale_of(operands[1])[1]:
         yield f"has a filter with the zero point {scale_of(operands[1])[1]}"
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
+from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking import layers
 from delegatec.backends.xnnpack.checking.fields import (
-    PRODUCT_RATIOS,
     SAME_PADDING,
     TRANSPOSED,
     Check,
@@ -33,8 +33,6 @@ from delegatec.backends.xnnpack.values import tensor_of
 _ALIGNS_CORNERS: Final = 8
 _RESIZING_FLAGS: Final = SAME_PADDING | _ALIGNS_CORNERS | 0x20
 _MOST_PIXELS: Final = 2**24
-_SUM_RATIOS: Final = (2.0**-10, 2.0**8)
-_SCALED_RATIOS: Final = (2.0**-8, 2.0**7)
 
 
 def problems_of_node(node: NodeT, values: Mapping[int, Any]) -> Iterator[str]:
@@ -74,26 +72,26 @@ def _one_scale(operation: Any, operands: list[Any], results: list[Any]) -> Itera
 def _sum(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     if is_levels(results[0]):
         for value in operands:
-            yield from ratio_problems(scale_of(value)[0] / scale_of(results[0])[0], _SUM_RATIOS)
+            yield from ratio_problems(scale_of(value)[0] / scale_of(results[0])[0], ratios.SUM)
 
 
 def _product(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     if is_levels(results[0]):
         product = scale_of(operands[0])[0] * scale_of(operands[1])[0]
-        yield from ratio_problems(product / scale_of(results[0])[0], PRODUCT_RATIOS)
+        yield from ratio_problems(product / scale_of(results[0])[0], ratios.PRODUCT)
 
 
 def _convert(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     types = {tensor_of(value).dataType for value in (*operands, *results)}
     if len(types) == 1 and types <= {DataType.INT8, DataType.UINT8}:
-        yield from ratio_problems(scale_of(operands[0])[0] / scale_of(results[0])[0], _SCALED_RATIOS)
+        yield from ratio_problems(scale_of(operands[0])[0] / scale_of(results[0])[0], ratios.CONVERSION)
 
 
 def _leaky_relu(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     if is_levels(results[0]):
         ratio = scale_of(operands[0])[0] / scale_of(results[0])[0]
         for factor in (1.0, float(operation.negativeSlope)):
-            yield from ratio_problems(ratio * factor, _SCALED_RATIOS)
+            yield from ratio_problems(ratio * factor, ratios.CONVERSION)
 
 
 def _max_pooling(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:

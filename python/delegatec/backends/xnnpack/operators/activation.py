@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, unary
-from delegatec.backends.xnnpack.operators.row import OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import argument
 
@@ -67,10 +67,17 @@ def _silu(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Multiply, source, unary(b, Operation.Sigmoid, source)))
 
 
+def _nan_bound(node: Node, _: object) -> str | None:
+    bounds = list(bind(node).values())[1:3]
+    return "a bound is NaN" if any(isinstance(each, float) and math.isnan(each) for each in bounds) else None
+
+
+_BOUNDS: Final = Constraint("argument", "Bounds are numbers: the runtime refuses NaN.", _nan_bound)
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("relu", _relu),
-    _row("clamp", _clamp),
-    _row("hardtanh", _clamp),
+    _row("clamp", _clamp, _BOUNDS),
+    _row("hardtanh", _clamp, _BOUNDS),
     _row(
         "gelu",
         _gelu,

@@ -179,9 +179,13 @@ def _shapes(node: Node, _: object) -> str | None:
     shapes = [bound[name].meta["val"].shape for name in ("query", "key", "value")]
     if bound["is_causal"] and is_dynamic([shapes[0][-2], shapes[1][-2]]):
         return "a causal mask of dynamic sizes"
+    if bound["scale"] is None and is_dynamic(shapes[0][-1:]):
+        return "a scale that follows from a dynamic size"
     if min(map(len, shapes)) < 2 or len(node.meta["val"].shape) > (5 if _groups(node) else 6):
         return f"operands of rank {len(shapes[0])}"
-    sizes = [size for size in node.meta["val"].shape if not isinstance(size, int)]
+    # a mask divides the rows of scores into heads, and scores have the length of the keys
+    sizes = [*node.meta["val"].shape, *(shapes[1][-2:-1] if bound["attn_mask"] is not None else ())]
+    sizes = [size for size in sizes if not isinstance(size, int)]
     return f"{len(sizes)} dynamic sizes in groups of heads" if len(sizes) > 1 and _groups(node) else None
 
 

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 import torch
+from torch.nn import functional as f
 
-from delegatec.backends.common.testing import X
+from delegatec.backends.common.testing import Call, Function, X, floats
 from delegatec.backends.xnnpack.operators.cases.all import ALL
 from delegatec.backends.xnnpack.operators.grid import rejected, run_case
+from delegatec.backends.xnnpack.testing import compile_module
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -25,3 +30,33 @@ def test_reasons() -> None:
     assert "Rank is at most 6" in rejected(lambda x: x + 1.0, (X[None, None, None, None],))[0][2]
     (left,) = rejected(torch.add, (torch.arange(3), torch.arange(3)))
     assert left[1] == "dtype" and "convert to float32" not in left[2]
+
+
+def test_arguments_that_the_runtime_refuses() -> None:
+    compiled = compile_module(Call(lambda x: x.exp().clamp(min=math.nan)), (X,))
+    assert compiled.left == [] and compiled(X)[0].isnan().all()
+    # a quotient that is rounded chooses NaN for infinite operands
+    left = rejected(lambda x, y: torch.div(x, y, rounding_mode="floor"), (X, X))[0]
+    assert left[0] == "aten.div.Tensor_mode" and "a value is NaN" in left[2]
+
+
+def test_sizes_that_the_runtime_cannot_infer() -> None:
+    one, other = torch.export.Dim("one", max=64), torch.export.Dim("other", max=64)
+
+    def left(function: Function, args: tuple[torch.Tensor, ...], *sizes: dict[int, Any]) -> str:
+        return compile_module(Call(function), args, (sizes,)).left[0][2]
+
+    rows = floats(5, 4)
+    assert "a norm of the sizes" in left(lambda x: f.layer_norm(x.exp(), x.shape[1:]), (rows,), {1: one})
+    planes = floats(2, 5, 3, 4)
+    assert "at most one other" in left(lambda x: f.layer_norm(x.exp(), (3, 4)), (planes,), {0: one, 1: other})
+    query, key, mask = floats(2, 4, 3, 8), floats(2, 2, 6, 8), floats(2, 1, 3, 6)
+
+    def attention(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return f.scaled_dot_product_attention(query, key, key, mask > 0, enable_gqa=True)
+
+    sizes = {0: one}, {0: one, 2: other}, {0: one, 3: other}
+    assert "At most one size varies" in left(attention, (query, key, mask), *sizes)
+    assert "a scale that follows" in left(
+        lambda x: f.scaled_dot_product_attention(x, x, x), (planes,), {3: one}
+    )

@@ -17,7 +17,7 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, converted, operand, reshaped, unary
 from delegatec.backends.xnnpack.building.reductions import sum_of
 from delegatec.backends.xnnpack.building.truth import is_equal, is_greater, is_infinity, negated, where
-from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import BOOLS, FIXED_NUMBER, FLOATS_OR_BOOLS, SUMMED
 from delegatec.edge.arguments import bind, dtype_of, promoted
 from delegatec.edge.legalize.rules.reductions import reduced_dims
@@ -101,6 +101,21 @@ def _where(b: GraphBuilder, node: Node) -> None:
     b.alias(node, where(b, b.of(bound["condition"]), *values))
 
 
+def _nan_choice(node: Node, _: object) -> str | None:
+    bound = bind(node)
+    return "a value is NaN" if any(_is_nan(bound[name]) for name in ("self", "other")) else None
+
+
+def _is_nan(node: Node) -> bool:
+    number = bind(node)["fill_value"] if node.target is torch.ops.aten.full.default else None
+    return isinstance(number, float) and math.isnan(number)
+
+
+_NO_NAN: Final = Constraint(
+    "argument", "Neither value is NaN: the maximum of a number and NaN may be NaN.", _nan_choice
+)
+
+
 def _has_one(b: GraphBuilder, node: Node, source: int) -> int:
     """Emits whether the sum along the dimensions is at least one."""
     total = sum_of(b, source, reduced_dims(node))
@@ -119,7 +134,7 @@ def _rows() -> Iterator[OperatorRow]:
     for name in _COMPARISONS:
         for each in variants({name: ""}, "Tensor", "Scalar"):
             yield _row(each, _comparison(name), FIXED_NUMBER, dtypes=FLOATS_OR_BOOLS, note=_COMPARED)
-    yield _row("where.self", _where, dtypes=FLOATS_OR_BOOLS, note=_CHOSEN)
+    yield _row("where.self", _where, _NO_NAN, dtypes=FLOATS_OR_BOOLS, note=_CHOSEN)
     for prefix in ("logical", "bitwise"):
         suffix = ".Tensor" if prefix == "bitwise" else ""
         yield _row(f"{prefix}_not", _not, dtypes=BOOLS)

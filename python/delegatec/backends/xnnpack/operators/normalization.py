@@ -13,9 +13,10 @@ from torch.fx import Node
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import binary, converted, operand, reshaped, unary
 from delegatec.backends.xnnpack.building.reductions import mean_of_rows
-from delegatec.backends.xnnpack.operators.row import OperatorRow, operator_row
+from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.edge.arguments import bind
 from delegatec.edge.legalize.constraints import only_first_result
+from delegatec.edge.symbols import is_dynamic
 
 
 def _layer_norm(b: GraphBuilder, node: Node) -> None:
@@ -35,10 +36,26 @@ def _layer_norm(b: GraphBuilder, node: Node) -> None:
     b.alias(node, converted(b, y, dtype), 0)
 
 
+def _varying_sizes(node: Node, _: object) -> str | None:
+    sizes, count = bind(node)["input"].meta["val"].shape, len(bind(node)["normalized_shape"])
+    if is_dynamic(sizes[-count:]):
+        return f"a norm of the sizes {[str(size) for size in sizes[-count:]]}"
+    varying = [size for size in sizes[:-count] if not isinstance(size, int)]
+    return f"the sizes {[str(size) for size in sizes]}" if count > 1 and len(varying) > 1 else None
+
+
+_SIZES: Final = Constraint(
+    "dynamic-shape",
+    "Normalized sizes are static; if they are several, at most one other size varies.",
+    _varying_sizes,
+    "make the size a constant of the model",
+)
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     operator_row(
         "native_layer_norm",
         _layer_norm,
+        _SIZES,
         only_first_result("the delegate does not return the statistics."),
         resizes=True,
         note="in float32",

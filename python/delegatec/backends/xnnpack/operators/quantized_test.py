@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 import torch
@@ -105,3 +107,52 @@ def test_levels_with_several_scales_are_left() -> None:
     assert "several scales" in str(found)
     found = rejected(Layer(lambda _, x: dq(q(x.exp()), 0.5).neg()), (X,))
     assert "several scales" in str(found)
+
+
+CHAINS: Final[dict[str, tuple[Callable[[Tensor], Tensor], str]]] = {
+    "a number": (lambda x: qdq(qdq(x) + 1.25), "Convert Add Convert"),
+    "a constant": (lambda x: qdq(qdq(x) * torch.tensor([1.25])), "Convert Multiply Convert"),
+    "the second operand": (
+        lambda x: qdq(torch.maximum(torch.tensor(0.25), qdq(x))),
+        "Convert Maximum Convert",
+    ),
+    "two scales": (lambda x: qdq(qdq(x) + qdq(x, 0.04, -7)), "Convert Convert Add Convert"),
+    "softmax": (lambda x: qdq(qdq(x).softmax(-1), 1 / 256), "Convert Convert Softmax Convert Convert"),
+    "slopes": (
+        lambda x: qdq(f.prelu(qdq(x), torch.tensor([0.1, 0.2, 0.3]))),
+        "Convert Convert Transpose Prelu Transpose Convert Convert",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_operands_are_levels_in_both_precisions(name: str, precision: str) -> None:
+    function, expected = CHAINS[name]
+    case = Case(Layer(lambda _, x: function(x)), (X,), half=0.1)
+    (blob,) = run_case(case, precision=precision).blobs()
+    # float32 inputs and outputs are converted to float16 and back
+    converted = 2 if precision == "fp16" else 0
+    found = operations(blob)
+    assert len(found) == len(expected.split()) + converted
+    assert [each for each in found if each != "Convert"] == expected.replace("Convert", "").split()
+
+
+@pytest.mark.parametrize(("first", "second"), [(8.0, 0.0625), (9.0, 0.0625), (0.001, 1.0)])
+def test_scales_too_far_apart_are_converted_by_numbers(first: float, second: float) -> None:
+    check(
+        Layer(lambda _, x: qdq(qdq(x.neg(), first, 0), second, 0).neg()),
+        (X,),
+        "Negate Convert Convert Convert Convert Negate",
+    )
+    check(
+        Layer(lambda _, x: qdq(qdq(x.neg(), 4.0, 0), 0.0625, 0).neg()),
+        (X,),
+        "Negate Convert Convert Convert Negate",
+    )
+
+
+@pytest.mark.parametrize(("slope", "step"), [(0.0, 0.0625), (0.1, 8.0), (-2.0, 4.0)])
+def test_slopes_beyond_the_kernel_are_computed_with_numbers(slope: float, step: float) -> None:
+    layer = Layer(lambda _, x: qdq(f.leaky_relu(qdq(x, step), slope)))
+    check(layer, (X,), "Convert Convert LeakyRelu Convert Convert")

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratios of scales that the runtime's int8 operations compute with.
-
-Source: the checks and preconditions of XNNPACK's operators (revision 1adaa7c709); those of release builds are
-fewer, and then results are wrong.
-"""
+"""Whether the runtime's int8 operations compute with some scales."""
 
 from __future__ import annotations
 
@@ -11,23 +7,31 @@ from collections.abc import Sequence
 
 import torch
 
+from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.quantized.scales import Scale
+from delegatec.backends.xnnpack.ratios import fits
 
 
 def fits_sum(operands: Sequence[Scale], result: Scale) -> bool:
     """Whether Add and Subtract compute with the scales."""
-    return all(2.0**-10 <= each.step / result.step < 2.0**8 for each in operands)
+    return all(fits(each.step / result.step, ratios.SUM) for each in operands)
 
 
 def fits_product(operands: Sequence[Scale], result: Scale) -> bool:
     """Whether Multiply computes with the scales."""
     first, second = operands
-    return 2.0**-16 <= first.step * second.step / result.step < 2.0**8
+    return fits(first.step * second.step / result.step, ratios.PRODUCT)
 
 
 def fits_choice(operands: Sequence[Scale], result: Scale) -> bool:
     """Whether Convert, Minimum and Maximum compute with the scales."""
-    return all(2.0**-8 <= each.step / result.step <= 2.0**7 for each in operands)
+    return all(fits(each.step / result.step, ratios.CONVERSION) for each in operands)
+
+
+def fits_slope(operand: Scale, slope: float, result: Scale) -> bool:
+    """Whether LeakyRelu computes with the scales and its slope."""
+    ratio = operand.step / result.step
+    return fits(ratio, ratios.CONVERSION) and fits(ratio * slope, ratios.CONVERSION)
 
 
 def fits_layer(operand: Scale, steps: torch.Tensor, result: Scale) -> bool:
@@ -38,6 +42,5 @@ def fits_layer(operand: Scale, steps: torch.Tensor, result: Scale) -> bool:
         steps: of its filter, one per channel.
         result: of its result.
     """
-    low, high = (float(each) for each in steps.to(torch.float64).aminmax())
     ratio = operand.step / result.step
-    return low * ratio >= 2.0**-32 and high * ratio < 2.0**8
+    return all(fits(float(each) * ratio, ratios.LAYER) for each in steps.to(torch.float64).aminmax())

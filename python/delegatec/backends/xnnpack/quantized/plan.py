@@ -18,7 +18,13 @@ from torch import Tensor
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
-from delegatec.backends.xnnpack.quantized.fits import fits_choice, fits_layer, fits_product, fits_sum
+from delegatec.backends.xnnpack.quantized.fits import (
+    fits_choice,
+    fits_layer,
+    fits_product,
+    fits_slope,
+    fits_sum,
+)
 from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
@@ -168,9 +174,7 @@ def _is_mean(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) ->
 
 
 def _is_leaky(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
-    slope = abs(float(bind(node)["negative_slope"]))
-    ratio = scales[0].step / wanted.step
-    return 2.0**-8 <= ratio <= 2.0**7 and (slope == 0 or 2.0**-8 <= ratio * slope <= 2.0**7)
+    return fits_slope(scales[0], float(bind(node)["negative_slope"]), wanted)
 
 
 def _is_layer(node: Node, scales: Sequence[Scale], wanted: Scale, constant: Constant) -> bool:

@@ -112,6 +112,15 @@ _REDUCTIONS: Final = {
         f"reduced-{dims}": _reduced(dims)
         for dims in ((0,), (1,), (3,), (0, 2), (1, 2), (2, 3), (0, 1, 2, 3), (-1, 0))
     },
+    "reduced-with-columns-that-vary": Case(
+        lambda x: ((x + 0.0).mean(0), (x + 0.0).sum(1, keepdim=True), (x + 0.0).amax(0), (x > 0.0).any(1)),
+        (X,),
+        sizes=({2: _BATCH},),
+        more=((floats(*X.shape[:2], 9),), (floats(*X.shape[:2], 2),)),
+    ),
+    "log-softmax-with-columns-that-vary": Case(
+        lambda x: x.log_softmax(1), (X,), sizes=({2: _BATCH},), more=((floats(*X.shape[:2], 9),),)
+    ),
     "reduced-to-one": Case(lambda x: (x.mean(), x.sum(), x.max(), x.min()), (X,)),
     "deviation": Case(lambda x: (x.std(-1), x.var((0, 1))), (X,)),
     "softmax": Case(lambda x: x.softmax(-1), (X,), "Softmax"),
