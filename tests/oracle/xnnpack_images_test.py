@@ -7,9 +7,12 @@ import copy
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.export import Dim
+from torch.nn import functional as f
 
+from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.quantized.testing import qdq
 from tests.oracle.xnnpack import run_in_runtime
 
 
@@ -38,3 +41,38 @@ def test_channels_last_images_cross_as_they_are() -> None:
     images = [torch.randn(2, 3, 9, 11).to(memory_format=torch.channels_last) for _ in range(2)]
     report = run_in_runtime(model, [(image,) for image in images])
     assert (len(report.delegates), report.rejections) == (1, [])
+
+
+class _Means(nn.Module):
+    """Two layers around the mean of images, whose values may be quantized."""
+
+    def __init__(self, is_quantized: bool) -> None:
+        super().__init__()
+        self.images, self.head = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 1)
+        self.is_quantized = is_quantized
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self._layer(self.images, self._rounded(x))
+        return self._layer(self.head, self._rounded(x.mean((2, 3), keepdim=True)))
+
+    def _rounded(self, x: Tensor) -> Tensor:
+        return qdq(x, 0.05, 3) if self.is_quantized else x
+
+    def _layer(self, layer: nn.Conv2d, x: Tensor) -> Tensor:
+        weight = qdq(layer.weight, 0.01, 0) if self.is_quantized else layer.weight
+        return self._rounded(f.conv2d(x, weight, layer.bias))
+
+
+@pytest.mark.parametrize("is_quantized", [True, False])
+def test_means_of_a_batch_that_grows(is_quantized: bool) -> None:
+    """The runtime does not enlarge the buffer in which it sums levels, or float16."""
+    torch.manual_seed(0)
+    dtype = torch.float32 if is_quantized else torch.float16
+    calls = [(torch.randn(batch, 3, 10, 10, dtype=dtype),) for batch in (2, 1, 64)]
+    model = _Means(is_quantized).to(dtype)
+    tolerance = 0.051 if is_quantized else 4e-3  # one level
+    report = run_in_runtime(model, calls, ({0: Dim("batch", max=64)},), rtol=4e-3, atol=tolerance)
+    (delegate,) = report.delegates
+    found = operations(delegate.module.blob_bytes())
+    place = found.index("GlobalAveragePooling")
+    assert found[place - 1] == found[place + 1] == "Convert"

@@ -16,7 +16,8 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import Operation
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
-from delegatec.backends.xnnpack.building.operations import fully_connected, multiplied, reshaped
+from delegatec.backends.xnnpack.building.operations import converted, fully_connected, multiplied, reshaped
+from delegatec.edge.symbols import is_dynamic
 
 _KEEPS_DIMENSIONS: Final = 0x40
 """Flag of GlobalAveragePooling."""
@@ -26,7 +27,11 @@ _Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, Size], int]
 
 
 def mean_of(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
-    """Emits the mean along dimensions."""
+    """Emits the mean along dimensions.
+
+    The runtime sums pixels of other types than float32 in a buffer, and plans its size for the first run: a
+    batch that grows later, up to its declared size, would be written beyond the end.
+    """
     if is_pooled(len(b.shape_of(id)), dims):
         return _pooled_mean(b, id)
     return _along(b, id, dims, _weighted(None))
@@ -94,9 +99,12 @@ def _row(b: GraphBuilder, shape: list[int], weight: float, dtype: torch.dtype) -
 
 def _pooled_mean(b: GraphBuilder, id: int) -> int:
     dtype, shape = b.type_of(id)
-    out = b.temporary([*shape[:-3], 1, 1, shape[-1]], dtype)
+    sizes = [*shape[:-3], 1, 1, shape[-1]]
+    if is_dynamic(sizes):
+        id = converted(b, id, torch.float32)
+    out = b.temporary(sizes, b.dtype_of(id))
     b.emit(Operation.GlobalAveragePooling, schema.UnaryT(id, out, _KEEPS_DIMENSIONS))
-    return out
+    return converted(b, out, dtype)
 
 
 def _pooled_maximum(b: GraphBuilder, id: int, outer: tuple[Size, ...], size: int, rest: Size) -> int:

@@ -31,6 +31,7 @@ from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, we
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
 from delegatec.edge.legalize.rules.reductions import reduced_dims
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
 
@@ -170,7 +171,8 @@ def _is_same(_: Node, scales: Sequence[Scale], wanted: Scale, __: Constant) -> b
 def _is_mean(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
     rank = len(bind(node)["self"].meta["val"].shape)
     is_pooled = rank > 3 and sorted(reduced_dims(node)) == [rank - 3, rank - 2]
-    return is_pooled and fits_choice(scales, wanted)
+    # sums of levels have a buffer that does not grow with the batch: see `reductions.mean_of`
+    return is_pooled and not is_dynamic(node.meta["val"].shape) and fits_choice(scales, wanted)
 
 
 def _is_leaky(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
