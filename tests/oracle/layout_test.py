@@ -14,6 +14,7 @@ from delegatec.delegation import NamedData
 from delegatec.edge.testing import edge
 from delegatec.program import EmittedProgram, MemoryPlan, ProgramOptions, emit, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
+from delegatec.program.external import ExternalWeights
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.reader import parse_program, read_program
 from tests.oracle.oracle import OracleProgram
@@ -50,7 +51,8 @@ def _method(name: str, named: Mapping[str, NamedData]) -> EmittedMethod:
 def _program(options: ProgramOptions, alignment: int = 16) -> bytes:
     named = {key: NamedData(data, alignment) for key, data in NAMED.items()}
     methods = [_method("forward", named), _method("again", named)]
-    program = EmittedProgram(methods, options=options, named_data=merge_named_data(methods, ()))
+    named_data = merge_named_data(methods, ExternalWeights({}))
+    program = EmittedProgram(methods, options=options, named_data=named_data)
     file = io.BytesIO()
     write_program(program, file)
     return file.getvalue()
@@ -84,7 +86,7 @@ def test_the_runtime_loads_every_layout(segment_alignment: int, alignment: int, 
 def test_the_runtime_reads_the_named_data() -> None:
     method = _method("forward", {key: NamedData(bytes(len(data))) for key, data in NAMED.items()})
     file = io.BytesIO()
-    write_program(EmittedProgram([method], named_data=merge_named_data([method], ())), file)
+    write_program(EmittedProgram([method], named_data=merge_named_data([method], ExternalWeights({}))), file)
     assert torch.equal(OracleProgram(file.getvalue()).run([X])[0], torch.zeros(2, 4))
 
 

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-import types
+from tests.oracle.torch_testing import without_cpp_extensions
 
-# Their module imports the compiler of C++ extensions, which needs setuptools; samples do not use it.
-sys.modules.setdefault("torch.utils.cpp_extension", types.ModuleType("torch.utils.cpp_extension"))
-
-from torch.testing._internal.common_methods_invocations import op_db as op_db  # noqa: E402
+with without_cpp_extensions():
+    from torch.testing._internal.common_methods_invocations import op_db as op_db

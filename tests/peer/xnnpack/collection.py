@@ -26,6 +26,8 @@ from unittest.mock import patch
 import torch
 from torch.export import ExportedProgram
 
+from tests.oracle.torch_testing import without_cpp_extensions
+
 _PACKAGE: Final = "executorch.backends.xnnpack.test"
 _TESTER: Final = "executorch.backends.test.harness.Tester"
 _GROUPS: Final = ("fragments", "models", "ops", "passes", "quantizer")
@@ -183,7 +185,8 @@ class _Recorder:
         self._install_quantizer(stack)
 
     def _install_quantizer(self, stack: ExitStack) -> None:
-        cases = importlib.import_module("torchao.testing.pt2e.utils").PT2EQuantizationTestCase
+        with without_cpp_extensions():
+            cases = importlib.import_module("torchao.testing.pt2e.utils").PT2EQuantizationTestCase
         original = cases._test_quantizer
 
         def quantized(test: Any, model: Any, example_inputs: Any, *args: Any, **options: Any) -> Any:
@@ -224,7 +227,7 @@ def _long(name: str) -> str:
 
 def _imported(name: str) -> Any:
     try:
-        with _quiet():
+        with _quiet(), without_cpp_extensions():
             return importlib.import_module(f"{_PACKAGE}.{name.replace('/', '.')}")
     except (ImportError, OSError):
         return None
