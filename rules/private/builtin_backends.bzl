@@ -146,7 +146,7 @@ BACKENDS = {
                 values = ["fp32", "fp16"],
             ),
         },
-        title = "XNNPACK, on CPUs of any vendor, fp32 and fp16",
+        title = "XNNPACK, on CPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
     ),
 }
 
