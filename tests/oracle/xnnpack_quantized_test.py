@@ -21,6 +21,7 @@ from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, dq, q, qdq
 from tests.oracle.xnnpack import lowered_program
 
 STEP: Final = 0.0625
+dequantize_channels: Final = torch.ops.quantized_decomposed.dequantize_per_channel
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -109,6 +110,31 @@ def test_joined_levels_get_one_scale() -> None:
     found, results, wanted = run(Layer(function), numbers(3, 5), numbers(3, 4, seed=1))
     assert sorted(found) == ["Absolute", "Concatenate2", *["Convert"] * 4, "Negate"]
     assert_levels(results, wanted, 0.07, 0.1)
+
+
+def test_constants_are_joined_in_the_scale_of_the_result() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        joined = torch.cat([layer.weight(), qdq(x).neg(), torch.full((1, 1), 0.7).expand(1, 1)], 0)
+        return qdq(joined, 0.07, 5).abs()
+
+    layer = Layer(function, (3, 1))
+    layer.steps = layer.steps[:1].expand(3)
+    found, results, wanted = run(layer, numbers(4, 1))
+    assert sorted(found) == ["Absolute", "Concatenate3", "Convert", "Convert", "Negate"]
+    assert_levels(results, wanted, 0.07, 0.2)
+    constant = [0, 1, 2, 7]
+    assert torch.equal(results[constant], wanted[constant])
+
+
+def test_layers_may_read_one_constant_with_several_scales() -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        other = dequantize_channels(layer.levels, layer.steps * 3, layer.zeros, 0, -127, 127, torch.int8)
+        # the last two multiply numbers
+        product = x[:, :4] @ layer.weight()[:4, :4] @ other[:4, :4]
+        return torch.cat([f.linear(x, layer.weight()), f.linear(x, other), product], 1)
+
+    _, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48))
+    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(7, 48), (2, 3, 48)])

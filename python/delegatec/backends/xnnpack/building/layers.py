@@ -120,7 +120,7 @@ def filter_of(b: LevelBuilder, weight: Weight, stored: Stored = MATRIX, *, packs
         shape = stored.shape or weight.levels.shape
         return b.named(b.value(kind, shape, torch.float32, table, b.draft.constant(data)), weight.source)
 
-    return b.shared(("filter", weight.source, stored.form, packs), make)
+    return b.shared(("filter", weight.call, stored.form, packs), make)
 
 
 def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:

@@ -16,7 +16,7 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Numb
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.quantized.fits import fits_choice
 from delegatec.backends.xnnpack.quantized.plan import operand_scale, plan, scale_of_number
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, SHIFT, Scale
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, LEAST, MOST, QUANTIZE, SHIFT, Scale
 from delegatec.delegation.protocol.parts import tensor_part
 from delegatec.delegation.protocol.view import PartitionView
 from delegatec.edge.analysis.quantized import quantized_constant
@@ -85,9 +85,9 @@ class LevelBuilder(GraphBuilder):
             return self._numbers(self.stored(node), node)
         operand = operand_scale(node, self._plan, self.constant_value)
         assert self.current is not None and operand is not None
-        if node not in self._plan:
-            return self._constant_levels(node, operand)
         is_joined = self.current.target is torch.ops.aten.cat.default
+        if node not in self._plan:
+            return self._joined_constant(node, scale) if is_joined else self._constant_levels(node, operand)
         return self._rescaled(self.stored(node), scale) if is_joined else self.stored(node)
 
     def _scale(self) -> Scale | None:
@@ -109,7 +109,7 @@ class LevelBuilder(GraphBuilder):
         levels = None if found is None else self.constant_value(found.levels)
         if found is None or levels is None:
             return super().of(node)
-        return self.constant(found.values(levels), dtype_of(node), found.levels, form="numbers")
+        return self.constant(found.values(levels), dtype_of(node), found.levels, form=node)
 
     def arranged(
         self, node: Node, form: Hashable, arrange: Arrange, shape: Sequence[int], is_wide: bool = False
@@ -120,7 +120,7 @@ class LevelBuilder(GraphBuilder):
         if found is None or levels is None:
             return super().arranged(node, form, arrange, shape, is_wide)
         numbers, dtype = found.values(levels), dtype_of(node)
-        key = ("numbers", found.levels, form, dtype, is_wide)
+        key = ("numbers", node, form, dtype, is_wide)
         return self.shared(key, lambda: self._constant(numbers, dtype, found.levels, arrange, shape, is_wide))
 
     # ---- levels ------------------------------------------------------------------------------------------
@@ -172,6 +172,24 @@ class LevelBuilder(GraphBuilder):
             return self.named(self.levels(levels.shape, scale, dtype_of(node), data), found.levels)
 
         return self.shared(("levels", found.levels, scale), make)
+
+    def _joined_constant(self, node: Node, scale: Scale) -> int:
+        """Returns a constant in the scale of the values with which it is joined."""
+        values, found = self.constant_value(node), quantized_constant(node, self.constant_value)
+        if values is None:
+            assert found is not None
+            levels = self.constant_value(found.levels)
+            assert levels is not None
+            values = found.values(levels)
+        numbers = values.detach().to(torch.float32)
+        rounded = QUANTIZE(numbers, scale.step, scale.zero, LEAST, MOST, torch.int8)
+
+        def make() -> int:
+            data = self.draft.constant(tensor_part(rounded))
+            id = self.levels(rounded.shape, scale, dtype_of(node), data)
+            return self.named(id, node if found is None else found.levels)
+
+        return self.shared(("joined", node, scale), make)
 
     def _numbers(self, id: int, node: Node) -> int:
         """Returns the value of a node as numbers."""

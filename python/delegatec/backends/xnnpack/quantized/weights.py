@@ -41,12 +41,14 @@ class Weight:
     """A quantized weight without zero points.
 
     Attributes:
+        call: the call that dequantizes it. Weights of one constant may have several scales.
         source: the constant of its levels.
         levels: int8, in ATen's order of dimensions.
         steps: float32, [channels of the result], or [channels, groups].
         width: inputs per group; 0 without groups.
     """
 
+    call: Node
     source: Node
     levels: Tensor
     steps: Tensor
@@ -78,11 +80,11 @@ def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -
     others = [dim for dim in range(len(shape)) if dim != axis and found.block[dim] != shape[dim]]
     steps = found.scales.to(torch.float32).repeat_interleave(found.block[axis], axis)
     if not others:
-        return Weight(found.levels, levels.detach(), steps.flatten().repeat(repeats), 0)
+        return Weight(node, found.levels, levels.detach(), steps.flatten().repeat(repeats), 0)
     width = found.block[1]
     if len(shape) != 2 or axis != 0 or width % _GROUP:
         return None
-    return Weight(found.levels, levels.detach(), steps, width)
+    return Weight(node, found.levels, levels.detach(), steps, width)
 
 
 def bias_levels(bias: Tensor | None, steps: Tensor) -> Tensor | None:
