@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import struct
-
 import torch
 from delegatec_schemas import xnnpack_graph as schema
 
 from delegatec.backends.common.testing import Call, Compiled, Function, check_results, eager
-from delegatec.backends.xnnpack.blob import HEADER
+from delegatec.backends.xnnpack.blob import read_blob
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES
 from delegatec.backends.xnnpack.operators.cases.case import Case
 from delegatec.backends.xnnpack.testing import compile_module
@@ -53,8 +51,7 @@ def operations(blob: bytes) -> list[str]:
 
 def graph_of(blob: bytes) -> schema.GraphT:
     """Returns the graph of a blob."""
-    _, _, offset, size, _, _ = struct.unpack_from(HEADER.format, blob)
-    return schema.GraphT.InitFromPackedBuf(blob[offset : offset + size])
+    return read_blob(memoryview(blob)).graph
 
 
 def rejected(

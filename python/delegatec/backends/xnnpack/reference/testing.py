@@ -12,7 +12,8 @@ import torch
 from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import DataType, Operation, Quantization
 
-from delegatec.backends.xnnpack.blob import ALIGNMENT, HEADER, HEADER_SIZE, write_blob
+from delegatec.backends.common.headed_format import ALIGNMENT, HEADER
+from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.delegation.protocol.parts import join
 
@@ -228,9 +229,8 @@ class Blob:
     def data(self) -> bytes:
         """Returns the blob."""
         written = bytearray(join(write_blob(self.graph)))
-        magic = HEADER.unpack_from(written)
-        HEADER.pack_into(written, 0, *magic[:-1], len(self.segment))
-        assert len(written) >= HEADER_SIZE
+        *fields, _ = HEADER.unpack_from(written)
+        HEADER.pack_into(written, 0, *fields, len(self.segment))
         return bytes(written + self.segment)
 
     def named_data(self) -> Mapping[str, memoryview]:
