@@ -11,6 +11,7 @@ from torch.fx import Node
 from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.nan import nan_test
 from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
@@ -57,6 +58,9 @@ class XnnpackLegality(Legality[Settings]):
                 "a value that is quantized at run time, and not only read by layers with quantized weights"
             )
             return Rejection(node, "dynamic-quantization", message, _HELP)
+        reason = nan_test(node)
+        if reason is not None:
+            return Rejection(node, "argument", reason)
         return super().rejection(program, node)
 
 

@@ -40,6 +40,22 @@ def test_arguments_that_the_runtime_refuses() -> None:
     assert left[0] == "aten.div.Tensor_mode" and "a value is NaN" in left[2]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.nan_to_num(0.0),
+        lambda x: torch.where(x == x, x, 0.0),
+        lambda x: x.masked_fill((x > 3) | ~(~x.isnan()), 1.0),
+        lambda x: torch.where(x.isfinite(), x, 2.0),
+    ],
+)
+def test_nan_is_replaced_outside(function: Function) -> None:
+    x = torch.tensor([1.0, math.nan, -2.0, math.inf, -math.inf])
+    compiled = compile_module(Call(lambda x: function(x.neg())), (x,))
+    assert any("NaN" in reason for _, _, reason in compiled.left)
+    torch.testing.assert_close(compiled(x)[0], function(x.neg()))
+
+
 def test_sizes_that_the_runtime_cannot_infer() -> None:
     one, other = torch.export.Dim("one", max=64), torch.export.Dim("other", max=64)
 
