@@ -16,14 +16,11 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
+from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.edge.arguments import broadcast, dtype_of
 from delegatec.edge.symbols import sizes_key
 
-FIRST_TRANSPOSED: Final = 2
-"""Flag of BatchMatrixMultiply."""
-TRANSPOSED: Final = 1
-"""Flag of BatchMatrixMultiply for its second operand, and of FullyConnected for a filter [in, out]."""
 _MOST_OPERANDS: Final = 5
 """Operands of the largest concatenation."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 from delegatec_schemas import xnnpack_graph as schema
@@ -17,10 +17,8 @@ from delegatec_schemas.xnnpack_graph import Operation
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
 from delegatec.backends.xnnpack.building.operations import converted, fully_connected, multiplied, reshaped
+from delegatec.backends.xnnpack.flags import KEEPS_DIMENSIONS
 from delegatec.edge.symbols import is_dynamic
-
-_KEEPS_DIMENSIONS: Final = 0x40
-"""Flag of GlobalAveragePooling."""
 
 _Reduce = Callable[[GraphBuilder, int, tuple[Size, ...], int, Size], int]
 """Reduces the middle of three dimensions: outer sizes, the size, and the number of elements behind it."""
@@ -103,7 +101,7 @@ def _pooled_mean(b: GraphBuilder, id: int) -> int:
     if is_dynamic(sizes):
         id = converted(b, id, torch.float32)
     out = b.temporary(sizes, b.dtype_of(id))
-    b.emit(Operation.GlobalAveragePooling, schema.UnaryT(id, out, _KEEPS_DIMENSIONS))
+    b.emit(Operation.GlobalAveragePooling, schema.UnaryT(id, out, KEEPS_DIMENSIONS))
     return converted(b, out, dtype)
 
 

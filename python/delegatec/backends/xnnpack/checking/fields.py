@@ -8,16 +8,13 @@ from typing import Any, Final
 
 from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
+from delegatec.backends.xnnpack.flags import SAME_PADDING
 from delegatec.backends.xnnpack.ratios import Bounds, fits
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 
 Check = Callable[[Any, list[Any], list[Any]], Iterator[str]]
 """Yields problems, given an operation's table, and the values of its operands and results."""
 
-SAME_PADDING: Final = 4
-"""The flag by which padding follows from the size of the image."""
-TRANSPOSED: Final = 1
-"""The flag by which the second operand of a product is transposed."""
 _LEVELS: Final = frozenset({DataType.INT8, DataType.UINT8})
 _PADS: Final = ("paddingTop", "paddingRight", "paddingBottom", "paddingLeft")
 

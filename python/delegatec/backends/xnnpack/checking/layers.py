@@ -10,8 +10,6 @@ from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
 from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking.fields import (
-    SAME_PADDING,
-    TRANSPOSED,
     Check,
     flag_problems,
     is_levels,
@@ -20,6 +18,7 @@ from delegatec.backends.xnnpack.checking.fields import (
     ratio_problems,
     scale_of,
 )
+from delegatec.backends.xnnpack.flags import SAME_PADDING, TRANSPOSED
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 
 _FLAGS: Final = SAME_PADDING | 0x20

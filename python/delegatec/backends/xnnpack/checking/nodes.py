@@ -15,8 +15,6 @@ from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from delegatec.backends.xnnpack import ratios
 from delegatec.backends.xnnpack.checking import layers
 from delegatec.backends.xnnpack.checking.fields import (
-    SAME_PADDING,
-    TRANSPOSED,
     Check,
     flag_problems,
     is_levels,
@@ -27,11 +25,11 @@ from delegatec.backends.xnnpack.checking.fields import (
 )
 from delegatec.backends.xnnpack.checking.signatures import SIGNATURES
 from delegatec.backends.xnnpack.checking.values import MOST_DIMS, TYPE_NAMES
+from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS, TRANSPOSED
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES, operand_ids, result_ids
 from delegatec.backends.xnnpack.values import tensor_of
 
-_ALIGNS_CORNERS: Final = 8
-_RESIZING_FLAGS: Final = SAME_PADDING | _ALIGNS_CORNERS | 0x20
+_RESIZING_FLAGS: Final = OLD_POSITIONS | ALIGNS_CORNERS | 0x20
 _MOST_PIXELS: Final = 2**24
 
 
@@ -119,7 +117,7 @@ def _global_average(operation: Any, operands: list[Any], results: list[Any]) -> 
 def _resize(operation: Any, operands: list[Any], results: list[Any]) -> Iterator[str]:
     yield from positive(operation, "newHeight", "newWidth")
     yield from flag_problems(operation, _RESIZING_FLAGS)
-    if int(operation.flags) & SAME_PADDING and int(operation.flags) & _ALIGNS_CORNERS:
+    if int(operation.flags) & OLD_POSITIONS and int(operation.flags) & ALIGNS_CORNERS:
         yield "has two flags for the positions of pixels"
     if max(int(operation.newHeight), int(operation.newWidth)) >= _MOST_PIXELS:
         yield f"resizes to {int(operation.newHeight)} x {int(operation.newWidth)} pixels"

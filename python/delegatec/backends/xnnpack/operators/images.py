@@ -18,6 +18,7 @@ from delegatec.backends.xnnpack.building.layers import Operands, Stored, is_roun
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import fully_connected
 from delegatec.backends.xnnpack.dialect import XNNPACK
+from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import KnownConstraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
@@ -25,9 +26,6 @@ from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraint import Constraint
-
-_ALIGNS_CORNERS: Final = 8
-"""Flag of ResizeBilinear."""
 
 
 def _result(b: LevelBuilder, node: Node, operation: int, table: Callable[[int], Any]) -> None:
@@ -148,7 +146,7 @@ def _pool(operation: int) -> Lower:
 
 def _resize(b: LevelBuilder, node: Node) -> None:
     bound = bind(node)
-    source, flags = b.of(bound["x"]), _ALIGNS_CORNERS if bound["align_corners"] else 0
+    source, flags = b.of(bound["x"]), ALIGNS_CORNERS if bound["align_corners"] else 0
     _result(
         b,
         node,

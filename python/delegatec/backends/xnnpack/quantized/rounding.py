@@ -195,13 +195,13 @@ def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
         elif (
             user.target is not aten.linear.default
             or bind(user)["input"] is not result
-            or dynamic_weight(bind(user)["weight"], constant) is None
+            or _dynamic_weight(bind(user)["weight"], constant) is None
         ):
             return False
     return True
 
 
-def dynamic_weight(node: Node, constant: Constant) -> Weight | None:
+def _dynamic_weight(node: Node, constant: Constant) -> Weight | None:
     """Returns the weight of a linear layer, if the runtime multiplies quantized rows by it."""
     weight = weight_of(node, constant)
     return weight if weight is not None and (not weight.width or weight.is_int4()) else None

@@ -11,9 +11,10 @@ from typing import Any, Final
 import torch
 
 from delegatec.backends.xnnpack.blob import read_blob
+from delegatec.backends.xnnpack.checking.values import INPUT, OUTPUT
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
-from delegatec.backends.xnnpack.reference.testing import FLOATS, INPUT, OUTPUT, Blob, Content, Levels
+from delegatec.backends.xnnpack.reference.testing import FLOATS, Blob, Content, Levels
 
 NO_BIAS: Final = NO_VALUE
 EXACT: Final = 0.0

@@ -12,12 +12,11 @@ import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.xnnpack.flags import SAME_PADDING
 from delegatec.backends.xnnpack.reference.layers import bias_of, centered, connect, scales_of, write_sums
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, check_rank
 from delegatec.backends.xnnpack.reference.tensors import Tensor, reject
 
-SAME_PADDING: Final = 4
-"""The flag with which padding follows from the size of the image, as in TensorFlow."""
 _TAKES_ROWS: Final = 1
 
 

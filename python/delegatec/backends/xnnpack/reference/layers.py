@@ -13,11 +13,11 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
+from delegatec.backends.xnnpack.flags import TRANSPOSED
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, clamp, requantize
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, Tensor, reject
 
-_TRANSPOSED: Final = 1
 _INTEGERS: Final = frozenset({DataType.CHANNEL_INT8, DataType.CHANNEL_INT4, DataType.INT8, DataType.UINT8})
 
 Products = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -89,7 +89,7 @@ def scales_of(tensor: Tensor) -> torch.Tensor:
 
 def _fully_connected(run: Run, operation: Any, node: NodeT) -> None:
     filter = run.operand(int(operation.filterId))
-    connect(run, operation, node, filter, transposed=bool(int(operation.flags) & _TRANSPOSED))
+    connect(run, operation, node, filter, transposed=bool(int(operation.flags) & TRANSPOSED))
 
 
 def connect(run: Run, operation: Any, node: NodeT, filter: Tensor, *, transposed: bool) -> None:

@@ -13,6 +13,7 @@ import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 from torch.nn import functional as F  # noqa: N812
 
+from delegatec.backends.xnnpack.flags import KEEPS_DIMENSIONS
 from delegatec.backends.xnnpack.reference.convolution import padded_image, pads_of
 from delegatec.backends.xnnpack.reference.run import (
     Run,
@@ -24,7 +25,6 @@ from delegatec.backends.xnnpack.reference.run import (
 )
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
 
-_KEEPS_DIMS: Final = 0x40
 _LEAST_RANK: Final = 3
 
 
@@ -90,7 +90,7 @@ def _global_average(run: Run, operation: Any, node: NodeT) -> None:
     value = run.elements(source.id)
     if value.dim() < _LEAST_RANK or value.dim() != source.rank:
         reject(f"a global mean of value {source.id}, which has {value.dim()} dimensions")
-    dims, keeps = (-3, -2), bool(int(operation.flags) & _KEEPS_DIMS)
+    dims, keeps = (-3, -2), bool(int(operation.flags) & KEEPS_DIMENSIONS)
     count = value.shape[-3] * value.shape[-2]
     if result.data_type in LEVELS:
         scale = torch.tensor(source.one_scale) / result.one_scale * (1 / torch.tensor(float(count)))

@@ -11,12 +11,10 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import DataType, NodeT
 
+from delegatec.backends.xnnpack.flags import FIRST_TRANSPOSED, TRANSPOSED
 from delegatec.backends.xnnpack.reference.layers import centered, rows_of
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, requantize
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
-
-_TRANSPOSES_SECOND: Final = 1
-_TRANSPOSES_FIRST: Final = 2
 
 
 def _multiply(run: Run, operation: Any, node: NodeT) -> None:
@@ -26,8 +24,8 @@ def _multiply(run: Run, operation: Any, node: NodeT) -> None:
     shapes = f"matrices of the shapes {list(one.shape)} and {list(other.shape)}"
     if min(one.dim(), other.dim()) < 2:
         reject(f"{shapes} are multiplied")
-    other = other.mT if flags & _TRANSPOSES_SECOND else other
-    transposes = bool(flags & _TRANSPOSES_FIRST)
+    other = other.mT if flags & TRANSPOSED else other
+    transposes = bool(flags & FIRST_TRANSPOSED)
     if (one.mT if transposes else one).shape[-1] != other.shape[-2]:
         reject(f"{shapes} are multiplied")
     try:

@@ -11,22 +11,21 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 
+from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, check_rank
 from delegatec.backends.xnnpack.reference.tensors import LEVELS
 
-_ALIGNS_CORNERS: Final = 8
-_LEGACY: Final = 4
 _WEIGHT_BITS: Final = 11
 
 
 def _positions(size: int, new: int, flags: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the two pixels of each result in a dimension, and the weight of the second one."""
-    if flags & _ALIGNS_CORNERS and new > 1:
+    if flags & ALIGNS_CORNERS and new > 1:
         scale = torch.tensor(size - 1, dtype=torch.float32) / (new - 1)
     else:
         scale = torch.tensor(size, dtype=torch.float32) / new
     place = torch.arange(new, dtype=torch.float32) * scale
-    if not flags & (_ALIGNS_CORNERS | _LEGACY):
+    if not flags & (ALIGNS_CORNERS | OLD_POSITIONS):
         place = (place + (0.5 * scale - 0.5)).clamp(0, size - 1)
     first = place.to(torch.int64).clamp(max=size - 1)
     return first, (first + 1).clamp(max=size - 1), place - first

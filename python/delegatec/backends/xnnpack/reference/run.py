@@ -138,6 +138,3 @@ def check_rank(tensor: Tensor, rank: int, what: str) -> None:
     assert tensor.value is not None
     if tensor.value.dim() != rank:
         reject(f"{what} has {tensor.value.dim()} dimensions instead of {rank}: value {tensor.id}")
-
-
-NUMBERS: Final = frozenset({DataType.FLOAT32, DataType.FLOAT16, DataType.INT8, DataType.UINT8})

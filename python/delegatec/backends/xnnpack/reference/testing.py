@@ -14,12 +14,10 @@ from delegatec_schemas.xnnpack_graph import DataType, Operation, Quantization
 
 from delegatec.backends.common.headed_format import ALIGNMENT, HEADER
 from delegatec.backends.xnnpack.blob import write_blob
+from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.delegation.protocol.parts import join
 
-INPUT: Final = 1
-OUTPUT: Final = 2
-NAMED: Final = 2**64 - 1
 FLOATS: Final = {
     torch.float32: DataType.FLOAT32,
     torch.float16: DataType.FLOAT16,

@@ -35,7 +35,6 @@ def _layer(
     *args: Any,
     x: Tensor = X,
     expected: str,
-    rtol: float = 2e-5,
     **options: Any,
 ) -> Case:
     torch.manual_seed(0)

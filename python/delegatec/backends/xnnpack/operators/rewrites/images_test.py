@@ -51,15 +51,11 @@ _CALLS: Final[dict[OpOverload, Sequence[Sequence[Any]]]] = {
     ],
     aten._adaptive_avg_pool2d.default: [(_X, [1, 1]), (_X, [3, 4]), (_r(4, 6, 6), [3, 2])],
     aten.adaptive_max_pool2d.default: [(_X, [1, 1]), (_X, [3, 4]), (_r(4, 6, 6), [3, 2])],
-    **{
-        packet.vec: [
-            (_X, [14, 13], corners, None),
-            (_X, [3, 9], corners, None),
-            (_X, None, corners, [2.0, 3.0]),
-        ]
-        for packet in (aten.upsample_bilinear2d,)
-        for corners in (False,)
-    },
+    aten.upsample_bilinear2d.vec: [
+        *((_X, sizes, corners, None) for sizes in ([14, 13], [3, 9]) for corners in (False, True)),
+        (_X, None, False, [2.0, 3.0]),
+        (_X, None, True, [2.0, 3.0]),
+    ],
     aten.upsample_bilinear2d.default: [
         (_X, [14, 13], True),
         (_X, [1, 9], True),
