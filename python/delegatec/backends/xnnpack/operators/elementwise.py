@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
+import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
@@ -28,12 +29,12 @@ _UNARY: Final = {
     "hardswish": "HardSwish",
     "log": "Log",
     "neg": "Negate",
-    "rsqrt": "ReciprocalSquareRoot",
     "sigmoid": "Sigmoid",
     "sin": "Sin",
     "sqrt": "SquareRoot",
     "tanh": "Tanh",
 }
+_SUMS: Final = (torch.ops.aten.add.Tensor, torch.ops.aten.add.Scalar)
 _PRESERVED: Final = frozenset({"hardswish"})
 _BINARY: Final = {
     "add": "Add",
@@ -81,9 +82,27 @@ def _reciprocal(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Divide, 1.0, b.of(bind(node)["self"])))
 
 
+def _reciprocal_root(b: GraphBuilder, node: Node) -> None:
+    """Emits a quotient, as XNNPACK's operation is NaN for zero; not after the sum with eps in norms."""
+    source = bind(node)["self"]
+    x = b.of(source)
+    if _is_shifted(source):
+        b.alias(node, unary(b, Operation.ReciprocalSquareRoot, x))
+    else:
+        b.alias(node, binary(b, Operation.Divide, 1.0, unary(b, Operation.SquareRoot, x)))
+
+
+def _is_shifted(node: Node) -> bool:
+    number = bind(node)["other"] if node.target in _SUMS else None
+    return isinstance(number, float) and number > 0
+
+
 def _rows() -> Iterator[OperatorRow]:
     for name, operation in _UNARY.items():
         yield _row(name, _unary(getattr(Operation, operation)), preserved=name in _PRESERVED)
+    yield _row(
+        "rsqrt", _reciprocal_root, note="one divided by the square root, unless a number is added before"
+    )
     yield _row("reciprocal", _reciprocal, note="one divided by the operand")
     for name, operation in _BINARY.items():
         names = variants({name: operation}, "Tensor", "Scalar") if len(name) == 3 else {name: operation}
