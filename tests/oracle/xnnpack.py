@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from delegatec.backends.xnnpack.operators.grid import operations
 from delegatec.delegation import DelegationReport
 from delegatec.lowering import lower
 from delegatec.program import write_program
@@ -70,3 +71,16 @@ def lowered_program(
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     return lowered.reports["forward"], OracleProgram(file.getvalue())
+
+
+def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Returns float32 numbers of a normal distribution with a deviation of 2."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def run(module: torch.nn.Module, *inputs: torch.Tensor) -> tuple[list[str], torch.Tensor, torch.Tensor]:
+    """Returns the operations of the only delegate, and the results of the runtime and of eager mode."""
+    report, program = lowered_program(module, inputs)
+    assert (len(report.delegates), report.rejections) == (1, [])
+    (found,) = program.run(inputs)
+    return operations(report.delegates[0].module.blob_bytes()), found, module(*inputs)

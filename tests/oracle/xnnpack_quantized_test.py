@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized programs of the XNNPACK backend in the stock runtime.
+"""int8 activations of the XNNPACK backend in the stock runtime.
 
-Layers compute the levels of eager mode, and other operations levels that differ by at most one. Values that
-are quantized at run time are compared with the same rounding in float32.
+Layers compute the levels of eager mode, and other operations levels that differ by at most one.
 """
 
 from __future__ import annotations
@@ -12,28 +11,14 @@ from typing import Any, Final
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as f
 
-from delegatec.backends.xnnpack.operators.grid import operations
-from delegatec.backends.xnnpack.quantized.rounding import rounded
-from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, dq, q, qdq, rows
-from tests.oracle.xnnpack import lowered_program
+from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq
+from tests.oracle.xnnpack import numbers, run
 
 STEP: Final = 0.0625
 dequantize_channels: Final = torch.ops.quantized_decomposed.dequantize_per_channel
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
-
-
-def run(module: nn.Module, *inputs: Tensor) -> tuple[list[str], Tensor, Tensor]:
-    """Returns the operations of the only delegate, and the results of the runtime and of eager mode."""
-    report, program = lowered_program(module, inputs)
-    assert (len(report.delegates), report.rejections) == (1, [])
-    (found,) = program.run(inputs)
-    return operations(report.delegates[0].module.blob_bytes()), found, module(*inputs)
 
 
 def assert_levels(found: Tensor, wanted: Tensor, step: float, share: float) -> None:
@@ -42,8 +27,6 @@ def assert_levels(found: Tensor, wanted: Tensor, step: float, share: float) -> N
     assert off.max() <= 1, f"{off.max()} levels"
     assert (off > 0).float().mean() <= share
 
-
-# ---- from levels to levels ---------------------------------------------------------------------------------
 
 Function = Callable[[Tensor], Tensor]
 UNARY: Final[dict[str, tuple[Function, float, int]]] = {
@@ -278,105 +261,3 @@ def test_convolutions_of_numbers_with_quantized_weights() -> None:
     found, results, wanted = run(layer, numbers(2, 8, 9, 11))
     assert "Convolution" in found and "Convert" not in found
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
-
-
-@pytest.mark.parametrize("shape", [(12, 8, 3, 3), (8, 1, 3, 3)])
-def test_convolutions_of_values_that_are_quantized_at_run_time(shape: tuple[int, ...]) -> None:
-    groups = 8 // shape[1]
-
-    def function(layer: Layer, x: Tensor) -> Tensor:
-        parameters = torch.ops.quantized_decomposed.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
-        levels = torch.ops.quantized_decomposed.quantize_per_tensor.tensor(x, *parameters, *INT8)
-        x = torch.ops.quantized_decomposed.dequantize_per_tensor.tensor(levels, *parameters, *INT8)
-        return f.conv2d(x, layer.weight(), layer.bias, padding=1, groups=groups)
-
-    layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
-    found, results, _ = run(layer, x)
-    assert [each for each in found if each != "Transpose"] == ["Convert", "Convolution"]
-    wanted = f.conv2d(rounded(x, 3), layer.weight(), layer.bias, padding=1, groups=groups)
-    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
-
-
-# ---- weights alone -----------------------------------------------------------------------------------------
-
-FORMS: Final = {
-    "int8": ((20, 64), 8, 0),
-    "int4": ((20, 64), 4, 0),
-    "int4, an odd number of inputs": ((20, 63), 4, 0),
-    "int4 in groups": ((20, 64), 4, 32),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("bias", [True, False])
-def test_weights_alone(form: str, bias: bool) -> None:
-    shape, bits, group = FORMS[form]
-    layer = Layer(
-        lambda own, x: f.linear(x, own.weight(), own.bias if bias else None), shape, bits, group
-    ).eval()
-    found, results, wanted = run(layer, numbers(5, shape[1]))
-    assert found == ["FullyConnected"]
-    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=2e-5)
-
-
-# ---- values that are quantized at run time -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("leading", [(5,), (2, 5), ()])
-def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None:
-    shape, bits, group = FORMS[form]
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
-    x = numbers(*leading, shape[1])
-    found, results, _ = run(layer, x)
-    assert found == ["Convert", "FullyConnected"]
-    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
-    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_rows_quantized_at_run_time_in_float16(form: str) -> None:
-    shape, bits, group = FORMS[form]
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
-    x = numbers(5, shape[1])
-    report, program = lowered_program(layer, (x,), None, {"precision": "fp16"})
-    assert (len(report.delegates), report.rejections) == (1, [])
-    (found,) = program.run([x])
-    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
-    torch.testing.assert_close(found, wanted, rtol=0.01, atol=0.1)
-
-
-def test_one_conversion_for_several_layers() -> None:
-    def function(layer: Layer, x: Tensor) -> Tensor:
-        return f.linear(rows(x), layer.weight()) * f.linear(rows(x), layer.weight(), layer.bias).sigmoid()
-
-    found, results, wanted = run(Layer(function, (20, 64)), numbers(5, 64))
-    assert sorted(found) == ["Convert", "FullyConnected", "FullyConnected", "Multiply", "Sigmoid"]
-    torch.testing.assert_close(results, wanted, rtol=0.05, atol=0.5)
-
-
-def test_the_number_of_rows_may_vary() -> None:
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), (20, 64), 4, 32)
-    batch = torch.export.Dim("batch", min=2, max=64)
-    report, program = lowered_program(layer, (numbers(5, 64),), (({0: batch},),))
-    assert (len(report.delegates), report.rejections) == (1, [])
-    for count in (5, 64, 2):
-        (found,) = program.run([numbers(count, 64)])
-        wanted = f.linear(rounded(numbers(count, 64), 1), layer.weight(), layer.bias)
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=5e-5)
-
-
-def left(module: nn.Module, *inputs: Tensor) -> set[Any]:
-    """Returns the rules by which calls are not delegated."""
-    report, program = lowered_program(module, inputs)
-    torch.testing.assert_close(program.run(inputs)[0], module(*inputs), rtol=0.02, atol=0.1)
-    return {rejection.rule for rejection in report.rejections}
-
-
-def test_what_no_kernel_multiplies_is_computed_outside() -> None:
-    # groups of 16, groups of eight bits, and a value that is read by other calls
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 4, 16)
-    assert "dynamic-quantization" in left(layer, numbers(5, 64))
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 8, 32)
-    assert "dynamic-quantization" in left(layer, numbers(5, 64))
-    assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), numbers(5, 64))
