@@ -101,6 +101,7 @@ class _RandomRounding(TorchDispatchMode):
         self.largest = 0.0
         self.is_coarse = False  # whether it calls a kernel that computes float64 in float32
         self.smallest = 1.0
+        self.is_finite = True  # whether all results of kernels are
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -116,6 +117,7 @@ class _RandomRounding(TorchDispatchMode):
             change = partial(self.rounded, least=least, keeps_exact=name in _PLAIN_SUMS)
             args, kwargs = pytree.tree_map(change, (args, kwargs))
         result = func(*args, **kwargs)
+        self.is_finite &= is_finite([args, result])
         if name in ("pow", "pow_") and isinstance(args[1], Tensor):
             result = self._far_powers(result, *args)
         if "matrix_exp" in name:
@@ -170,6 +172,12 @@ class _RandomRounding(TorchDispatchMode):
         return torch.where(value == 0, value * sign, torch.where(is_exact, value, noisy))
 
 
+def is_finite(values: Any) -> bool:
+    """Returns whether a tree of tensors contains neither NaN nor an infinity."""
+    leaves = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+    return all(bool(leaf.isfinite().all()) for leaf in leaves if leaf.is_floating_point())
+
+
 @dataclass(frozen=True)
 class Expected:
     """The results of the calls of a program.
@@ -177,10 +185,12 @@ class Expected:
     Attributes:
         calls: for each call, its results.
         fits_float16: whether intermediate results, and their squares, are numbers of float16.
+        is_finite: whether neither results nor intermediate ones contain NaN or an infinity.
     """
 
     calls: list[list[Value]]
     fits_float16: bool
+    is_finite: bool
 
 
 def expected(
@@ -200,7 +210,7 @@ def expected(
     plain = _run(program, buffers, calls, wide=False)
     wide = _run(program, buffers, calls, wide=True)
     coarse = least
-    noisy, largest, smallest = [], 0.0, 1.0
+    noisy, largest, smallest, finite = [], 0.0, 1.0, True
     for seed in range(_RUNS):
         with _RandomRounding(seed, least) as mode:
             # a delegate rounds its inputs, too
@@ -214,6 +224,7 @@ def expected(
             coarse = max(coarse, _EPSILON32)
         assert noisy[-1] is not None
         largest, smallest = max(largest, mode.largest), min(smallest, mode.smallest)
+        finite &= mode.is_finite
     assert plain is not None
     results = []
     for c, call in enumerate(plain):
@@ -222,7 +233,7 @@ def expected(
             exact = wide[c][i] if wide is not None and i < len(wide[c]) else None
             values.append(_value(value, exact, [run[c][i] for run in noisy if run is not None], coarse))
         results.append(values)
-    return Expected(results, largest < 150 and smallest > 1e-4)
+    return Expected(results, largest < 150 and smallest > 1e-4, finite)
 
 
 def _run(

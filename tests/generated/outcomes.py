@@ -125,7 +125,8 @@ def _outcomes(program: Program, targets: Sequence[str], path: Path) -> list[Outc
                 except EAGER_ERRORS as error:
                     return [Outcome(target, GENERATOR, _last_lines(error))]
         wanted = known[lowering.least]
-        compare = not lowering.least or wanted.fits_float16
+        fits = not lowering.least or wanted.fits_float16
+        compare = fits and (lowering.keeps_nonfinite or wanted.is_finite)
         found.append(_outcome(target, path, calls, wanted, compare))
     return found
 

@@ -37,12 +37,14 @@ class Target(NamedTuple):
         options: of the backend.
         least: relative error of each operation, if it is more than that of the dtypes.
         base: the target that it differs from in `options` only: without a delegate there, it is the same.
+        keeps_nonfinite: whether its kernels compute NaN and infinities as torch does.
     """
 
     backend: str = "portable"
     options: Mapping[str, str] = {}
     least: float = 0.0
     base: str = ""
+    keeps_nonfinite: bool = True
 
 
 LOWERINGS: Final = {
@@ -54,6 +56,7 @@ LOWERINGS: Final = {
     VULKAN_FLOAT16: Target("vulkan", {"precision": "fp16"}, _EPSILON16, VULKAN),
     TOSA: Target("tosa", {"specification": "TOSA-1.0+INT+FP+bf16"}),
     TOSA_FLOATING: Target("tosa", {"specification": "TOSA-1.0+FP"}),
-    XNNPACK: Target("xnnpack"),
-    XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK),
+    # With AVX-512, the square root of infinity is NaN, and exp(NaN) is 0.
+    XNNPACK: Target("xnnpack", keeps_nonfinite=False),
+    XNNPACK_FLOAT16: Target("xnnpack", {"precision": "fp16"}, _EPSILON16, XNNPACK, keeps_nonfinite=False),
 }

@@ -23,6 +23,13 @@ def test_models_in_float16(layer: nn.Module) -> None:
     assert (len(report.delegates), report.rejections) == (1, [])
 
 
+def test_windows_that_follow_from_sizes_that_vary() -> None:
+    model = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(2))
+    images = [torch.randn(2, 3, size, 6) for size in (4, 7, 2)]
+    report = run_in_runtime(model, [(image,) for image in images], ({2: Dim("height", max=9)},))
+    assert [rejection.rule for rejection in report.rejections] == ["shape"]
+
+
 def test_sizes_that_vary() -> None:
     torch.manual_seed(0)
     sizes = {0: Dim("batch", max=9), 2: 4 * Dim("height", max=16), 3: 4 * Dim("width", max=16)}

@@ -13,15 +13,18 @@ from torch.fx import Node
 from delegatec.edge.arguments import bind, read_results, shape_of, tensors
 from delegatec.edge.builder import Builder
 from delegatec.edge.legalize.constraints import operand_dtypes
-from delegatec.edge.legalize.rule import Rewrite
+from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.legalize.rules.indices import as_int32, progression
 from delegatec.edge.legalize.rules.padding import padded
 from delegatec.edge.legalize.rules.pointwise import FLOATS
 from delegatec.edge.legalize.rules.ranks import again
 from delegatec.edge.legalize.rules.windows import Windows, members, regular, windows_of
 from delegatec.edge.legalize.value import Value, table, value_of
+from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
+
+_VARY: Final = Refusal("shape", "the windows follow from the sizes, which vary")
 
 
 def images(x: Value) -> Value:
@@ -114,9 +117,11 @@ def _max_pool3d(builder: Builder, node: Node) -> list[Node | None]:
     return [result, (chosen + plane).to(torch.int64).view(*shape).node]
 
 
-def _adaptive_avg_pool2d(builder: Builder, node: Node) -> Node:
+def _adaptive_avg_pool2d(builder: Builder, node: Node) -> Any:
     result = shape_of(node)
     x = images(value_of(builder, bind(node)["self"]))
+    if is_dynamic(x.shape[2:]):
+        return _VARY
     windows, scales = [], []
     for dim in (2, 3):
         size, outputs = x.shape[dim], result[dim - 4]
@@ -138,9 +143,11 @@ def _adaptive_avg_pool2d(builder: Builder, node: Node) -> Node:
     return x.view(*result).node
 
 
-def _adaptive_max_pool2d(builder: Builder, node: Node) -> list[Node | None]:
+def _adaptive_max_pool2d(builder: Builder, node: Node) -> Any:
     source, result = bind(node)["self"], tensors(node.meta["val"])[0].shape
     x = images(value_of(builder, source))
+    if is_dynamic(x.shape[2:]):
+        return _VARY
     width = x.shape[3]
     windows, positions = [], []
     for dim in (2, 3):
