@@ -23,6 +23,12 @@ def build():
     print("a line of the model")
     return delegatec.Model(torch.nn.Linear(4, 2), (torch.rand(1, 4),))
 """
+_SAMPLES = """\
+import torch
+
+def build():
+    return [torch.rand(1, 4) for _ in range(2)]
+"""
 _OUTPUTS = ("net.pt2", "net.sources.json", "net.pte", "net.json", "net.txt")
 
 
@@ -111,6 +117,36 @@ def test_stages_of_an_export_and_a_lowering(
     assert pipe.getvalue() == ""
     assert written[0] == written[1], "progress is in an output"
     assert capsys.readouterr().out == "a line of the model\n" * 2
+
+
+def test_stages_of_a_quantization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text(_MODEL)
+    (tmp_path / "samples.py").write_text(_SAMPLES)
+    monkeypatch.chdir(tmp_path)
+    assert run_verb(["export", "--entry=net:build", "--source=net.py", "--program=net.pt2"]) == 0
+    written = []
+    terminal, pipe = _Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        monkeypatch.setattr(sys, "stderr", stream)
+        flags = ["--entry=samples:build", "--source=samples.py", "--pt2=int8.pt2"]
+        assert run_verb(["quantize", "--program=net.pt2", *flags]) == 0
+        written.append([Path(name).read_bytes() for name in ("int8.pt2", "int8.sources.json")])
+        sys.modules.pop("samples", None)
+    assert shown(terminal) == [
+        "importing torch",
+        "reading net.pt2",
+        "reading samples",
+        "importing torchao",
+        "decomposing forward",
+        "observing forward, sample 1 of 2",
+        "observing forward, sample 2 of 2",
+        "converting forward",
+        "tracing forward",
+        "writing",
+        "",
+    ]
+    assert pipe.getvalue() == ""
+    assert written[0] == written[1], "progress is in an output"
 
 
 def test_printed_programs_are_not_mixed_with_progress(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
+from delegatec.cli.progress import Announce, stages
 from delegatec.cli.samples import add_function_arguments, check_function, read_samples
 from delegatec.cli.sources import add_sources_argument, add_unused_argument, find_sources, sources_unused
 from delegatec.cli.trusted import add_trusted_argument
@@ -86,13 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TQDM_DISABLE", "1")
     check_function(arguments)
     check_environment()
-    pin_torch()
-    with sources_unused(arguments):
-        _quantize(arguments)
+    with sources_unused(arguments), stages() as announce:
+        announce("importing torch")
+        pin_torch()
+        _quantize(arguments, announce)
     return 0
 
 
-def _quantize(arguments: argparse.Namespace) -> None:
+def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     """Quantizes the program; its nodes go on to refer to the lines of the model."""
     from delegatec.files import replacing
     from delegatec.frontend import archive
@@ -104,15 +106,19 @@ def _quantize(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
     sys.path += paths
+    announce(f"reading {os.path.basename(arguments.program)}")
     model = archive.load(arguments.program, trusted=arguments.trusted, sources="")
     check_float(model.methods)
+    announce("reading samples")
     samples = read_samples(arguments, arguments.calibration, model.methods)
     check_samples(samples)
+    announce("importing torchao")
     _import_torchao()
     from delegatec.quantize.flow import quantize_model
     from delegatec.quantize.signature import add_levels
 
-    quantized = quantize_model(model.methods, samples, settings)
+    quantized = quantize_model(model.methods, samples, settings, announce)
+    announce("writing")
     archive.save(
         quantized.methods,
         arguments.pt2,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,10 @@ class QuantizedModel:
 
 
 def quantize_model(
-    methods: Mapping[str, ExportedProgram], samples: Mapping[str, Iterable[Sample]], settings: Settings
+    methods: Mapping[str, ExportedProgram],
+    samples: Mapping[str, Sequence[Sample]],
+    settings: Settings,
+    announce: Callable[[str], None] = lambda stage: None,
 ) -> QuantizedModel:
     """Quantizes each method of a model by samples of its inputs.
 
@@ -53,6 +56,7 @@ def quantize_model(
         methods: method -> its program in float, with example inputs.
         samples: method -> arguments that represent those of real use.
         settings: how to quantize.
+        announce: receives the stage that begins, such as "observing forward, sample 1 of 64".
 
     Raises:
         DelegatecError: DC130, a module or operator of the settings that no method has; DC132, a sample that
@@ -66,19 +70,24 @@ def quantize_model(
     # Equal constants of several methods are one tensor.
     interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
     for method, program in methods.items():
-        graph = quantize(program, samples[method], settings, method)
+        graph = quantize(program, samples[method], settings, method, announce)
         example = _example(program)
         if settings.quantize_io:
             result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
             example = _quantized_example(program, result.inputs[method])
         _intern(graph, interned)
+        announce(f"tracing {method}")
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
         (result.methods[method],) = export(model).values()
     return result
 
 
 def quantize(
-    program: ExportedProgram, samples: Iterable[Sample], settings: Settings, method: str = "forward"
+    program: ExportedProgram,
+    samples: Sequence[Sample],
+    settings: Settings,
+    method: str = "forward",
+    announce: Callable[[str], None] = lambda stage: None,
 ) -> GraphModule:
     """Quantizes one method.
 
@@ -87,6 +96,7 @@ def quantize(
         samples: arguments that represent those of real use.
         settings: how to quantize.
         method: its name, for messages.
+        announce: receives the stage that begins.
 
     Returns:
         A module with the same inputs and outputs, which calls `quantized_decomposed` operators.
@@ -95,6 +105,7 @@ def quantize(
         DelegatecError: as in `quantize_model`.
     """
     with torch.no_grad():
+        announce(f"decomposing {method}")
         decomposed = decompose(program, settings.float_operators)
         check_operators([program, decomposed], settings)
         graph = decomposed.module(check_guards=False)
@@ -105,12 +116,14 @@ def quantize(
         if not any(is_quantized(node) for node in prepared.graph.nodes):
             raise _nothing(method)
         for number, (arguments, keywords) in enumerate(samples):
+            announce(f"observing {method}, sample {number + 1} of {len(samples)}")
             try:
                 results = prepared(*arguments, **keywords)
             except Exception as error:  # the model's own
                 raise _failed(method, number, f"fails: {exception_text(error)}") from error
             if any(_has_nan(result) for result in pytree.tree_leaves(results)):
                 raise _failed(method, number, "returns NaN")
+        announce(f"converting {method}")
         for name, value in state.items():
             prepared.get_buffer(name).copy_(value)
         widen_weights(prepared)
