@@ -158,6 +158,40 @@ def test_unsigned_levels() -> None:
     assert_levels(results, wanted, 0.3, 0)
 
 
+def test_levels_without_the_least_one() -> None:
+    parameters = (STEP, 0, -127, 127, torch.int8)
+
+    def symmetric(x: Tensor) -> Tensor:
+        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)  # type: ignore[no-any-return]
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return symmetric(f.linear(symmetric(x), layer.weight()))
+
+    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48) * 4)
+    assert found == ["Clamp", "Convert", "FullyConnected", "Convert"]
+    assert wanted.min() == -127 * STEP
+    assert_levels(results, wanted, STEP, 0)
+
+
+def test_levels_of_16_bits_are_numbers() -> None:
+    parameters = (2.0**-12, 0, -32767, 32767, torch.int16)
+
+    def wide(x: Tensor) -> Tensor:
+        levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)  # type: ignore[no-any-return]
+
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return wide(f.linear(wide(x), layer.weight(), layer.bias))
+
+    found, results, wanted = run(Layer(function, (20, 48)), numbers(7, 48) * 4)
+    # bounds that numbers reach
+    assert found == ["Clamp", "FullyConnected"]
+    assert wanted.max() == 32767 / 4096
+    # 48 products of numbers that differ by half a level
+    torch.testing.assert_close(results, wanted, rtol=0, atol=24 * 2.0**-12)
+
+
 def test_levels_as_inputs_and_outputs() -> None:
     def function(layer: Layer, x: Tensor) -> Tensor:
         return q(f.linear(dq(x), layer.weight()), 0.3, -10)

@@ -19,6 +19,7 @@ from delegatec.backends.xnnpack.operators.rewrites import REWRITES
 from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
+from delegatec.backends.xnnpack.quantized.bounds import limit_levels
 from delegatec.backends.xnnpack.quantized.earlier import (
     quantize_after_clamps,
     quantize_before_moves,
@@ -67,6 +68,7 @@ class XnnpackBackend(TableBackend[Settings]):
 
 
 _QUANTIZATION: Final = (
+    limit_levels,
     sign_levels,
     quantize_before_moves,
     snap_bounds,

@@ -12,6 +12,7 @@ from delegatec.backends.common.legality import Legality, Prepare
 from delegatec.backends.common.partitioner import TablePartitioner
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.nan import nan_test
+from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.products import Product, products
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, Rounding, roundings
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
@@ -26,6 +27,8 @@ from delegatec.edge.program import EdgeProgram
 _HELP = (
     "quantize the layers' weights to int8 or int4 without zero points, in groups of a multiple of 32 inputs"
 )
+
+_WIDE = "levels of more than 8 bits are not quantized and dequantized in the same delegate"
 
 
 class XnnpackLegality(Legality[Settings]):
@@ -91,7 +94,11 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                 message = "it is part of a layer that is not in the same delegate"
                 found.update((call, Rejection(call, "boundary", message)) for call in calls)
         for node in nodes:
-            if node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
+            if is_wide(node):
+                others = [bind(node)["input"]] if node.target is DEQUANTIZE else node.users
+                if not members.issuperset(others):
+                    found[node] = Rejection(node, "boundary", _WIDE)
+            elif node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
                 found[node] = Rejection(node, "boundary", "its levels have several scales")
         return list(found.values())
 

@@ -88,6 +88,27 @@ def test_dynamic_sizes_are_not_counted() -> None:
         assert _facts(edge(function, X, dynamic_shapes=dynamic))[:2] == WHOLE
 
 
+@pytest.mark.parametrize("name", ["gelu", "hardswish"])
+def test_activations_have_a_least_value(name: str) -> None:
+    function = getattr(torch.nn.functional, name)
+    x = torch.linspace(-9, 3, 10_001)
+    preserved = [getattr(aten, name).default]
+    found = _facts(edge(lambda x: function(x.clamp(-9, 3)), x, preserve=preserved, passes=()))
+    assert found.low <= function(x).min() < found.low + 1e-3 and found.high == 3
+
+
+def test_levels() -> None:
+    def rounded(x: torch.Tensor, *levels: Any) -> Any:
+        calls = torch.ops.quantized_decomposed
+        return calls.dequantize_per_tensor(calls.quantize_per_tensor(x, *levels), *levels)
+
+    assert _of(lambda x: rounded(x, 0.5, 3, -127, 127, torch.int8), REAL) == (-65, 62, False)
+    assert _of(lambda x: rounded(x, 0.25, 128, 0, 255, torch.uint8), REAL) == (-32, 31.75, False)
+    assert _of(lambda x: rounded(x.clamp(-9.1, 3.1), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (-9, 3)
+    assert _of(lambda x: rounded(x.clamp(-99, -90), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (-65, -65)
+    assert _of(lambda x: rounded(x.clamp(90, 99), 0.5, 3, -127, 127, torch.int8), REAL)[:2] == (62, 62)
+
+
 @pytest.mark.parametrize(
     ("function", "width"),
     [

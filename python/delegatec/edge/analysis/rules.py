@@ -9,11 +9,16 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+# Registers torch.ops.quantized_decomposed.
+import torch
+import torch.ao.quantization.fx._decomposed
 from torch.fx import Node
 
 from delegatec.edge.analysis.interval import FORMATS, UNKNOWN, Interval, union
 from delegatec.edge.analysis.transparent import ORDERED, elements_of, overloads
 from delegatec.edge.arguments import bind, dtype_of
+
+quantized = torch.ops.quantized_decomposed
 
 Rule = Callable[..., Interval]
 """A node, and the interval of each operand (None for an absent one) -> that of the exact results."""
@@ -82,6 +87,25 @@ def _relu(_node: Node, operand: Interval) -> Interval:
     return Interval(max(operand.low, 0), max(operand.high, 0), operand.is_integral)
 
 
+def _from(least: float) -> Rule:
+    """Returns the rule of an activation with a least value, which is at most its operand, or 0."""
+    return lambda _node, operand: Interval(least, max(operand.high, 0), False)
+
+
+def _levels(node: Node, operand: Interval) -> Interval:
+    bound = bind(node)
+    least, most = bound["quant_min"], bound["quant_max"]
+    ends = (end / bound["scale"] + bound["zero_point"] for end in operand[:2])
+    low, high = (round(min(max(end, least), most)) for end in ends)
+    return Interval(low, high, True)
+
+
+def _dequantized(node: Node, levels: Interval) -> Interval:
+    bound = bind(node)
+    low, high = ((end - bound["zero_point"]) * bound["scale"] for end in levels[:2])
+    return Interval(low, high, False)
+
+
 def _arange(node: Node, start: Interval, step: Interval) -> Interval:
     count = node.meta["val"].numel()
     ends = (start.low, start.low + (count - 1) * step.low) if isinstance(count, int) else ()
@@ -129,6 +153,11 @@ _RULES: Final[Mapping[Any, tuple[tuple[str, ...], Rule]]] = {
     **_rows("clamp", _clamp, "self", "min", "max"),
     **_rows("relu", _relu, "self"),
     **_rows("hardtanh", _clamp, "self", "min_val", "max_val"),
+    **_rows("exp", _constantly(0, math.inf)),
+    **_rows("gelu", _from(-0.1701), "self"),
+    **_rows("hardswish", _from(-0.375), "self"),
+    quantized.quantize_per_tensor.default: (("input",), _levels),
+    quantized.dequantize_per_tensor.default: (("input",), _dequantized),
     **_rows("ceil", _rounding(math.ceil), "self"),
     **_rows("floor", _rounding(math.floor), "self"),
     **_rows("round", _rounding(round), "self"),

@@ -12,6 +12,7 @@ from torch.fx import Node
 from delegatec.backends.common import row
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
+from delegatec.backends.xnnpack.quantized.bounds import is_wide
 from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
 from delegatec.backends.xnnpack.quantized.weights import CALLS
@@ -43,12 +44,12 @@ def _rounded(b: LevelBuilder, node: Node) -> None:
 
 
 def _no_scale(node: Node, _: object) -> str | None:
-    return None if scale_of(node) is not None else "levels of another range or dtype"
+    return None if scale_of(node) is not None or is_wide(node) else "levels of another dtype"
 
 
 _SCALE: Final = Constraint(
     "levels",
-    "Levels are int8 or uint8 of the full range, with one scale.",
+    "Levels are int8 or uint8, with one scale. Levels of more bits are dequantized in the same delegate.",
     _no_scale,
     "quantize activations to int8",
 )

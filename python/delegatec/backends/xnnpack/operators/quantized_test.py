@@ -81,8 +81,11 @@ def test_int4_is_not_for_layers_from_levels_to_levels() -> None:
 
 def test_what_is_left() -> None:
     integers = torch.ops.quantized_decomposed.quantize_per_tensor
-    found = rejected(Layer(lambda _, x: integers(x, 0.1, 0, -8, 7, torch.int8).float()), (X,))
-    assert found and "another range" in str(found)
+    found = rejected(Layer(lambda _, x: integers(x, 0.1, 0, -99, 99, torch.int16).float()), (X,))
+    assert found and "another dtype" in str(found)
+    numbers = torch.ops.quantized_decomposed.dequantize_per_tensor
+    found = rejected(Layer(lambda _, x: numbers(x, 0.1, 0, -99, 99, torch.int16).exp()), (X.to(torch.int16),))
+    assert found and "another dtype" in str(found)
     found = rejected(Layer(lambda _, x: rows(x).relu()), (X,))
     assert {rule for _, rule, _ in found} >= {"dynamic-quantization"}
 

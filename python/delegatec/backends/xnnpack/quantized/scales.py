@@ -18,7 +18,8 @@ DEQUANTIZE: Final = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 LEAST: Final = -128
 MOST: Final = 127
-_UNSIGNED: Final = (0, 255)
+WHOLE: Final = {torch.int8: (LEAST, MOST), torch.uint8: (0, 255)}
+"""The least and the largest level of each dtype that the runtime has."""
 SHIFT: Final = 128
 """The difference between uint8 and int8 levels."""
 
@@ -51,17 +52,20 @@ class Scale:
 
 
 def scale_of(node: Node) -> Scale | None:
-    """Returns the scale of a call that quantizes or dequantizes; None for levels that cannot be int8."""
+    """Returns the scale of a call that quantizes or dequantizes; None for levels that cannot be int8.
+
+    They may be between other bounds than those of the dtype, see `bounds.limit_levels`.
+    """
     if node.target not in (QUANTIZE, DEQUANTIZE):
         return None
     bound = bind(node)
-    step, zero, limits = bound["scale"], bound["zero_point"], (bound["quant_min"], bound["quant_max"])
+    step, zero, dtype = bound["scale"], bound["zero_point"], bound["dtype"]
     # the least and largest step whose inverse and products float32 holds
     if not 2.0**-60 < step < 2.0**60:
         return None
-    is_whole = limits == (LEAST, MOST) or node.target is DEQUANTIZE
-    if bound["dtype"] == torch.uint8 and limits == _UNSIGNED:
-        zero -= SHIFT
-    elif bound["dtype"] != torch.int8 or not is_whole:
+    least, most = WHOLE.get(dtype, (0, -1))
+    if not least <= bound["quant_min"] < bound["quant_max"] <= most:
         return None
+    if dtype == torch.uint8:
+        zero -= SHIFT
     return Scale(step, zero) if LEAST <= zero <= MOST else None
