@@ -7,14 +7,18 @@ dimensions, every mode and option.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 import torch
 
 from delegatec.edge.unsupported import UNSUPPORTED
-from tests.oracle.sample_outcome import Outcome, outcomes
+from tests.oracle.sample_outcome import Outcome
+from tests.oracle.sample_process import SampleProcess
 from tests.oracle.torch_samples import op_db
 
 # Samples of each operator; all of them would take an hour.
@@ -64,10 +68,15 @@ def _dtype(operator: Any) -> torch.dtype:
     )
 
 
+@pytest.fixture(scope="module")
+def process() -> Iterator[SampleProcess]:
+    with SampleProcess(OPERATORS) as started:
+        yield started
+
+
 @pytest.mark.parametrize("name", OPERATORS)
-def test_samples_agree_or_are_rejected(name: str) -> None:
-    operator = OPERATORS[name]
-    found = outcomes(operator, _dtype(operator), _MOST)
+def test_samples_agree_or_are_rejected(process: SampleProcess, name: str) -> None:
+    found = process.outcomes(name, _dtype(OPERATORS[name]), _MOST)
     assert found
     wrong = [outcome.text for outcome in found if outcome.kind == "wrong"]
     if name in KNOWN:
@@ -86,11 +95,31 @@ def _is_named(outcome: Outcome) -> bool:
     )
 
 
-def test_most_samples_agree() -> None:
+def test_most_samples_agree(process: SampleProcess) -> None:
     """A few random ones, so that a compiler that rejects everything fails."""
     kinds = [
         outcome.kind
         for name in ("add", "sort", "nn.functional.conv3d", "scatter_reduce.amax", "softmax", "linalg.inv")
-        for outcome in outcomes(OPERATORS[name], torch.float32, 3)
+        for outcome in process.outcomes(name, torch.float32, 3)
     ]
     assert kinds.count("agrees") >= 16
+
+
+def _ends(*_: object) -> list[object]:
+    os._exit(3)
+
+
+def _samples(*_: object) -> list[object]:
+    return [SimpleNamespace(input=torch.ones(2), args=(), kwargs={})]
+
+
+def test_a_crash_is_the_outcome_of_its_operator_alone() -> None:
+    right = SimpleNamespace(sample_inputs=_samples, op=torch.neg)
+    operators = {"right": right, "crash": SimpleNamespace(sample_inputs=_ends, op=torch.neg)}
+    with SampleProcess(operators) as process:
+        kinds = [
+            [(outcome.kind, outcome.text) for outcome in process.outcomes(name, torch.float32, 2)]
+            for name in ("crash", "right", "crash", "right")
+        ]
+    ended = [("wrong", f"the process ended with status {3 << 8}")]
+    assert kinds == [ended, [("agrees", "")], ended, [("agrees", "")]]

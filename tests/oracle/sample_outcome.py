@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import faulthandler
 import io
-import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,39 +34,14 @@ class Outcome:
     text: str = ""
 
 
-def outcomes(operator: Any, dtype: torch.dtype, most: int) -> list[Outcome]:
-    """The outcomes of the first, the last, and others of the samples that torch has of an operator.
-
-    They are made in a child process, as a kernel that does not like its arguments ends the process.
+def outcomes(operator: Any, dtype: torch.dtype, most: int) -> Iterator[Outcome]:
+    """Yields the outcomes of the first, the last, and others of the samples that torch has of an operator.
 
     Args:
         operator: an OpInfo.
         dtype: of the samples.
         most: how many.
     """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        faulthandler.disable()
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        with os.fdopen(writing, "w", encoding="utf-8") as stream:
-            for outcome in _in_this_process(operator, dtype, most):
-                stream.write(json.dumps([outcome.kind, outcome.text]) + "\n")
-                stream.flush()
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as stream:
-        found = [Outcome(*json.loads(line)) for line in stream]
-    _, status = os.waitpid(child, 0)
-    if status:
-        found.append(Outcome("wrong", f"the process ended with status {status}"))
-    return found
-
-
-def _in_this_process(operator: Any, dtype: torch.dtype, most: int) -> Iterator[Outcome]:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     samples = list(operator.sample_inputs("cpu", dtype))
