@@ -58,7 +58,15 @@ def runfiles_path(ctx, file):
     Returns:
         A quoted string that starts with the variable of the tree's root.
     """
-    return "\"$runfiles/%s\"" % _path_in_runfiles(ctx, file)
+    return "\"$runfiles\"/" + quoted(_path_in_runfiles(ctx, file))
+
+def quoted(text):
+    """Returns a text as one word of a shell, whatever it contains: a label, too, may contain quotes and `$`.
+
+    Args:
+        text: a string.
+    """
+    return "'%s'" % text.replace("'", "'\\''")
 
 def shared_launcher(ctx, python, interpreter, site_packages, environment, flags):
     """Declares the files that all launchers share.
@@ -132,7 +140,7 @@ def delegatec_launcher(ctx, verb, arguments, files, imports = depset(), plugin_f
         content = _SCRIPT % (
             label_text(ctx.label),
             RUNFILES,
-            "".join(["\":$runfiles/%s\"" % root for root in imports.to_list()]),
+            "".join(["\":$runfiles\"/" + quoted(root) for root in imports.to_list()]) or quoted(""),
             runfiles_path(ctx, shared.script),
             verb,
             " ".join(arguments),

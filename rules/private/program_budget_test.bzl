@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
@@ -34,7 +34,7 @@ def _program_budget_test_impl(ctx):
     manifest = ctx.attr.program[DelegateProgramInfo].manifest
     return [delegatec_launcher(
         ctx,
-        arguments = ["'--label=%s'" % label_text(ctx.label), "--manifest=" + runfiles_path(ctx, manifest)] + limits,
+        arguments = [quoted("--label=" + label_text(ctx.label)), "--manifest=" + runfiles_path(ctx, manifest)] + limits,
         files = [manifest],
         verb = "budget",
     ), testing.ExecutionInfo(LAUNCHED_TEST_REQUIREMENTS)]

@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 _ATTRS = {
@@ -19,7 +19,7 @@ def _launcher(ctx, arguments, files):
     return [delegatec_launcher(
         ctx,
         arguments = [
-            "'--label=%s'" % label_text(ctx.label),
+            quoted("--label=" + label_text(ctx.label)),
             "--manifest=" + runfiles_path(ctx, manifest),
         ] + arguments,
         files = [manifest] + files,
@@ -32,13 +32,13 @@ def _golden_test_impl(ctx):
         [
             "--golden=" + runfiles_path(ctx, ctx.file.golden),
             "--size-tolerance=%d" % ctx.attr.size_tolerance_percent,
-            "'--update-command=bazel run %s.update'" % label_text(ctx.label),
+            quoted("--update-command=bazel run %s.update" % label_text(ctx.label)),
         ],
         [ctx.file.golden],
     )
 
 def _golden_update_impl(ctx):
-    return _launcher(ctx, ["'--update=%s'" % ctx.attr.path], [])
+    return _launcher(ctx, [quoted("--update=" + ctx.attr.path)], [])
 
 program_golden_test = rule(
     implementation = _golden_test_impl,

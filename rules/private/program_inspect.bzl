@@ -3,7 +3,7 @@
 
 load("//rules:providers.bzl", "DelegateProgramInfo", "ExportedProgramInfo")
 load(":backends.bzl", "is_plugin")
-load(":launcher.bzl", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "delegatec_launcher", "quoted", "runfiles_path")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _program_inspect_impl(ctx):
@@ -18,7 +18,7 @@ def _program_inspect_impl(ctx):
         )]
     info = target[DelegateProgramInfo]
     arguments = [runfiles_path(ctx, info.program), "--debug-map=" + runfiles_path(ctx, info.debug)]
-    arguments += ["'--backend=%s'" % backend for backend in info.backends if is_plugin(backend)]
+    arguments += [quoted("--backend=" + backend) for backend in info.backends if is_plugin(backend)]
     return [delegatec_launcher(
         ctx,
         arguments = arguments,

@@ -5,9 +5,10 @@ load("//rules:providers.bzl", "DelegateProgramInfo")
 load(":backends.bzl", "is_plugin")
 load(":exported_outputs.bzl", "check_entry")
 load(":labels.bzl", "label_text")
-load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "runfiles_path")
+load(":launcher.bzl", "LAUNCHED_TEST_REQUIREMENTS", "delegatec_launcher", "quoted", "runfiles_path")
 load(":options.bzl", "fail_with", "option_arguments")
 load(":python_paths.bzl", "merged_python")
+load(":tolerances.bzl", "check_seeds", "check_tolerances")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
 
 def _input_arguments(ctx):
@@ -18,7 +19,7 @@ def _input_arguments(ctx):
         source = ctx.files.srcs[0]
         directory = runfiles_path(ctx, source)
         arguments += [
-            "'--entry=%s'" % ctx.attr.inputs_entry,
+            quoted("--entry=" + ctx.attr.inputs_entry),
             "--import-path=\"$(dirname %s)\"" % directory,
             "--import-path=.",
         ]
@@ -35,10 +36,12 @@ def _input_arguments(ctx):
     return arguments
 
 def _program_test_impl(ctx):
+    check_seeds(ctx.label, ctx.attr.seeds)
+    check_tolerances(ctx.label, ctx.attr.atol, ctx.attr.rtol, ctx.attr.tolerances)
     info = ctx.attr.program[DelegateProgramInfo]
     program = info.host_program or info.program
     arguments = [
-        "'--label=%s'" % label_text(ctx.label),
+        quoted("--label=" + label_text(ctx.label)),
         "--program=" + runfiles_path(ctx, info.exported.program),
         "--sources=" + runfiles_path(ctx, info.exported.sources),
         "--pte=" + runfiles_path(ctx, program),
@@ -47,19 +50,19 @@ def _program_test_impl(ctx):
     ]
     files = [info.exported.program, info.exported.sources, program, info.manifest] + ctx.files.inputs + ctx.files.srcs + ctx.files.data
     arguments += [
-        "'--%s=%s'" % (name, getattr(ctx.attr, name))
+        quoted("--%s=%s" % (name, getattr(ctx.attr, name)))
         for name in ["atol", "rtol"]
         if getattr(ctx.attr, name)
     ]
     arguments += [
-        "'--tolerance=%s=%s'" % (dtype, tolerance)
+        quoted("--tolerance=%s=%s" % (dtype, tolerance))
         for dtype, tolerance in sorted(ctx.attr.tolerances.items())
     ]
     if info.weights:
         arguments.append("--ptd=" + runfiles_path(ctx, info.weights))
         files.append(info.weights)
-    arguments += ["'--backend=%s'" % backend for backend in info.backends if is_plugin(backend)]
-    arguments += ["'--option=%s'" % option for option in option_arguments(info.host_options or {})]
+    arguments += [quoted("--backend=" + backend) for backend in info.backends if is_plugin(backend)]
+    arguments += [quoted("--option=" + option) for option in option_arguments(info.host_options or {})]
     python = merged_python(ctx, ctx.attr.deps)
     return [delegatec_launcher(
         ctx,

@@ -38,7 +38,9 @@ def _variants_transition_impl(settings, attr):
         text = str(configuration)
         configurations[text] = configuration
         groups.setdefault(text, []).append(variant)
-    return {_SEPARATOR.join(variants): configurations[text] for text, variants in groups.items()}
+
+    # Without a configuration, Bazel would blame the transition, and not name the target.
+    return {_SEPARATOR.join(variants): configurations[text] for text, variants in groups.items()} or {"": settings}
 
 # Of the names of variants, which may not contain it.
 _SEPARATOR = ","
@@ -114,6 +116,13 @@ def _linked(ctx, files, variant, file):
     return files[path][1]
 
 def _program_variants_impl(ctx):
+    if not ctx.attr.variants:
+        fail_with(
+            ctx.label,
+            "DC418",
+            "variants is empty",
+            expected = "a dict of a variant's name to what it sets, such as {\"half\": [\"precision=fp16\"]}",
+        )
     for variant in ctx.attr.variants:
         _check_name(ctx, variant)
     built = _targets_of_variants(ctx)
@@ -205,7 +214,6 @@ def program_variants_rule(settings):
             ),
             "variants": attr.string_list_dict(
                 mandatory = True,
-                allow_empty = False,
                 doc = "Name of a variant -> what it sets, as `[\"SETTING=VALUE\"]`.",
             ),
             "_allowlist_function_transition": attr.label(

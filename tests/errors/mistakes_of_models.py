@@ -20,7 +20,7 @@ FILES: Final[tuple[Mistake, ...]] = (
     ),
     model("late_dependency", "imports it inside of a function", "DC103", '"layers_of_another_team"', "deps"),
     model("import_raises", "raises an exception in the file", "DC104", "KeyError: 'large'"),
-    model("no_entry", "calls the function another name", "DC105", "build_model", "`entry`"),
+    model("no_entry", "calls the function another name", "DC105", "build_model", "the entry"),
     model("entry_is_not_callable", "assigns a number to the entry", "DC105", "of type int", "def build()"),
     model("entry_needs_arguments", "gives the entry parameters", "DC105", "'width'", "default values"),
     model("entry_raises", "raises an exception in the entry", "DC106", "RuntimeError", "in _head"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules' table of backends agrees with the backends."""
+"""The tables of the rules agree with the compiler."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from delegatec.backends import builtin_backends
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
+from delegatec.verify import tolerances
 
 
 def table_of_the_rules() -> dict[str, dict[str, Any]]:
@@ -89,3 +90,7 @@ def test_words_of_specifications_agree() -> None:
         "MARKS": sorted(specification.MARKS),
         "RENAMED": dict(specification.RENAMED),
     }
+
+
+def test_dtypes_of_tolerances_agree() -> None:
+    assert tables_of("rules/private/tolerances.bzl") == {"DTYPES": list(tolerances.DTYPES)}

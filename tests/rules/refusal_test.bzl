@@ -59,6 +59,13 @@ def refusal_tests(name):
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
     program_index(name = "empty_index", programs = [program], tags = ["manual"])
+    mps_test = "//tests/rules/models:mlp_mps"
+    program_test(name = "atol_without_number", atol = "1e", program = mps_test, tags = ["manual"])
+    program_test(name = "infinite_rtol", program = mps_test, rtol = "inf", tags = ["manual"])
+    program_test(name = "tolerance_of_no_dtype", program = mps_test, tags = ["manual"], tolerances = {"flaot32": "1e-3"})
+    program_test(name = "three_tolerances", program = mps_test, tags = ["manual"], tolerances = {"float32": "1e-3,1e-3,0"})
+    program_test(name = "negative_tolerance", program = mps_test, tags = ["manual"], tolerances = {"int8": "-1"})
+    program_test(name = "negative_seeds", program = mps_test, seeds = -1, tags = ["manual"])
     program_test(name = "inputs_without_entry", srcs = sources, program = "//tests/rules/models:mlp_mps", tags = ["manual"])
     quantized_program(name = "samples_of_another_module", srcs = sources, calibration_entry = "foo:build", program = program, tags = ["manual"])
     quantized_program(name = "sources_without_entry", srcs = sources, calibration = sources, program = program, tags = ["manual"])
@@ -70,6 +77,7 @@ def refusal_tests(name):
     portable_program(name = "mlp_portable", program = program, tags = ["manual"])
     program_variants(name = "programs_of_one_name", programs = [":mlp_portable", "//tests/rules/models:mlp_portable"], tags = ["manual"], variants = {"half": ["variant_int=1"]})
     program_variants(name = "portable_variants", programs = [":mlp_portable", "//tests/rules/models:mlp_mps"], tags = ["manual"], variants = {"half": []})
+    program_variants(name = "no_variants", programs = mps, tags = ["manual"], variants = {})
     program_variant(name = "misspelt_variant", tags = ["manual"], variant = "hlaf", variants = ":portable_variants")
     program_variant(name = "one_of_several_programs", tags = ["manual"], variant = "half", variants = ":portable_variants")
     program_variant(name = "program_of_no_variant", program_name = "mlp_mpz", tags = ["manual"], variant = "half", variants = ":portable_variants")
@@ -77,6 +85,7 @@ def refusal_tests(name):
     refusals = {
         "alignment_of_a_segment": ["error DC310", "segment_alignment cannot be 24", "a power of two"],
         "alignment_of_weights": ["error DC310", "weights_alignment cannot be 0", "a power of two"],
+        "atol_without_number": ["error DC514", "atol cannot be \"1e\"", "expected: a number of at least 0"],
         "board_as_text": ["error DC402", "option \"config\" of backend \"ethos_u\" is a file", "attribute \"config\" of ethos_u_program"],
         "board_without_system": ["error DC402", "option \"system_config\" is not set, and option \"config\" replaces its default"],
         "empty_index": ["error DC512", "no program among the targets of the index"],
@@ -85,6 +94,7 @@ def refusal_tests(name):
         "extension_without_profile": ["error DC402", "int16 extends the profile INT, which is absent"],
         "flag_of_the_rule": ["error DC402", "--config is determined by the option config"],
         "flag_without_value": ["error DC402", "--optimise cannot be \"\"", "expected: Size or Performance"],
+        "infinite_rtol": ["error DC514", "rtol cannot be \"inf\""],
         "inputs_without_entry": ["error DC101", "srcs, deps and data are for inputs_entry", "list data files of tensors in `inputs`"],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
@@ -97,9 +107,12 @@ def refusal_tests(name):
         "misspelt_value": ["error DC402", "cannot be \"paked\"", "expected: int8 or packed", "help: did you mean \"packed\"? int8 stores"],
         "misspelt_variant": ["error DC418", "there is no variant \"hlaf\"", "expected: \"half\"", "did you mean \"half\"?"],
         "mode_without_dram": ["error DC402", "memory mode \"Dedicated_Sram\" needs DRAM", "expected: Sram_Only or Shared_Sram"],
+        "negative_seeds": ["error DC514", "seeds cannot be -1", "expected: 0 or more"],
+        "negative_tolerance": ["error DC514", "the tolerance of int8 cannot be \"-1\""],
         "no_budget": ["error DC509", "the test has no limits", "max_arena_kib or max_cycles"],
         "no_nodes": ["error DC412", "minimum_nodes cannot be 0", "expected: 1 or more"],
         "no_samples": ["error DC132", "neither calibration nor calibration_entry is set", "expected: calibration = [\"samples.safetensors\"]"],
+        "no_variants": ["error DC418", "variants is empty", "expected: a dict of a variant's name"],
         "old_specification": ["error DC402", "version 0.80; write TOSA-1.0+INT for graphs of 1.0"],
         "one_of_several_programs": ["error DC418", "variant \"half\" has 2 programs", "program_name = \"mlp_portable\" or \"mlp_mps\""],
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
@@ -111,6 +124,8 @@ def refusal_tests(name):
         "sources_without_entry": ["error DC101", "srcs, deps and data are for calibration_entry", "list data files of tensors in `calibration`"],
         "specification_without_profile": ["error DC402", "it has no profile, INT or FP", "such as TOSA-1.0+INT"],
         "system_of_another_npu": ["error DC402", "\"Ethos_U85_SYS_DRAM_Mid\" for ethos-u55-128", "expected: Ethos_U55_Deep_Embedded or"],
+        "three_tolerances": ["error DC514", "the tolerance of float32 cannot be \"1e-3,1e-3,0\"", "as in \"1e-3,1e-2\""],
+        "tolerance_of_no_dtype": ["error DC514", "tolerances names the dtype \"flaot32\"", "help: did you mean \"float32\"?"],
         "unclear_option": ["error DC414", "option \"precision\" does not name its backend", "expected: \"a:B.precision\" or \"mps.precision\""],
         "unknown_backend": ["error DC401", "\"mpz\"", "expected: %s, or module:attribute" % known, "did you mean \"mps\"?"],
         "unknown_limits": ["error DC402", "cannot be \"2048\"", "expected: mobile or desktop", "help: mobile limits textures to 16384"],

@@ -113,4 +113,5 @@ CODES: Final[dict[str, str]] = {
     "DC511": "A program differs from what was recorded of it.",
     "DC512": "An index or a bundle has no programs.",
     "DC513": "What was recorded of a program is damaged.",
+    "DC514": "A tolerance or the number of random inputs of a test is invalid.",
 }

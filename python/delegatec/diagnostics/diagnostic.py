@@ -102,13 +102,18 @@ def _block(diagnostic: Diagnostic, nodes: Sequence[str], label: str) -> str:
     lines += [
         f"  {title}: {text}"
         for title, text in (
-            ("node", f"{nodes[0]}, and {len(nodes) - 1} others" if len(nodes) > 1 else nodes[0]),
+            ("node", _node_text(nodes)),
             ("expected", diagnostic.expected),
             ("help", diagnostic.help),
         )
         if text
     ]
     return "\n".join(lines)
+
+
+def _node_text(nodes: Sequence[str]) -> str:
+    others = len(nodes) - 1
+    return f"{nodes[0]}, and {others} other{'s' * (others > 1)}" if others else nodes[0]
 
 
 def _shortened(line: str) -> str:

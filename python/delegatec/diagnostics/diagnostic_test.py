@@ -26,6 +26,12 @@ def test_every_line_that_is_known_is_shown() -> None:
     )
 
 
+def test_nodes_with_the_same_problem_are_counted() -> None:
+    problems = [Diagnostic("DC201", "no kernel", node=node) for node in ("sort", "sort_1", "sort_2")]
+    assert render(problems[:2]) == "error DC201: no kernel\n  node: sort, and 1 other"
+    assert render(problems) == "error DC201: no kernel\n  node: sort, and 2 others"
+
+
 def test_nothing_that_is_unknown_is_shown() -> None:
     location = SourceLocation("net.py", 1)
     assert render([Diagnostic("DC201", "no kernel")]) == "error DC201: no kernel"

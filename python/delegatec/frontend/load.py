@@ -93,7 +93,7 @@ def choose_source(sources: Sequence[str], module: str) -> str:
     """
     matches = _named(sources, module)
     if len(matches) != 1:
-        help = "add the file to `srcs`, or correct `entry`"
+        help = "add the file to `srcs`, or correct the entry"
         stem = module.removesuffix(".py").replace("/", ".").strip(".")
         if matches:
             help = "name it with its directories, such as package.module:function"
@@ -167,7 +167,7 @@ def _entry(session: Session, module: ModuleType, name: str) -> Callable[[], Any]
             f'{relative} defines no function "{name}"',
             SourceLocation(relative, 1),
             expected=f"one of its functions: {known}",
-            help_text=f"{near}correct `entry`, or define a function without parameters",
+            help_text=f"{near}correct the entry, or define a function without parameters",
         )
     if not callable(function) or isinstance(function, type):
         kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"

@@ -19,7 +19,9 @@ from delegatec.quantize.inputs import MethodInputs, Sample
 
 _FILES: Final = "a .safetensors file with a tensor per input, or a .npy file for a model with one input"
 _HELP_SAVE: Final = "write it with safetensors.torch.save_file({input: tensor}, path), or numpy.save"
-_STACKED: Final = "a tensor per input: of its shape for one sample, or with a first dimension of samples"
+_STACKED: Final = (
+    "a tensor of finite values per input: of its shape for one sample, or with a first dimension of samples"
+)
 _SAMPLES: Final = "an iterable of samples: each a tensor, a tuple of arguments, or a dict of tensors by input"
 
 Samples = dict[str, list[Sample]]

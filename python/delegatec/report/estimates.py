@@ -96,6 +96,7 @@ def budget_problems(manifest: Manifest, limits: Mapping[str, int]) -> Iterator[D
                 "DC509",
                 f"no backend of the program estimates {name!r}",
                 expected=", ".join(sorted(figures)),
+                help="remove the limit: only the compiler of a device, such as Vela, estimates it",
             )
         elif figures[name] > limit:
             yield Diagnostic(

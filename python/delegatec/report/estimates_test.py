@@ -90,3 +90,4 @@ def test_budgets(manifest: Manifest) -> None:
     )
     assert macs.message == "no backend of the program estimates 'macs'"
     assert macs.expected == ", ".join(sorted(figures_of(manifest)))
+    assert macs.help.startswith("remove the limit")
