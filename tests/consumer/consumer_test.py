@@ -105,6 +105,13 @@ def test_private_wheels(consumer: NestedBazel) -> None:
     assert "hashes" not in wheels["team-shifts"], "it has no lock"
 
 
+def test_licenses_of_private_wheels(consumer: NestedBazel) -> None:
+    consumer.run("build", "//model:scaled_bundle")
+    licenses = consumer.workspace / "bazel-bin" / "model" / "scaled_bundle" / "licenses"
+    texts = {path.name: path.read_text() for path in licenses.rglob("*") if path.is_file()}
+    assert texts == {"LICENSE": "All rights reserved.\n", "NOTICE.txt": "Of the team.\n"}
+
+
 def test_wheels_that_do_not_fit(consumer: NestedBazel) -> None:
     refused = consumer.attempt("build", "@unfit_wheels//:lib")
     assert refused.returncode != 0

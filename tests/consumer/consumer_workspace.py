@@ -32,6 +32,8 @@ def _write_wheels(folder: Path) -> None:
     modules = {
         "team_layers/__init__.py": "",
         "team_layers/scale.py": _LAYER.format(name="Scale", operator="*"),
+        "team_layers-1.0.dist-info/licenses/LICENSE": "All rights reserved.\n",
+        "team_layers-1.0.dist-info/NOTICE.txt": "Of the team.\n",
     }
     private = write_wheel(folder, "team_layers", "1.0", modules, requires=["torch>=2.13", "numpy"])
     (folder / "team.lock.txt").write_text(f"--no-index\n{private}\ntorch==2.13.0 --hash=sha256:{'0' * 64}\n")

@@ -22,6 +22,18 @@ py_library(
     ],
     imports = ["site-packages"],
 )
+
+# For the `license_files` of a model whose code or weights are in a wheel. Texts are in `licenses`, or next to METADATA.
+filegroup(
+    name = "licenses",
+    srcs = glob(
+        ["site-packages/*.dist-info/licenses/**"] + [
+            "site-packages/*.dist-info/" + name
+            for name in ["AUTHORS*", "COPYING*", "LICENCE*", "LICENSE*", "NOTICE*"]
+        ],
+        allow_empty = True,
+    ),
+)
 """
 
 # The status of team_wheels.py for wheels that do not fit.
@@ -86,6 +98,9 @@ wheels = repository_rule(
     doc = """\
 Installs the wheels of a team's own lock with pip, without dependencies, as `@NAME//:lib` for the `deps` of an
 `exported_program`, a `delegate_program` or a `py_library`.
+
+`@NAME//:licenses` are the texts of the wheels' licenses, for the `license_files` of a model whose weights or code are in
+a wheel.
 
 A wheel that the compiler has in the same version is left to it. Wheels that do not fit the compiler's are an error
 (DC016) that lists all of them: other versions, missing requirements, modules with the same name, wheels for GPUs.
