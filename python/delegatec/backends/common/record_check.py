@@ -53,10 +53,13 @@ class RecordCheck:
         """Notes that some tests do not run, as `pytest_deselected`."""
         self._is_partial |= bool(items)
 
-    def of_session(self) -> Any:
-        """Returns the fixture `lowerings`: what all tests lower, which must equal the record if all run."""
+    def of_package(self) -> Any:
+        """Returns the fixture `lowerings`: what all tests lower, which must equal the record if all run.
 
-        @pytest.fixture(scope="session", autouse=True)
+        It ends with the last test of the folder: another backend's rewrites are not in its table.
+        """
+
+        @pytest.fixture(scope="package", autouse=True)
         def lowerings(request: pytest.FixtureRequest) -> Iterator[Record]:
             with self._recorded_lowerings() as found:
                 yield found

@@ -16,5 +16,5 @@ _CHECK = RecordCheck(
 pytest_addoption = add_option
 pytest_collection_finish = _CHECK.collection_finish
 pytest_deselected = _CHECK.deselected
-lowerings = _CHECK.of_session()
+lowerings = _CHECK.of_package()
 recorded = _CHECK.of_test()
