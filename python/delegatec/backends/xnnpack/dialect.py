@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XNNPACK's operations on images, [N, H, W, C], as operators of the private program.
+"""XNNPACK's operations without an equal in ATen, as operators of the private program.
 
-Weights have ATen's order of dimensions, so that a program refers to those of the model: they are moved to
-XNNPACK's order when they are written. Padding is top, bottom, left, right. Windows need not divide the padded
-size: elements after the last window are in none.
+Images are [N, H, W, C]. Weights have ATen's order of dimensions, so that a program refers to those of the
+model: they are moved to XNNPACK's order when they are written. Padding is top, bottom, left, right. Windows
+need not divide the padded size: elements after the last window are in none. The operators of
+`edge/channels_last` are others in all of this: weights in NHWC order, exact windows, zero points.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SCHEMAS: Final = (
     "resize_bilinear(Tensor x, int[2] sizes, bool align_corners) -> Tensor",
     # slope: a number per element of the last dimension
     "prelu(Tensor x, Tensor slope) -> Tensor",
+    # dims: how many of the last dimensions are a row
+    "rounded(Tensor x, int dims) -> Tensor",
 )
 
 
@@ -93,6 +96,16 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     return torch.where(x > 0, x, x * slope)
 
 
+def rounded(x: Tensor, dims: int) -> Tensor:
+    """Rounds float32 numbers to 256 levels between the least and the largest of each row."""
+    inside = list(range(x.dim() - dims, x.dim()))
+    least = x.amin(inside, keepdim=True).clamp(max=0)
+    largest = x.amax(inside, keepdim=True).clamp(min=0)
+    step = torch.where(largest == least, torch.ones_like(largest), (largest - least) / 255)
+    zero = (-128 - least / step).round().clamp(-128, 127)
+    return ((x / step + zero).round().clamp(-128, 127) - zero) * step
+
+
 def _planes(weight: Tensor) -> Tensor:
     return weight if weight.dim() == 4 else weight.unsqueeze(2)
 
@@ -118,6 +131,7 @@ _FUNCTIONS: Final = (
     avg_pool2d,
     resize_bilinear,
     prelu,
+    rounded,
 )
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_xnnpack", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):

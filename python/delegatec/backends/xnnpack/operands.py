@@ -16,7 +16,9 @@ NO_VALUE: Final = 2**32 - 1
 _RESULTS: Final = ("outputId", "outputValueId", "outputIndexId")
 _OPTIONAL: Final = "biasId"
 _PACKED: Final = ("filterId", _OPTIONAL)
-_COUNTS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
+
+CONCATENATIONS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
+"""Operation -> the number of values that it joins."""
 
 
 def result_ids(node: NodeT) -> list[int]:
@@ -28,7 +30,7 @@ def result_ids(node: NodeT) -> list[int]:
 def operand_fields(node: NodeT) -> list[tuple[str, int]]:
     """Returns field and id of each of an operation's operands; an absent bias is left out."""
     operation: Any = node.operation
-    count = _COUNTS.get(OPERATION_NAMES[node.operationType])
+    count = CONCATENATIONS.get(OPERATION_NAMES[node.operationType])
     if count is not None:
         names = [f"input{place}Id" for place in range(1, count + 1)]
     else:

@@ -15,9 +15,9 @@ from torch.fx import Node
 from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
-from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
@@ -130,7 +130,7 @@ def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChanne
 
 def is_rounded(node: Node) -> bool:
     """Whether layers quantize a value at run time."""
-    return node.target is ROUNDED.rounded.default
+    return node.target is XNNPACK.rounded.default
 
 
 def _rounded(b: LevelBuilder, call: Node) -> int:
@@ -150,7 +150,7 @@ def _rounded(b: LevelBuilder, call: Node) -> int:
 
 def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:
     weight, bias = layer_weight(node, b.constant_value), bind(node)["bias"]
-    if weight is None or (weight.width and not weight.is_int4()):
+    if weight is None or not weight.takes_rounded():
         return None
     # the runtime computes wrong sums of an odd number of inputs in four bits, and none of them in float16
     is_wide = dtype_of(x) == torch.float32

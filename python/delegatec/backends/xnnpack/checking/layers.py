@@ -18,10 +18,10 @@ from delegatec.backends.xnnpack.checking.fields import (
     ratio_problems,
     scale_of,
 )
-from delegatec.backends.xnnpack.flags import SAME_PADDING, TRANSPOSED
+from delegatec.backends.xnnpack.flags import SAME_PADDING, TRANSIENT_INDIRECTION, TRANSPOSED
 from delegatec.backends.xnnpack.values import quantization_of, tensor_of
 
-_FLAGS: Final = SAME_PADDING | 0x20
+_FLAGS: Final = SAME_PADDING | TRANSIENT_INDIRECTION
 _GROUP: Final = 32
 
 

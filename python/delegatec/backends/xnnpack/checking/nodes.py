@@ -25,11 +25,11 @@ from delegatec.backends.xnnpack.checking.fields import (
 )
 from delegatec.backends.xnnpack.checking.signatures import SIGNATURES
 from delegatec.backends.xnnpack.checking.values import MOST_DIMS, TYPE_NAMES
-from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS, TRANSPOSED
-from delegatec.backends.xnnpack.operands import OPERATION_NAMES, operand_ids, result_ids
+from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS, OLD_POSITIONS, TRANSIENT_INDIRECTION, TRANSPOSED
+from delegatec.backends.xnnpack.operands import CONCATENATIONS, OPERATION_NAMES, operand_ids, result_ids
 from delegatec.backends.xnnpack.values import tensor_of
 
-_RESIZING_FLAGS: Final = OLD_POSITIONS | ALIGNS_CORNERS | 0x20
+_RESIZING_FLAGS: Final = OLD_POSITIONS | ALIGNS_CORNERS | TRANSIENT_INDIRECTION
 _MOST_PIXELS: Final = 2**24
 
 
@@ -165,7 +165,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "Multiply": _product,
     "Convert": _convert,
     "LeakyRelu": _leaky_relu,
-    **dict.fromkeys(("Copy", *(f"Concatenate{count}" for count in (2, 3, 4, 5))), _one_scale),
+    **dict.fromkeys(("Copy", *CONCATENATIONS), _one_scale),
     "Reshape": _moves("shape"),
     "Transpose": _moves("permutation"),
     "Slice": _moves("offsets", "sizes"),

@@ -16,6 +16,8 @@ from typing import Final
 
 from delegatec_schemas.xnnpack_graph import DataType
 
+from delegatec.backends.xnnpack.operands import CONCATENATIONS
+
 _F32, _F16, _BF16, _I32 = DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT32
 _I8, _U8, _ROWS = DataType.INT8, DataType.UINT8, DataType.DYNAMIC_INT8
 _C8, _C4, _G4 = DataType.CHANNEL_INT8, DataType.CHANNEL_INT4, DataType.GROUP_INT4
@@ -57,7 +59,7 @@ SIGNATURES: Final[dict[str, frozenset[Signature]]] = {
     "Convert": _CONVERTED,
     **dict.fromkeys(("Copy", "Reshape", "Transpose", "Slice"), _same(_MOVED, 2)),
     "ConstantPad": _same(_NUMBERS, 2),
-    **{f"Concatenate{count}": _same(_MOVED, count + 1) for count in (2, 3, 4, 5)},
+    **{name: _same(_MOVED, count + 1) for name, count in CONCATENATIONS.items()},
     "Softmax": _same((_F32, _F16), 2),
     "GlobalAveragePooling": _same((_F32, _F16, _I8, _U8), 2),
     "AveragePooling": _same((_F32, _F16), 2),

@@ -11,9 +11,9 @@ from torch.fx import Node
 
 from delegatec.backends.common import row
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.quantized.bounds import is_wide
-from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, scale_of
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.analysis.facts import Facts
@@ -73,6 +73,6 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
-        ROUNDED.rounded.default, _rounded, resizes=True, note="a conversion for all layers that read it"
+        XNNPACK.rounded.default, _rounded, resizes=True, note="a conversion for all layers that read it"
     ),
 )

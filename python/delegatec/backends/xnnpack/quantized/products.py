@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.closure import closed
-from delegatec.backends.xnnpack.quantized.rounding import ROUNDED
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
@@ -91,7 +91,7 @@ def recover_linear(program: EdgeProgram) -> bool:
             quantized.dequantize_per_channel.default,
             *(levels, each.steps, zeros, 0, limits.min, limits.max, torch.int8),
         )
-        x = builder.call(ROUNDED.rounded.default, each.source, 1) if each.rounds else each.source
+        x = builder.call(XNNPACK.rounded.default, each.source, 1) if each.rounds else each.source
         result = builder.call(aten.linear.default, x, weight, bias)
         shape = last.meta["val"].shape
         if sizes_key(result.meta["val"].shape) != sizes_key(shape):

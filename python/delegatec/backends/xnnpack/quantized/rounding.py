@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.quantized.closure import closed
-from delegatec.backends.xnnpack.quantized.weights import Weight, weight_of
+from delegatec.backends.xnnpack.quantized.weights import weight_of
 from delegatec.edge.affine import AFFINE
 from delegatec.edge.analysis.quantized import Constant, quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
@@ -103,7 +103,7 @@ def round_rows(program: EdgeProgram) -> bool:
     builder = Builder(program)
     for each in found:
         call = builder.at(each.result).call(
-            ROUNDED.rounded.default, each.source, each.dims, val=each.result.meta["val"]
+            XNNPACK.rounded.default, each.source, each.dims, val=each.result.meta["val"]
         )
         each.result.replace_all_uses_with(call)
     if found:
@@ -123,10 +123,10 @@ def order_images(program: EdgeProgram) -> bool:
     builder, changed = Builder(program), False
     for node in program.graph.find_nodes(op="call_function", target=aten.permute.default):
         call, dims = bind(node)["self"], bind(node)["dims"]
-        if call.target is not ROUNDED.rounded.default or dims[: -bind(call)["dims"]] != [0]:
+        if call.target is not XNNPACK.rounded.default or dims[: -bind(call)["dims"]] != [0]:
             continue
         moved = builder.at(node).call(aten.permute.default, bind(call)["x"], dims)
-        result = builder.call(ROUNDED.rounded.default, moved, bind(call)["dims"], val=node.meta["val"])
+        result = builder.call(XNNPACK.rounded.default, moved, bind(call)["dims"], val=node.meta["val"])
         node.replace_all_uses_with(result)
         changed = True
     if changed:
@@ -195,16 +195,11 @@ def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
         elif (
             user.target is not aten.linear.default
             or bind(user)["input"] is not result
-            or _dynamic_weight(bind(user)["weight"], constant) is None
+            or (weight := weight_of(bind(user)["weight"], constant)) is None
+            or not weight.takes_rounded()
         ):
             return False
     return True
-
-
-def _dynamic_weight(node: Node, constant: Constant) -> Weight | None:
-    """Returns the weight of a linear layer, if the runtime multiplies quantized rows by it."""
-    weight = weight_of(node, constant)
-    return weight if weight is not None and (not weight.width or weight.is_int4()) else None
 
 
 def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
@@ -215,25 +210,3 @@ def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
         return False
     weight = weight_of(bound["weight"], constant)
     return weight is not None and not weight.width
-
-
-def rounded(x: Tensor, dims: int) -> Tensor:
-    """Rounds numbers to 256 levels between the least and the largest of each row.
-
-    Args:
-        x: float32.
-        dims: how many of the last dimensions are a row.
-    """
-    inside = list(range(x.dim() - dims, x.dim()))
-    least = x.amin(inside, keepdim=True).clamp(max=0)
-    largest = x.amax(inside, keepdim=True).clamp(min=0)
-    step = torch.where(largest == least, torch.ones_like(largest), (largest - least) / 255)
-    zero = (-128 - least / step).round().clamp(-128, 127)
-    return ((x / step + zero).round().clamp(-128, 127) - zero) * step
-
-
-_LIBRARY: Final[Any] = torch.library.Library("delegatec_xnnpack", "FRAGMENT")  # type: ignore[no-untyped-call]
-_LIBRARY.define("rounded(Tensor x, int dims) -> Tensor")
-_LIBRARY.impl("rounded", rounded, "CompositeImplicitAutograd")
-
-ROUNDED: Final = torch.ops.delegatec_xnnpack

@@ -59,6 +59,10 @@ class Weight:
         low, high = self.levels.aminmax()
         return _INT4[0] <= low.item() and high.item() <= _INT4[1]
 
+    def takes_rounded(self) -> bool:
+        """Whether the runtime multiplies rows that are quantized at run time by it."""
+        return not self.width or self.is_int4()
+
 
 def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -> Weight | None:
     """Returns the weight that a node dequantizes; None if it is none, or the runtime has no form for it.

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from delegatec_schemas.xnnpack_graph import NodeT
 
-from delegatec.backends.xnnpack.operands import operand_ids
+from delegatec.backends.xnnpack.operands import CONCATENATIONS, operand_ids
 from delegatec.backends.xnnpack.reference.run import Run, Semantics, level_of
 from delegatec.backends.xnnpack.reference.tensors import LEVELS, reject
 
@@ -96,7 +96,7 @@ def _concatenate(run: Run, operation: Any, node: NodeT) -> None:
 
 
 SEMANTICS: Final[dict[str, Semantics]] = {
-    **{f"Concatenate{count}": _concatenate for count in (2, 3, 4, 5)},
+    **dict.fromkeys(CONCATENATIONS, _concatenate),
     "ConstantPad": _pad,
     "Copy": _copy,
     "Reshape": _reshape,

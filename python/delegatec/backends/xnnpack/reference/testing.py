@@ -15,7 +15,7 @@ from delegatec_schemas.xnnpack_graph import DataType, Operation, Quantization
 from delegatec.backends.common.headed_format import ALIGNMENT, HEADER
 from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
-from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.operands import CONCATENATIONS, NO_VALUE
 from delegatec.delegation.protocol.parts import join
 
 FLOATS: Final = {
@@ -83,7 +83,7 @@ _TABLES: Final[dict[str, Any]] = {
     **dict.fromkeys(_BINARY, schema.BinaryT),
     **dict.fromkeys(("DepthwiseConvolution", "TransposedConvolution"), schema.ConvolutionT),
     **dict.fromkeys(("AveragePooling", "MaxPooling"), schema.PoolingT),
-    **{f"Concatenate{count}": schema.ConcatenateT for count in (2, 3, 4, 5)},
+    **dict.fromkeys(CONCATENATIONS, schema.ConcatenateT),
 }
 Content = torch.Tensor | Levels | Channels | Groups
 _CHANNEL_TYPES: Final = {8: DataType.CHANNEL_INT8, 4: DataType.CHANNEL_INT4, 32: DataType.CHANNEL_INT32}
