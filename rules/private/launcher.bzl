@@ -61,7 +61,7 @@ def runfiles_path(ctx, file):
     return "\"$runfiles\"/" + quoted(_path_in_runfiles(ctx, file))
 
 def quoted(text):
-    """Returns a text as one word of a shell, whatever it contains: a label, too, may contain quotes and `$`.
+    """Returns a text as one word of a shell. A label, too, may contain quotes and `$`.
 
     Args:
         text: a string.

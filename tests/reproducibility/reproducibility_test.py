@@ -68,7 +68,7 @@ def without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def assert_same(sample: dict[str, str], outputs: dict[str, str]) -> None:
-    """Asserts that the outputs of a sample, which has all kinds of them, are among those of a larger build."""
+    """Asserts that a sample has outputs of all kinds, and that a larger build has the same ones."""
     for found in (sample, outputs):
         assert {kind for kind in KINDS for path in found if path.endswith(kind)} == set(KINDS)
         assert {path.split("/")[0] for path in found} == {"examples", "tests"}
