@@ -15,6 +15,9 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import DataType, Operation
 
 from delegatec.backends.xnnpack.blob import read_blob
+from delegatec.backends.xnnpack.checking.values import OUTPUT
+from delegatec.backends.xnnpack.operands import NO_VALUE
+from delegatec.backends.xnnpack.reference.cases import Case, In, Out
 from delegatec.backends.xnnpack.reference.cases_table import CASES
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.reference.testing import Blob, network
@@ -151,3 +154,34 @@ def _refusal(blob: Blob) -> str:
     except DelegatecError as error:
         return error.diagnostics[0].code
     return ""
+
+
+def test_maxima_that_nothing_reads() -> None:
+    """The runtime writes them to no memory."""
+    image = torch.rand(2, 8, 9, 5)
+    fields: list[Any] = [0, 0, 0, 0, 2, 3, In(image), Out(), Out(torch.int32), 0]
+    whole = Case("positions", "ArgMaxPooling", fields)
+    values, places = whole.run()
+
+    def blob_without(result: int) -> Blob:
+        blob = whole.blob()
+        results = [tensor_of(each) for each in blob.graph.values if tensor_of(each).flags == OUTPUT]
+        results[result].flags, results[result].externalId = 0, NO_VALUE
+        results[1 - result].externalId = blob.graph.numExternals = 1
+        blob.graph.numExternals += 1
+        return blob
+
+    def run(result: int) -> Callable[[], None]:
+        blob = blob_without(result)
+        return lambda: _agrees(blob, image, places if result == 0 else values)
+
+    assert outcomes([lambda: _agrees(whole.blob(), image, values, places.long())]) == [RAN]
+    assert outcomes([run(0), run(1)]) == [CRASHED, CRASHED]
+    for result in (0, 1):
+        with pytest.raises(DelegatecError, match="which nothing reads"):
+            read_blob(memoryview(blob_without(result).data()))
+
+
+def _agrees(blob: Blob, image: torch.Tensor, *wanted: torch.Tensor) -> None:
+    for found, each in zip(run_in_runtime(blob.data(), blob.named, [image], wanted), wanted, strict=True):
+        torch.testing.assert_close(found, each)

@@ -106,6 +106,16 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
     for id, value in values.items():
         if tensor_of(value).flags & OUTPUT and id not in computed:
             yield f"output {id} is not computed"
+    yield from _of_unread_maxima(graph, values)
+
+
+def _of_unread_maxima(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[str]:
+    """Yields results for which the runtime has no memory, although the operation writes them."""
+    read = {id for node in graph.nodes if node.operation is not None for id in operand_ids(node)}
+    for place, node in enumerate(graph.nodes):
+        for id in result_ids(node) if isinstance(node.operation, schema.ArgMaxPoolingT) else ():
+            if id in values and id not in read and not tensor_of(values[id]).flags & OUTPUT:
+                yield f"node {place} (ArgMaxPooling) writes value {id}, which nothing reads"
 
 
 def _is_in_blob(tensor: Any, graph: schema.GraphT) -> bool:

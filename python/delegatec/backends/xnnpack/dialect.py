@@ -33,6 +33,8 @@ _SCHEMAS: Final = (
     "prelu(Tensor x, Tensor slope) -> Tensor",
     # dims: how many of the last dimensions are a row
     "rounded(Tensor x, int dims) -> Tensor",
+    # weights: [outputs, size of the dimension]
+    "mixed(Tensor x, Tensor weights, int dim) -> Tensor",
 )
 
 
@@ -106,6 +108,11 @@ def rounded(x: Tensor, dims: int) -> Tensor:
     return ((x / step + zero).round().clamp(-128, 127) - zero) * step
 
 
+def mixed(x: Tensor, weights: Tensor, dim: int) -> Tensor:
+    """Returns weighted sums along a dimension."""
+    return (x.movedim(dim, -1) @ weights.mT).movedim(-1, dim).contiguous()
+
+
 def _planes(weight: Tensor) -> Tensor:
     return weight if weight.dim() == 4 else weight.unsqueeze(2)
 
@@ -132,6 +139,7 @@ _FUNCTIONS: Final = (
     resize_bilinear,
     prelu,
     rounded,
+    mixed,
 )
 _LIBRARY: Final[Any] = torch.library.Library("delegatec_xnnpack", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):

@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.quantized.grids import MOVES
 from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE
 from delegatec.delegation import PartitionView
 from delegatec.edge.arguments import bind, dtype_of, positive, shape_of
-from delegatec.edge.channels_last.dimension_rules import pointwise
+from delegatec.edge.channels_last.dimension_rules import along, pointwise
 from delegatec.edge.channels_last.groups import Grouped, Role
 from delegatec.edge.channels_last.operation import Operation
 from delegatec.edge.channels_last.role_rules import grouped
@@ -94,6 +94,7 @@ _RULES: Final[OperationRules] = {
         _POOL,
     ),
     XNNPACK.prelu.default: _prelu,
+    XNNPACK.mixed.default: along("dim"),
     **dict.fromkeys((QUANTIZE, DEQUANTIZE), pointwise),
     aten._softmax.default: _softmax,
 }

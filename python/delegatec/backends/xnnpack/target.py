@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
@@ -13,12 +14,24 @@ from delegatec.backends.xnnpack.quantized.scales import QUANTIZE
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.legalize.rule import Refusal
 
+aten = torch.ops.aten
+
 _INTEGERS: Final = frozenset({QUANTIZE, *CALLS})
+_LOOKUPS: Final = frozenset({aten.index_select.default, aten.index.Tensor})
+"""Calls with operands that are constant places, not numbers to compute with."""
+_POSITIONS: Final = frozenset(
+    {
+        *(aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim),
+        aten.max_pool2d_with_indices.default,
+    }
+)
+"""Calls with results that are positions."""
+_EXEMPT: Final = _INTEGERS | _LOOKUPS | _POSITIONS
 
 
 class XnnpackTarget(TableTarget[Settings]):
-    """The table, in which the constraints of all rows are not for calls on levels."""
+    """The table, in which the constraints of all rows are not for calls on levels, or with places."""
 
     def exclusion(self, node: Node) -> Refusal | None:
         """See `TableTarget.exclusion`."""
-        return None if node.target in _INTEGERS else super().exclusion(node)
+        return None if node.target in _EXEMPT else super().exclusion(node)

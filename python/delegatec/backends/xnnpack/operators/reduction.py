@@ -21,11 +21,12 @@ from delegatec.backends.xnnpack.building.operations import (
     unary,
 )
 from delegatec.backends.xnnpack.building.reductions import largest_of, mean_of, sum_of
+from delegatec.backends.xnnpack.operators.positions import POSITIONS, with_position
 from delegatec.backends.xnnpack.operators.row import Lower, OperatorRow, operator_row
-from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SUMMED
+from delegatec.backends.xnnpack.operators.rules import FLOAT_RESULT, FLOATS_OR_BOOLS, SHAPES, SUMMED
 from delegatec.edge.arguments import bind, dtype_of, positive
 from delegatec.edge.legalize.constraint import Constraint
-from delegatec.edge.legalize.constraints import HAS_AXIS, only_first_result
+from delegatec.edge.legalize.constraints import HAS_AXIS
 from delegatec.edge.legalize.rules.reductions import reduced_dims
 
 _row: Final = functools.partial(operator_row, resizes=True)
@@ -55,14 +56,14 @@ def _reduction(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Low
     return lower
 
 
-def _along(reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
-    """Returns the lowering of an extremum with its position, which is not computed."""
+def _along(is_largest: bool, reduce: Callable[[GraphBuilder, int, Sequence[int]], int]) -> Lower:
+    """Returns the lowering of an extremum, and of its position where that is used."""
 
-    def lower(b: GraphBuilder, node: Node) -> None:
+    def alone(b: GraphBuilder, node: Node) -> None:
         result = reduce(b, b.of(bind(node)["self"]), reduced_dims(node))
         b.alias(node, reshaped(b, result, node.meta["val"][0].shape), 0)
 
-    return lower
+    return with_position(is_largest, alone)
 
 
 def _least(b: GraphBuilder, id: int, dims: Sequence[int]) -> int:
@@ -80,7 +81,6 @@ def _log_softmax(b: GraphBuilder, node: Node) -> None:
     b.alias(node, converted(b, result, dtype_of(node)))
 
 
-_NO_POSITION: Final = only_first_result("positions are integers.")
 _NAN: Final = "a pooling; NaN may become a number"
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
@@ -91,7 +91,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     *(_row(name, _reduction(largest_of), SUMMED, note=_NAN) for name in ("amax", "max")),
     *(_row(name, _reduction(_least), SUMMED, note=_NAN) for name in ("amin", "min")),
     *(
-        _row(name, _along(reduce), HAS_AXIS, SUMMED, _NO_POSITION, note=_NAN)
-        for name, reduce in (("max.dim", largest_of), ("min.dim", _least))
+        _row(name, _along(is_largest, reduce), *SHAPES, HAS_AXIS, SUMMED, *POSITIONS, note=_NAN)
+        for name, is_largest, reduce in (("max.dim", True, largest_of), ("min.dim", False, _least))
     ),
 )

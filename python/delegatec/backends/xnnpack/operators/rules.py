@@ -26,15 +26,20 @@ from delegatec.edge.symbols import is_dynamic, is_number
 
 aten = torch.ops.aten
 
-UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
+TRUTHS: Final = FLOATS | {torch.bool}
+"""The dtypes of values; bools are zeros and ones."""
+SHAPES: Final[tuple[Constraint[object], ...]] = (
     bounded_shapes("the program plans memory for the largest.", lambda _: True, ()),
+    no_empty_tensors("XNNPACK does not support them."),
+    rank_at_most(6, "the limit of XNNPACK."),
+)
+UNIVERSAL: Final[tuple[Constraint[object], ...]] = (
     known_dtypes(
-        FLOATS | {torch.bool},
+        TRUTHS,
         "Values are float32, float16 or bool: XNNPACK does not compute with integers.",
         "convert to float32",
     ),
-    no_empty_tensors("XNNPACK does not support them."),
-    rank_at_most(6, "the limit of XNNPACK."),
+    *SHAPES,
 )
 
 
@@ -51,7 +56,7 @@ STATIC: Final = Constraint[object](
 )
 FLOAT_OPERANDS: Final = operand_dtypes(FLOATS, "XNNPACK computes in floating point.", "convert to float32")
 FLOATS_OR_BOOLS: Final = operand_dtypes(
-    FLOATS | {torch.bool}, "XNNPACK computes in floating point, and bools are zeros and ones."
+    TRUTHS, "XNNPACK computes in floating point, and bools are zeros and ones."
 )
 BOOLS: Final = operand_dtypes({torch.bool}, "it is an operator on bools.", "compare with 0")
 FLOAT_RESULT: Final = result_dtypes(FLOATS, "XNNPACK computes in floating point.", "convert to float32")

@@ -5,7 +5,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegatec.backends.xnnpack.operators.cases import elements, images, layers, logic, moves
+from delegatec.backends.xnnpack.operators.cases import (
+    elements,
+    images,
+    layers,
+    logic,
+    moves,
+    places,
+    positions,
+)
 from delegatec.backends.xnnpack.operators.cases.case import Case
 
-ALL: Final[dict[str, Case]] = {**elements.CASES, **logic.CASES, **layers.CASES, **moves.CASES, **images.CASES}
+ALL: Final[dict[str, Case]] = {
+    **elements.CASES,
+    **logic.CASES,
+    **layers.CASES,
+    **moves.CASES,
+    **places.CASES,
+    **positions.CASES,
+    **images.CASES,
+}

@@ -12,7 +12,9 @@ from typing import Final
 from delegatec.backends.xnnpack.operators import attention
 from delegatec.backends.xnnpack.operators.rewrites import (
     convolutions,
+    interpolation,
     norms,
+    places,
     pools,
     resizing,
     slopes,
@@ -27,8 +29,10 @@ REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
     convolutions.REWRITES,
     norms.REWRITES,
+    places.REWRITES,
     pools.REWRITES,
     resizing.REWRITES,
+    interpolation.REWRITES,
     slopes.REWRITES,
     softmax.REWRITES,
     steps.REWRITES,

@@ -131,7 +131,7 @@ def _mean(builder: Builder, node: Node) -> Node | None:
     return channels_last(x).mean([1, 2]).node
 
 
-_FIRST: Final = (only_first_result("the runtime's positions are those in a window, not in the image."),)
+_FIRST: Final = (only_first_result("the runtime has positions only of windows side by side."),)
 
 REWRITES: Final = (
     Rewrite(

@@ -17,7 +17,7 @@ from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal, Rewrite
-from delegatec.edge.legalize.value import Value, value_of
+from delegatec.edge.legalize.value import Value, table, value_of
 from delegatec.edge.symbols import is_dynamic
 
 aten = torch.ops.aten
@@ -75,24 +75,28 @@ def _linear(builder: Builder, node: Node) -> Any:
 
 
 def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
-    """Repeats each element, or takes one of each group. `target` selects in one dimension, as ATen rounds."""
+    """Repeats each element, takes one of each group, or selects elements.
+
+    `target` selects in one dimension, as ATen rounds.
+    """
     dims = _dims(node)
     if dims is None:
         return _VARY
+    x = _image(builder, node)
     repeats, groups, places = [], [], []
-    for dim in dims:
+    for axis, dim in enumerate(dims, 1):
         numbers = torch.arange(dim.size, dtype=torch.float64).view(1, 1, -1)
         chosen = target(numbers, [dim.outputs], dim.factor).view(-1).to(torch.int64)
         times, size = dim.outputs // dim.size or 1, dim.size // dim.outputs or 1
         wanted = torch.arange(dim.size).repeat_interleave(times)[int(chosen[0]) :: size]
+        first = int(chosen[0])
         if dim.size * times != dim.outputs * size or not torch.equal(chosen, wanted):
-            message = f"{dim.size} to {dim.outputs} elements is not a whole number of times"
-            return Refusal("argument", message)
+            x = x.index_select(axis, table(builder, chosen))
+            times, size, first = 1, 1, 0
         repeats.append(times)
         groups.append(size)
-        places.append(int(chosen[0]))
-    x = _selected(_image(builder, node), groups, places)
-    return _finished(_repeated(x, repeats), node)
+        places.append(first)
+    return _finished(_repeated(_selected(x, groups, places), repeats), node)
 
 
 def _selected(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Value:
@@ -136,7 +140,7 @@ REWRITES: Final = (
         Rewrite(
             target,
             partial(_nearest, in_one_dimension),
-            note="channels last, if sizes grow or shrink by whole numbers",
+            note="channels last; copies or groups for whole numbers, otherwise a choice of elements",
             preserved=True,
         )
         for in_one_dimension, packets in _NEAREST

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of a dimension in another order, or weighted sums of them; each function returns an id.
+
+XNNPACK has neither: a few ranges are slices, and the rest is a product with a constant matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.operations import (
+    concatenated,
+    fully_connected,
+    multiplied,
+    reshaped,
+    sliced,
+)
+
+_MOST_SLICES: Final = 24
+"""From more ranges on, a product with zeros and ones is faster than their concatenation."""
+
+
+def mixed(b: GraphBuilder, id: int, dim: int, weights: int) -> int:
+    """Emits weighted sums along a dimension.
+
+    Args:
+        b: the graph.
+        id: a value; its size along the dimension is static.
+        dim: the dimension.
+        weights: a constant, [outputs, size].
+    """
+    shape = b.shape_of(id)
+    before, behind = shape[:dim], shape[dim + 1 :]
+    if not behind:
+        return fully_connected(b, id, weights)
+    rows = reshaped(b, id, [*before, shape[dim], math.prod(behind)])
+    found = multiplied(b, weights, rows)
+    return reshaped(b, found, [*before, b.shape_of(found)[-2], *behind])
+
+
+def selected(b: GraphBuilder, id: int, dim: int, places: Sequence[int]) -> int:
+    """Emits the elements at constant places of a dimension, whose size is static."""
+    ranges = _ranges(places)
+    if len(ranges) <= _MOST_SLICES:
+        parts = {each: sliced(b, id, dim, *each) for each in dict.fromkeys(ranges)}
+        return concatenated(b, [parts[each] for each in ranges], dim)
+    (dtype, shape), key = b.type_of(id), tuple(places)
+
+    def make() -> int:
+        chosen = torch.zeros(len(places), int(shape[dim]))
+        chosen[range(len(places)), list(places)] = 1.0
+        return b.constant(chosen, dtype)
+
+    return mixed(b, id, dim, b.shared(("places", key, shape[dim], dtype), make))
+
+
+def _ranges(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns start and end of each run of neighbors."""
+    found: list[tuple[int, int]] = []
+    for place in places:
+        if found and found[-1][1] == place:
+            found[-1] = (found[-1][0], place + 1)
+        else:
+            found.append((place, place + 1))
+    return found
