@@ -32,7 +32,7 @@ calls. Empty: eager mode does not support the call."""
 NO_OPERATORS: Final = {
     "aten::_local_scalar_dense": "called for the number in a tensor",
     "aten::copy_": "called for the new value of a buffer",
-    "aten::index_put_": "writes in place; a program's operators are functional",
+    "aten::index_put_": "called for new rows of a buffer",
     "aten::split_copy.Tensor_out": "slices instead, which are free if they are views",
     "aten::split_with_sizes_copy.out": "slices instead, which are free if they are views",
     "aten::sym_numel": "called for the number of elements of a dynamic shape",

@@ -156,6 +156,36 @@ def test_writes_to_inputs_are_visible_to_the_caller(plan_inputs: bool, plan_outp
         torch.testing.assert_close(cache, expected_cache)
 
 
+class WritesRows(torch.nn.Module):
+    """Writes rows to a buffer, and to an input of the caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 5, 3))
+
+    def forward(self, cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.get_buffer("keys")[:, at] = x
+        cache[at] = x[0]
+        return self.get_buffer("keys").sum(0) + cache
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_rows_are_written_in_place(planned: bool) -> None:
+    example = torch.zeros(5, 3), torch.rand(2, 2, 3), torch.tensor([0, 1])
+    options = ProgramOptions(plan_inputs=planned, plan_outputs=planned)
+    pte = _write({"forward": torch.export.export(WritesRows(), example)}, program_options=options)
+    names = {*parse_program(pte).methods[0].operators}
+    assert "aten::index_put_" in names and not names & {"aten::index_put.out", "aten::copy_"}
+    module, eager = _portable_lib._load_for_executorch_from_buffer(pte), WritesRows()
+    for at in ([0, 3], [-1, 1], [2, -5]):
+        cache, x = torch.rand(5, 3), torch.rand(2, 2, 3)
+        expected_cache = cache.clone()
+        expected = eager(expected_cache, x, torch.tensor(at))
+        (actual,) = module.run_method("forward", [cache, x, torch.tensor(at)])
+        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(cache, expected_cache)
+
+
 class Branches(torch.nn.Module):
     """Control flow over an input that is written to, and over state."""
 

@@ -21,6 +21,7 @@ from delegatec.program.kernels.pack_levels import pack_levels
 from delegatec.program.method_emitter import MethodEmitter
 from delegatec.program.named_data import merge_named_data
 from delegatec.program.options import ProgramOptions
+from delegatec.program.planning.in_place import prepare_writes
 from delegatec.program.planning.separate_outputs import separate_outputs
 from delegatec.program.planning.state import State
 from delegatec.program.planning.storages import Placing
@@ -73,6 +74,7 @@ def emit(
     )
     for name, program in programs.items():
         reorder_boundary(program, plan_inputs=placing.plan_inputs)
+        prepare_writes(program)
         storages = separate_outputs(program, placing)
         emitter = MethodEmitter(name, program, pool, external, state, storages)
         emitted.methods.append(emitter.emit())

@@ -131,16 +131,16 @@ class MethodEmitter:
         return 0
 
     def _write_back(self) -> Iterator[tuple[Instruction, Node]]:
-        """Copies the new value of each mutable buffer into its memory, after all other instructions.
+        """Copies new values of mutable buffers into their memory, after all other instructions.
 
         Yields:
             The instructions, each with the node whose value it copies.
         """
         placeholders = {node.name: node for node in self._program.placeholders()}
         for target, value in self._storages.mutable.items():
-            if value is placeholders[target]:  # another method writes to it
-                continue
             slot = slot_of(placeholders[target])
+            if self._storages.is_written(value, slot):
+                continue
             if slot in self._dim_orders:
                 yield self._reorder(slot_of(value), slot), value
                 continue
@@ -228,11 +228,12 @@ class MethodEmitter:
         return KernelCall(self._operator(*REORDER), args)
 
     def _kernel_call(self, node: Node) -> KernelCall:
-        out = out_variant(node.target)
+        is_in_place = node in self._storages.in_place
+        out = torch.ops.aten.index_put_.default if is_in_place else out_variant(node.target)
         assert out is not None, "check_kernels missed it"
         bound = bind(node)
         results = [self._index((node, position)) for position in range(len(results_of(node)))]
-        outs = dict(zip(out_arguments(out), results, strict=True))
+        outs = dict(zip(out_arguments(out), results, strict=True)) if not is_in_place else {}
         operands = [n.meta["val"] for n in node.all_input_nodes]
         dtype = next((v.dtype for v in operands if isinstance(v, torch.Tensor)), torch.float32)
         args = [
@@ -241,11 +242,9 @@ class MethodEmitter:
         ]
         name, _, overload = kernel_name(out).partition(".")
         # results follow the arguments
-        returned = (
-            results
-            if len(results) == 1
-            else [*results, self._values.intern(ListValue("TensorList", tuple(results)))]
-        )
+        returned = results
+        if len(results) != 1:
+            returned = [*results, self._values.intern(ListValue("TensorList", tuple(results)))]
         return KernelCall(self._operator(name, overload), (*args, *returned[-1:]))
 
     def _delegate_call(self, node: Node) -> DelegateCall:

@@ -41,6 +41,7 @@ class Storages:
         mutable: name of each placeholder that the program writes to -> the node of its new value.
         aliases: slots that are aliases of another slot, or a number: operands and results of bodies.
         values: the value of each slot that is not a node's.
+        in_place: calls that write to their first operand, the memory of a buffer.
         growing: tensors that are written row by row, whose size is the number of rows written.
         tensors: the number of tensors in each storage, by its id.
     """
@@ -51,6 +52,7 @@ class Storages:
     mutable: dict[str, Node] = field(default_factory=dict)
     aliases: dict[Slot, Source] = field(default_factory=dict)
     values: dict[Slot, Any] = field(default_factory=dict)
+    in_place: frozenset[Node] = frozenset()
     growing: set[Slot] = field(default_factory=set)
     tensors: Counter[int] = field(default_factory=Counter)
 
@@ -70,6 +72,11 @@ class Storages:
         while isinstance(source, tuple) and source in self.aliases:
             source = self.aliases[source]
         return source
+
+    def is_written(self, value: Node, buffer: Slot) -> bool:
+        """Whether the new value of a buffer is in its memory: it is the old one, or written in place."""
+        is_same = (value, 0) == buffer or value in self.in_place
+        return is_same and self.resolve(slot_of(value)) == buffer
 
     def val(self, slot: Slot) -> Any:
         """Returns the value of a slot: a fake tensor, or a number that may be symbolic."""
@@ -159,6 +166,12 @@ class Assignment:
             self.result.constants[slot] = self.result.constants[found]
             return True
         return False
+
+    def place_write(self, node: Node) -> None:
+        """Records that a node is the new value of a buffer, in whose memory it is written."""
+        (buffer, *_) = node.args
+        assert isinstance(buffer, Node)
+        self.result.aliases[slot_of(node)] = slot_of(buffer)
 
     def read(self, source: Source, position: int | None = None) -> None:
         """Records that the next step, or the step at `position`, reads a value."""

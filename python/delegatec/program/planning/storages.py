@@ -22,6 +22,7 @@ from delegatec.program.external import ExternalWeights
 from delegatec.program.planning.assignment import Assignment, Storages
 from delegatec.program.planning.control_flow import place_call
 from delegatec.program.planning.exchanges import exchanged_inputs, exchanged_outputs
+from delegatec.program.planning.in_place import writes_in_place
 from delegatec.program.planning.memory_plan import CALLERS, PLANNED, STATE
 from delegatec.program.planning.steps import KernelStep, NodeStep, slot_of, source_of
 from delegatec.program.planning.views import place_view
@@ -62,6 +63,7 @@ def assign_storages(program: EdgeProgram, placing: Placing = PLAN_ALL) -> Storag
     """
     assignment = Assignment(program, placing.external)
     result = assignment.result
+    result.in_place = writes_in_place(program)
     for node, source in exchanged_inputs(program).items():
         if not placing.plan_inputs or source.name in result.mutable:
             result.aliases[slot_of(node)] = slot_of(source)
@@ -124,6 +126,9 @@ def _run(assignment: Assignment, program: EdgeProgram) -> None:
             continue
         for source in node.all_input_nodes:
             assignment.read_all(source)
-        if not place_view(assignment, node):
+        if node in assignment.result.in_place:
+            assignment.place_write(node)
+            assignment.steps.append(NodeStep(node))
+        elif not place_view(assignment, node):
             assignment.place_results(node)
             assignment.steps.append(NodeStep(node))
