@@ -50,7 +50,7 @@ def backend_package(name, schema, other_schemas = [], tools = []):
     )
     pytest_test(
         name = name + "_test",
-        srcs = native.glob(["**/*_test.py"], exclude = ["operators/**", "reference/**"]),
+        srcs = native.glob(["**/*_test.py"], exclude = ["operators/**"]),
         data = [
             "//schemas:%s.fbs" % schema,
             "//third_party/flatc",
@@ -75,9 +75,4 @@ def backend_package(name, schema, other_schemas = [], tools = []):
             "//rules/private/testing:plugins",
             "@delegatec_pip_test//:lib",
         ],
-    )
-    pytest_test(
-        name = "reference_test",
-        srcs = native.glob(["reference/*_test.py"]),
-        deps = [":testing"],
     )
