@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from tests.peer.xnnpack.sides import FAILS, NONE, RIGHT, Side
 EQUAL: Final = "equal"
 BETTER: Final = "better"
 OTHER: Final = "other"
+NEITHER: Final = "neither"
 WORSE: Final = "worse"
 NO_CASE: Final = "no case"
 
@@ -19,6 +21,7 @@ CLASSES: Final = {
     EQUAL: "as many delegates, and as many operators left outside of them, with right results",
     BETTER: "the peer fails, or is wrong, or leaves more operators, or needs more delegates",
     OTHER: "nothing is computed that a delegate would be worth",
+    NEITHER: "both compilers refuse the program, ours with a diagnostic",
     WORSE: "ours fails, or is wrong, or leaves more operators, or needs more delegates",
     NO_CASE: "torch rejects the case",
 }
@@ -46,6 +49,8 @@ def classify(peer: Side, ours: Side) -> Verdict:
     """Returns the class of a case."""
     if NONE in (peer.result, ours.result):
         return Verdict(NO_CASE)
+    if peer.result == ours.result == FAILS and re.match(r"DC\d+ ", ours.detail):
+        return Verdict(NEITHER, f"ours {ours.result}: {ours.detail}")
     if ours.result != RIGHT:
         return Verdict(WORSE, f"ours {ours.result}: {ours.detail}")
     if peer.result != RIGHT:

@@ -26,6 +26,14 @@ def test_one_delegate_in_float16(name: str) -> None:
     run_case(ALL[name], precision="fp16")
 
 
+@pytest.mark.parametrize(
+    "move", [lambda x: torch.cat([x, x], 1), lambda x: x[:, 1:], lambda x: f.pad(x, (1, 2))]
+)
+def test_copies_of_rows_stay_outside(move: Function) -> None:
+    ((_, rule, message),) = rejected(move, (X,))
+    assert rule == "trivial" and "only moves data" in message
+
+
 def test_reasons() -> None:
     assert "Rank is at most 6" in rejected(lambda x: x + 1.0, (X[None, None, None, None],))[0][2]
     (left,) = rejected(torch.add, (torch.arange(3), torch.arange(3)))

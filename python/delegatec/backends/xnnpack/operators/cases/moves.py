@@ -15,7 +15,7 @@ _MORE: Final = ((floats(64, 3, 4),), (floats(3, 3, 4),))
 
 
 def _moved(operations: str, move: Function, varies: bool = False) -> Case:
-    """Moves what an operation computed: moves alone are not worth a delegate."""
+    """Moves what an operation computed: most moves alone are not worth a delegate."""
 
     def function(x: torch.Tensor) -> Any:
         return move(x.neg())
@@ -30,6 +30,7 @@ CASES: Final[dict[str, Case]] = {
     "unsqueeze": _moved("Reshape", lambda x: x[:, None, :, :, None], varies=True),
     "squeeze": _moved("Slice Reshape", lambda x: x[:, :1].squeeze(1), varies=True),
     "permute": _moved("Transpose", lambda x: x.permute(2, 0, 1), varies=True),
+    "permute-alone": Case(lambda x: x.permute(2, 0, 1), (X,), "Transpose"),
     "rank-6": _moved("Reshape Transpose", lambda x: x[None, None, None].permute(0, 3, 1, 2, 5, 4)),
     "slice": _moved("Slice", lambda x: x[:, 1:], varies=True),
     "slice-step": _moved("", lambda x: x[:, :, 1::2]),
@@ -46,6 +47,7 @@ CASES: Final[dict[str, Case]] = {
     "pad": _moved("ConstantPad", lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=0.5)),
     "crop": _moved("", lambda x: torch.nn.functional.pad(x, (-1, 2))),
     "expand": _moved("Reshape Multiply", lambda x: x[None].expand(5, 2, 3, 4)),
+    "expand-alone": Case(lambda x: x[None].expand(5, 2, 3, 4), (X,), "Reshape Multiply"),
     "repeat": _moved("", lambda x: x.repeat(2, 1, 3)),
     "roll": _moved("", lambda x: x.roll(1, 2)),
     "full": Case(lambda x: x + torch.full((3, 1), 0.5), (X,)),
