@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from delegatec.backends.xnnpack.operators.grid import operations
 from delegatec.backends.xnnpack.quantized.rounding import rounded
 from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, rows
 from tests.oracle.xnnpack import lowered_program, numbers, run
@@ -97,18 +98,29 @@ def test_what_no_kernel_multiplies_is_computed_outside() -> None:
     assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), numbers(5, 64))
 
 
-@pytest.mark.parametrize("shape", [(12, 8, 3, 3), (8, 1, 3, 3)])
-def test_convolutions_of_values_that_are_quantized_at_run_time(shape: tuple[int, ...]) -> None:
-    groups = 8 // shape[1]
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("shape", [(12, 8, 3, 3), (8, 1, 3, 3), (12, 8, 1, 1)])
+def test_convolutions_of_values_that_are_quantized_at_run_time(
+    shape: tuple[int, ...], precision: str
+) -> None:
+    groups, padding = 8 // shape[1], shape[-1] // 2
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         parameters = torch.ops.quantized_decomposed.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
         levels = torch.ops.quantized_decomposed.quantize_per_tensor.tensor(x, *parameters, *INT8)
         x = torch.ops.quantized_decomposed.dequantize_per_tensor.tensor(levels, *parameters, *INT8)
-        return f.conv2d(x, layer.weight(), layer.bias, padding=1, groups=groups)
+        return f.conv2d(x, layer.weight(), layer.bias, padding=padding, groups=groups)
 
     layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
-    found, results, _ = run(layer, x)
-    assert [each for each in found if each != "Transpose"] == ["Convert", "Convolution"]
-    wanted = f.conv2d(rounded(x, 3), layer.weight(), layer.bias, padding=1, groups=groups)
-    torch.testing.assert_close(results, wanted, rtol=1e-5, atol=5e-5)
+    report, program = lowered_program(layer, (x,), None, {"precision": precision})
+    assert (len(report.delegates), report.rejections) == (1, [])
+    found = operations(report.delegates[0].module.blob_bytes())
+    # float32 inputs and outputs are converted to float16 and back
+    converted = ["Convert"] * (precision == "fp16")
+    layers = ["Convert", "Convolution" if padding else "FullyConnected"]
+    assert [each for each in found if each != "Transpose"] == [*converted, *layers, *converted]
+    # a scale for each image, or for each pixel
+    levels = rounded(x, 3) if padding else rounded(x.movedim(1, 3), 1).movedim(3, 1)
+    wanted = f.conv2d(levels, layer.weight(), layer.bias, padding=padding, groups=groups)
+    tolerance = {"rtol": 0.01, "atol": 0.1} if converted else {"rtol": 1e-5, "atol": 5e-5}
+    torch.testing.assert_close(program.run([x])[0], wanted, **tolerance)

@@ -68,6 +68,7 @@ MODELS: Final[dict[str, tuple[type[nn.Module], tuple[int, ...]]]] = {
 # a tenth (20 dB) of what was measured. int8 results were equal.
 SETTINGS: Final[list[tuple[dict[str, Any], float]]] = [
     ({}, 40.0),
+    ({"precision": "fp16"}, 25.0),
     ({"ranges": "symmetric"}, 40.0),
     ({"activation": "int16"}, 65.0),
     ({"inner": "int16"}, 18.0),
@@ -81,16 +82,21 @@ def test_a_quantized_model_is_one_delegate(name: str, settings: dict[str, Any], 
     make, shape = MODELS[name]
     module = make().eval()
     first, *others = (torch.randn(shape) for _ in range(4))
-    model = quantized(module, (first,), Settings(**settings), [((x,), {}) for x in others])
+    chosen = Settings(**{key: value for key, value in settings.items() if key != "precision"})
+    model = quantized(module, (first,), chosen, [((x,), {}) for x in others])
     x = torch.randn(shape)
     wanted = model.methods["forward"].module()(x)
-    lowered = lower(model.methods, "xnnpack")
+    precision = settings.get("precision", "fp32")
+    lowered = lower(model.methods, "xnnpack", {"precision": precision})
     report = lowered.reports["forward"]
     (delegate,) = report.delegates
     assert not report.rejections
     found = Counter(operations(delegate.module.blob_bytes()))
     if settings.get("activation") == "int16":
         assert not found["Convert"]
+    elif precision == "fp16" and name == "images":
+        # no more than in float32: input and output, and around each hard sigmoid
+        assert found["Convert"] == 4
     file = io.BytesIO()
     write_program(lowered.emitted, file)
     (result,) = OracleProgram(file.getvalue()).run((x,))

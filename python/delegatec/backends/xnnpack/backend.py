@@ -20,6 +20,7 @@ from delegatec.backends.xnnpack.operators.table import TABLE
 from delegatec.backends.xnnpack.partitioner import XnnpackPartitioner
 from delegatec.backends.xnnpack.preprocess import preprocess
 from delegatec.backends.xnnpack.quantized.bounds import limit_levels
+from delegatec.backends.xnnpack.quantized.casts import fold_casts
 from delegatec.backends.xnnpack.quantized.earlier import (
     quantize_after_clamps,
     quantize_before_moves,
@@ -80,7 +81,8 @@ _QUANTIZATION: Final = (
 
 
 def _prepare(settings: Settings) -> Sequence[Pass]:
-    return [*_QUANTIZATION, *precision_passes(settings)]
+    narrow = precision_passes(settings)
+    return [*_QUANTIZATION, *narrow, *([fold_casts] if narrow else [])]
 
 
 XNNPACK: Final = XnnpackBackend("xnnpack", CODEC, TABLE, REWRITES, _prepare)

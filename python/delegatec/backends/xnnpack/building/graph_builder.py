@@ -130,7 +130,7 @@ class GraphBuilder:
 
     def dtype_of(self, id: int) -> torch.dtype:
         """Returns the dtype of a value."""
-        return self._types[id][0]
+        return self.type_of(id)[0]
 
     def temporary(self, shape: Sequence[Size], dtype: torch.dtype) -> int:
         """Adds a value that an operation computes; the runtime computes its sizes."""

@@ -48,6 +48,7 @@ class Stored(NamedTuple):
 
 
 MATRIX: Final = Stored()
+_MATRIX_DIMS: Final = 2
 
 
 def linear_operands(b: LevelBuilder, node: Node) -> Operands:
@@ -133,9 +134,11 @@ def is_rounded(node: Node) -> bool:
     return node.target is XNNPACK.rounded.default
 
 
-def _rounded(b: LevelBuilder, call: Node) -> int:
+def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
     """Returns a value that the runtime quantizes in each run, for layers alone."""
     source, dims = bind(call).values()
+    if len(stored.shape) == _MATRIX_DIMS:
+        dims = 1  # a row for each pixel
     id = b.of(source)
 
     def make() -> int:
@@ -161,7 +164,7 @@ def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands |
     if bias is not None:
         # float32 also where results are float16
         bias_id = b.of(bias) if values is None else b.constant(values.detach(), torch.float32)
-    return Operands(_rounded(b, x), filter_of(b, weight, stored, packs=packs), bias_id)
+    return Operands(_rounded(b, x, stored), filter_of(b, weight, stored, packs=packs), bias_id)
 
 
 def _weight_only(b: LevelBuilder, node: Node, x: Node) -> Operands | None:

@@ -94,6 +94,14 @@ class LevelBuilder(GraphBuilder):
         """Returns the scale of the node that is lowered, if it is kept as levels."""
         return None if self.current is None else self._plan.get(self.current)
 
+    def type_of(self, id: int) -> tuple[torch.dtype, tuple[Size, ...]]:
+        """See `GraphBuilder.type_of`. Levels stand for numbers of the current node's dtype."""
+        dtype, shape = super().type_of(id)
+        if self.current is not None and id in self._scales and self._scale() is not None:
+            value = self.current.meta["val"]
+            dtype = (value if isinstance(value, torch.Tensor) else value[0]).dtype
+        return dtype, shape
+
     def scale_of(self, node: Node) -> Scale | None:
         """Returns the scale of a value that is kept as levels."""
         return self._plan.get(node)
@@ -195,16 +203,17 @@ class LevelBuilder(GraphBuilder):
         """Returns the value of a node as numbers."""
         if id not in self._scales:
             return id
+        dtype = dtype_of(node)
         while node.target is not DEQUANTIZE:
             node = next(each for each in node.all_input_nodes if each in self._plan)
 
         def make() -> int:
             with self.at(node):
-                out = super(LevelBuilder, self).temporary(self.shape_of(id), self.dtype_of(id))
+                out = super(LevelBuilder, self).temporary(self.shape_of(id), dtype)
                 self.emit(Operation.Convert, schema.UnaryT(id, out, 0))
             return out
 
-        return self.shared(("numbers", id), make)
+        return self.shared(("numbers", id, dtype), make)
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:

@@ -41,11 +41,18 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
     weight, groups = bound["weight"], bound["groups"]
     outputs, inputs, *kernel = shape_of(weight)
     channels = (inputs, outputs // groups, groups)
+    is_of_pixels = groups == math.prod(kernel) == 1 and _is_dense(bound)
     # the runtime has no depthwise convolution of values that it quantizes in each run
     if groups > 1 and inputs == 1 and not is_rounded(bound["x"]):
         filter = _Filter("depthwise", _depthwise, kernel, channels)
         _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
-    elif dtype_of(node) == torch.float16 and groups == math.prod(kernel) == 1 and _is_dense(bound):
+    elif is_of_pixels and is_rounded(bound["x"]):
+        # The runtime quantizes each pixel, and not the whole image, for the layer into which it makes this.
+        pixels = Stored("pixels", lambda levels: levels.flatten(1), (outputs, inputs))
+        operands = quantized_operands(b, node, bound["x"], pixels)
+        assert operands is not None
+        b.alias(node, fully_connected(b, *operands))
+    elif _is_float16(b, node) and is_of_pixels:
         # The same layer, with weights of half the size.
         form = b.arranged(weight, "pixels", _channels_last, (outputs, inputs))
         bias = NO_VALUE if bound["bias"] is None else b.of(bound["bias"])
@@ -54,6 +61,11 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
         _emit_convolution(
             b, node, Operation.Convolution, _Filter("channels last", _channels_last, kernel, channels)
         )
+
+
+def _is_float16(b: LevelBuilder, node: Node) -> bool:
+    """Whether a convolution multiplies numbers of float16."""
+    return dtype_of(node) == torch.float16 and b.scale_of(node) is None
 
 
 def _is_dense(bound: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ CALLS: Final = frozenset(
 
 def is_weight(node: Node, constant: Constant) -> bool:
     """Whether a call dequantizes a constant."""
-    if node.target not in CALLS or node.meta["val"].dtype != torch.float32:
+    if node.target not in CALLS or node.meta["val"].dtype not in (torch.float32, torch.float16):
         return False
     return quantized_constant(node, constant) is not None
 
