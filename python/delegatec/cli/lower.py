@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from delegatec.delegation import BackendRegistry
     from delegatec.frontend.archive import LoadedModel
     from delegatec.lowering import Lowered
-    from delegatec.report.manifest import QuantizedValue
+    from delegatec.report.methods import QuantizedValue
     from delegatec.report.provenance import InputDigests
 
 INPUTS = ("program", "sources")

@@ -19,7 +19,8 @@ from delegatec.program import write_program
 from delegatec.report.build import build_manifest
 from delegatec.report.html import render_html
 from delegatec.report.index import entry_of, index_html
-from delegatec.report.manifest import EstimateInfo, LayerInfo, Location, Manifest, QuantizedValue
+from delegatec.report.manifest import Manifest
+from delegatec.report.methods import EstimateInfo, LayerInfo, Location, QuantizedValue
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

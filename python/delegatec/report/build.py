@@ -30,14 +30,12 @@ from delegatec.report.file_parts import crc32_text, file_info
 from delegatec.report.graph import operator_graph
 from delegatec.report.inspection import kernel_counts, layout_name, spec_text
 from delegatec.report.lowered_model import LoweredModel
-from delegatec.report.manifest import (
-    SCHEMA_VERSION,
+from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest
+from delegatec.report.methods import (
     Argument,
     ConstantMethod,
     DelegateInfo,
-    FileInfo,
     Location,
-    Manifest,
     MemoryInfo,
     MethodInfo,
     NotDelegated,

@@ -9,7 +9,8 @@ from typing import Final
 from delegatec.delegation import LoweredModule
 from delegatec.diagnostics import Diagnostic
 from delegatec.report.graph import location_of
-from delegatec.report.manifest import EstimateInfo, LayerInfo, Manifest
+from delegatec.report.manifest import Manifest
+from delegatec.report.methods import EstimateInfo, LayerInfo
 
 _SHARED: Final = ("sram_bytes", "dram_bytes")
 """Memory that delegates use one after another."""

@@ -9,19 +9,15 @@ import pytest
 
 from delegatec.report.estimates import budget_problems, figures_of
 from delegatec.report.html import render_html
-from delegatec.report.manifest import (
-    SCHEMA_VERSION,
+from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest, from_json, to_json
+from delegatec.report.methods import (
     DelegateInfo,
     EstimateInfo,
-    FileInfo,
     LayerInfo,
     Location,
-    Manifest,
     MemoryInfo,
     MethodInfo,
     Weight,
-    from_json,
-    to_json,
 )
 
 

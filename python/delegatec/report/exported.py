@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from delegatec.report.manifest import OperatorCount
+from delegatec.report.methods import OperatorCount
 from delegatec.report.sizes import human_bytes
 
 

@@ -11,14 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from delegatec.report.inspection import DelegateContents, MethodContents, ProgramContents, TensorContents
-from delegatec.report.manifest import (
-    Argument,
-    DelegateInfo,
-    Manifest,
-    MethodInfo,
-    OperatorCount,
-    Weight,
-)
+from delegatec.report.manifest import Manifest
+from delegatec.report.methods import Argument, DelegateInfo, MethodInfo, OperatorCount, Weight
 
 Facts = dict[str, Any]
 

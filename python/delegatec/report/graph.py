@@ -14,7 +14,7 @@ from delegatec.delegation.delegates.operators import operator_name
 from delegatec.diagnostics import SourceLocation
 from delegatec.edge.control_flow import FORMS, operands
 from delegatec.edge.program import EdgeProgram
-from delegatec.report.manifest import GraphNode, Location
+from delegatec.report.methods import GraphNode, Location
 
 
 def operator_graph(program: EdgeProgram, delegates: Mapping[str, int]) -> tuple[GraphNode, ...]:

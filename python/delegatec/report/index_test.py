@@ -9,15 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from delegatec.report.index import entry_of, index_html, index_json
-from delegatec.report.manifest import (
-    SCHEMA_VERSION,
-    DelegateInfo,
-    EstimateInfo,
-    FileInfo,
-    Manifest,
-    MemoryInfo,
-    MethodInfo,
-)
+from delegatec.report.manifest import SCHEMA_VERSION, FileInfo, Manifest
+from delegatec.report.methods import DelegateInfo, EstimateInfo, MemoryInfo, MethodInfo
 
 
 def _manifest(label: str, backend: str, nodes: int, delegated: int, size: int, **totals: int) -> Manifest:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from delegatec.program.reader import read_program
 from delegatec.program.reader.model import CompileSpec, Dynamism, KernelCall, Method, Tensor, Value
 from delegatec.report.file_parts import file_ranges
-from delegatec.report.manifest import OperatorCount
+from delegatec.report.methods import OperatorCount
 from delegatec.report.needs import RuntimeNeeds, needs_of
 
 _CHUNK: Final = 1 << 20

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from delegatec.report.manifest import MethodInfo, PlannedStorage
+from delegatec.report.methods import MethodInfo, PlannedStorage
 
 _WIDTH: Final = 960.0
 _HEIGHT: Final = 320.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from delegatec.report.layered import Cell, Edge, lay_out
-from delegatec.report.manifest import DelegateInfo, GraphNode, MethodInfo
+from delegatec.report.methods import DelegateInfo, GraphNode, MethodInfo
 from delegatec.report.sizes import human_bytes
 
 _WIDTH: Final = 256

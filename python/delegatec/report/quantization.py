@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from delegatec.edge.arguments import bind
 from delegatec.edge.source import location_of
-from delegatec.report.manifest import Location, QuantizedValue
+from delegatec.report.methods import Location, QuantizedValue
 
 _SCALES: Final = ("scale", "scales")
 _ZERO_POINTS: Final = ("zero_point", "zero_points")

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from delegatec.report.manifest import Location, Manifest, MethodInfo, NotDelegated
+from delegatec.report.manifest import Manifest
+from delegatec.report.methods import Location, MethodInfo, NotDelegated
 
 
 @dataclass(frozen=True)
