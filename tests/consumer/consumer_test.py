@@ -133,6 +133,7 @@ def test_rules_have_their_public_names(consumer: NestedBazel) -> None:
     listed = consumer.run("query", "//model:all + //settings:all", "--output=label_kind").stdout.splitlines()
     kinds = {label: kind for kind, _, label in (line.split(" ") for line in listed)}
     assert {label: kind for label, kind in kinds.items() if kind.endswith("_program")} == {
+        "//model:int8_weights": "exported_program",
         "//model:missing_entry": "exported_program",
         "//model:net": "exported_program",
         "//model:net_clamp": "delegate_program",

@@ -65,8 +65,8 @@ def _wheels_impl(rctx):
             "",
             "error DC016: the wheels of %s cannot be used together with the compiler's" % label_text(rctx.attr.lock),
         ] + ["  " + line for line in installed.stdout.strip().split("\n")] + [
-            "  expected: the compiler's version of each wheel that both have, all that the wheels need, and no wheels for GPUs",
-            "  help: resolve again with --constraint=%s and torch's index of CPU wheels; list distributions that the model does not need in `allow_missing`, files in `drop`" % compiler,
+            "  expected: a version and a hash of each wheel, the compiler's version of those that both have, all that the wheels need, and no wheels for GPUs",
+            "  help: resolve again with --generate-hashes, --constraint=%s and torch's index of CPU wheels; list distributions that the model does not need in `allow_missing`, files in `drop`" % compiler,
             "",
         ]))
     if installed.return_code:

@@ -21,3 +21,20 @@ def quiet_logs(level: int = logging.WARNING) -> Iterator[None]:
         yield
     finally:
         logging.disable(disabled)
+
+
+@contextmanager
+def quiet_logger(name: str, level: int = logging.WARNING) -> Iterator[None]:
+    """Disables the messages of one logger up to a level while the body runs.
+
+    Args:
+        name: the logger's name.
+        level: a level as for `logging.disable`.
+    """
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(max(level + 1, before))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -86,6 +86,17 @@ def test_user_code_is_seeded(workspace: Path) -> None:
     assert not torch.isclose(weights[0], weights[2]).any()
 
 
+def test_the_import_of_torchao_prints_nothing(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    constants = "import enum\nKind = enum.StrEnum('Kind', 'A')\ntorch.utils._pytree.register_constant(Kind)\n"
+    (workspace / "models/net.py").write_text(NET + constants)
+    exported(0)
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+    (workspace / "models/net.py").write_text(NET + "import logging\nlogging.warning('of the model')\n")
+    sys.modules.pop("models.net")
+    exported(0)
+    assert "of the model" in caplog.text
+
+
 def test_module_is_exported_in_eval_mode_without_gradients(workspace: Path) -> None:
     program = exported(0)
     (dropout,) = nodes(program, "dropout")

@@ -18,6 +18,7 @@ import torch
 
 from delegatec.diagnostics import DelegatecError, Diagnostic, SourceLocation
 from delegatec.diagnostics.exceptions import did_you_mean, exception_text, is_out_of_memory
+from delegatec.diagnostics.quiet import quiet_logger
 from delegatec.frontend.model import Model
 from delegatec.frontend.session import Session
 from delegatec.frontend.workspace import preferred
@@ -52,6 +53,8 @@ def load_model(session: Session, entry: str, seed: int) -> Model:
     return result
 
 
+# torchao 0.18 registers its enumerations as constants, of which torch 2.13 warns whenever a model imports it.
+@quiet_logger("torch.utils._pytree")
 def call_entry(
     session: Session, entry: str, seed: int, finish: Callable[[Any], Any] = lambda result: result
 ) -> tuple[Callable[[], Any], Any]:
