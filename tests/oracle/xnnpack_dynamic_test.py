@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from delegatec.backends.xnnpack.dialect import rounded
 from delegatec.backends.xnnpack.operators.grid import operations
-from delegatec.backends.xnnpack.quantized.rounding import rounded
 from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, rows
 from tests.oracle.xnnpack import lowered_program, numbers, run
 
