@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import flatbuffers
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 from delegatec_schemas import mps_graph as schema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from delegatec.backends.common.damage import examples, other_lengths, wrong_words
 from delegatec.backends.mps.blob import HEADER, MAGIC, read_blob, write_blob
 from delegatec.backends.mps.checks import storage_size
 from delegatec.backends.mps.graph import blob_graph
@@ -250,30 +250,20 @@ def read(data: bytes) -> None:
     assert format_blob_graph(blob_graph(blob)).count("\n") >= len(blob.graph.mpsNodes)
 
 
-words = st.one_of(
-    st.integers(0, 64),
-    st.sampled_from([2**31 - 1, 2**31, 2**32 - 1, 2**32 - 4, END]),
-    st.integers(0, 2**32 - 1),
-)
+@examples(700)
+@given(wrong_words(GOOD, END))
+def test_any_words_may_be_wrong(data: bytes) -> None:
+    read(data)
 
 
-@given(st.lists(st.tuples(st.integers(0, END // 4 - 1), words), min_size=1, max_size=6))
-@settings(max_examples=700, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_words_may_be_wrong(edits: list[tuple[int, int]]) -> None:
-    data = bytearray(GOOD)
-    for position, word in edits:
-        struct.pack_into("<I", data, 4 * position, word)
-    read(bytes(data))
+@examples(300)
+@given(other_lengths(GOOD))
+def test_bytes_may_be_missing_or_too_many(data: bytes) -> None:
+    read(data)
 
 
-@given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.binary(max_size=8))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_bytes_may_be_missing_or_too_many(begin: int, end: int, between: bytes) -> None:
-    read(GOOD[:begin] + between + GOOD[end:])
-
-
+@examples(200)
 @given(st.binary(max_size=400))
-@settings(max_examples=200, deadline=None)
 def test_any_bytes(rest: bytes) -> None:
     read(bytes(4) + MAGIC + rest)
     read(rest[:4] + MAGIC + rest[4:])

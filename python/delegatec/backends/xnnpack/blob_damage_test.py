@@ -7,9 +7,9 @@ import struct
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
+from delegatec.backends.common.damage import examples, other_lengths, wrong_bits, wrong_words
 from delegatec.backends.xnnpack.blob import read_blob, write_blob
 from delegatec.backends.xnnpack.checking.values import NAMED
 from delegatec.backends.xnnpack.graph import blob_graph
@@ -65,31 +65,19 @@ def read(data: bytes) -> None:
     assert format_blob_graph(blob_graph(blob)).count("\n") >= len(blob.graph.nodes)
 
 
-words = st.one_of(
-    st.integers(0, 64),
-    st.sampled_from([2**31 - 1, 2**31, 2**32 - 1, 2**32 - 4, END]),
-    st.integers(0, 2**32 - 1),
-)
+@examples(500)
+@given(wrong_words(GOOD, END))
+def test_any_words_may_be_wrong(data: bytes) -> None:
+    read(data)
 
 
-@given(st.lists(st.tuples(st.integers(0, END // 4 - 1), words), min_size=1, max_size=6))
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_words_may_be_wrong(edits: list[tuple[int, int]]) -> None:
-    data = bytearray(GOOD)
-    for position, word in edits:
-        struct.pack_into("<I", data, 4 * position, word)
-    read(bytes(data))
+@examples(400)
+@given(wrong_bits(GOOD, 32, END))
+def test_any_bit_may_be_wrong(data: bytes) -> None:
+    read(data)
 
 
-@given(st.integers(32, END - 1), st.integers(0, 7))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_bit_may_be_wrong(position: int, bit: int) -> None:
-    data = bytearray(GOOD)
-    data[position] ^= 1 << bit
-    read(bytes(data))
-
-
-@given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.binary(max_size=8))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_bytes_may_be_missing_or_too_many(begin: int, end: int, between: bytes) -> None:
-    read(GOOD[:begin] + between + GOOD[end:])
+@examples(200)
+@given(other_lengths(GOOD))
+def test_bytes_may_be_missing_or_too_many(data: bytes) -> None:
+    read(data)
