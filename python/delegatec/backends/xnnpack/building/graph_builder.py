@@ -74,7 +74,10 @@ class GraphBuilder:
             self._ids[node] = self.temporary(value.shape, self.truth_dtype)
             self.emit(schema.Operation.Convert, schema.UnaryT(source, self._ids[node], 0))
             return
-        self._ids[node] = self.temporary(value.shape, value.dtype)
+        if value.dtype in TO_FORMAT:
+            self._ids[node] = self.temporary(value.shape, value.dtype)
+        else:  # only its sizes are used, and no operation reads it
+            self._ids[node] = self.value(schema.DataType.INT32, value.shape, torch.int32)
         self.draft.inputs.append(self._ids[node])
 
     def _bytes(self, shape: Sequence[Size]) -> int:

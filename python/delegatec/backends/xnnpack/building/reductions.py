@@ -72,7 +72,8 @@ def _along(b: GraphBuilder, id: int, dims: Sequence[int], reduce: _Reduce) -> in
         shape = b.shape_of(id)
         outer, inner = shape[: run[0]], shape[run[-1] + 1 :]
         size, rest = (math.prod(each) for each in (shape[run[0] : run[-1] + 1], inner))
-        id = reduce(b, id, outer, int(size), rest)
+        assert isinstance(size, int)  # another one would take the size of the example
+        id = reduce(b, id, outer, size, rest)
         id = reshaped(b, id, [*outer, *[1] * len(run), *inner])
     return id
 

@@ -17,6 +17,7 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.row import overload
+from delegatec.backends.xnnpack.building.causal import causal
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import (
     binary,
@@ -47,11 +48,13 @@ class _Mask:
         limit: the upper limit of each score; the lowest number if it is masked.
         shift: a number that is added to each score.
         alive: 0 for each row that is masked as a whole, else 1.
+        kept: 0 for each score that is masked, else 1, instead of `alive` for rows of a length that varies.
     """
 
     limit: int | None = None
     shift: int | None = None
     alive: int | None = None
+    kept: int | None = None
 
 
 def _attention(b: GraphBuilder, node: Node) -> None:
@@ -63,11 +66,16 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     if scale != 1:
         query = binary(b, Operation.Multiply, query, float(scale))
     heads = _groups(node)
+    if heads is not None and _is_masked(node) and len(_varying(node)) > 1:
+        # the heads of a group are a dimension of all values: scores that vary in two sizes are not divided
+        query = reshaped(b, query, [*outer[:-1], *heads, rows, depth])
+        key, value = (_with_group(b, id) for id in (key, value))
+        heads = None
     if heads is not None:
         query = reshaped(b, query, [*outer[:-1], heads[0], heads[1] * rows, depth])
     scores = multiplied(b, query, key, is_transposed=True)
     joined = b.shape_of(scores)
-    mask = _mask(b, node)
+    mask = _mask(b, node, query, key)
     is_split = heads is not None and mask != _Mask()
     split = [*outer[:-1], *(heads or ()), rows]
     if is_split:
@@ -76,7 +84,10 @@ def _attention(b: GraphBuilder, node: Node) -> None:
         scores = binary(b, Operation.Minimum, scores, _for_heads(b, mask.limit, heads))
     if mask.shift is not None:
         scores = binary(b, Operation.Add, scores, _for_heads(b, mask.shift, heads))
-    result = multiplied(b, reshaped(b, softmax_of_rows(b, scores), joined), value)
+    weights = softmax_of_rows(b, scores)
+    if mask.kept is not None:
+        weights = binary(b, Operation.Multiply, weights, _for_heads(b, mask.kept, heads))
+    result = multiplied(b, reshaped(b, weights, joined), value)
     if mask.alive is not None:
         if is_split:
             result = reshaped(b, result, [*split, b.shape_of(result)[-1]])
@@ -93,6 +104,12 @@ def _groups(node: Node) -> tuple[int, int] | None:
     return None if queries == keys else (keys, queries // keys)
 
 
+def _with_group(b: GraphBuilder, id: int) -> int:
+    """[.., heads, rows, depth] as [.., heads, 1, rows, depth]."""
+    shape = b.shape_of(id)
+    return reshaped(b, id, [*shape[:-2], 1, *shape[-2:]])
+
+
 def _for_heads(b: GraphBuilder, mask: int, heads: tuple[int, int] | None) -> int:
     """Returns a mask for scores of which the heads are two dimensions."""
     shape = b.shape_of(mask)
@@ -102,14 +119,18 @@ def _for_heads(b: GraphBuilder, mask: int, heads: tuple[int, int] | None) -> int
     return reshaped(b, mask, [*shape[:-3], *two, *shape[-2:]])
 
 
-def _mask(b: GraphBuilder, node: Node) -> _Mask:
+def _mask(b: GraphBuilder, node: Node, query: int, key: int) -> _Mask:
     bound, dtype = bind(node), dtype_of(node)
     mask = bound["attn_mask"]
+    if bound["is_causal"] and is_dynamic([b.shape_of(query)[-2], b.shape_of(key)[-2]]):
+        # each row keeps the first score
+        kept = causal(b, query, key, len(b.shape_of(query)))
+        return _Mask(b.shared(("limit", kept), lambda: _limit(b, kept)))
     if bound["is_causal"]:
         rows, columns = shape_of(bound["query"])[-2], shape_of(bound["key"])[-2]
         # the diagonal is kept, so that no row is masked as a whole
-        kept = torch.ones(rows, columns, dtype=torch.bool).tril()
-        return _Mask(b.shared(("causal", rows, columns, dtype), lambda: _constant_limit(b, kept, dtype)))
+        triangle = torch.ones(rows, columns, dtype=torch.bool).tril()
+        return _Mask(b.shared(("causal", rows, columns, dtype), lambda: _constant_limit(b, triangle, dtype)))
     if mask is None:
         return _Mask()
     known = b.constant_value(mask)
@@ -117,12 +138,18 @@ def _mask(b: GraphBuilder, node: Node) -> _Mask:
         return _constant_mask(b, mask, known, dtype)
     given, lowest = converted(b, b.of(mask), dtype), torch.finfo(dtype).min
     if dtype_of(mask) == torch.bool:
-        return _Mask(limit=b.shared(("limit", given), lambda: _limit(b, given)), alive=_alive(b, given))
+        limit = b.shared(("limit", given), lambda: _limit(b, given))
+        return _Mask(limit, None, *_selection(b, given))
     if b.facts.of(mask).low > -math.inf:
         return _Mask(shift=given)
     finite = b.shared(("finite", given), lambda: negated(b, is_infinity(b, given, -1)))
     shift = b.shared(("shift", given), lambda: clamp(b, given, lowest, math.inf))
-    return _Mask(shift=shift, alive=_alive(b, finite))
+    return _Mask(None, shift, *_selection(b, finite))
+
+
+def _selection(b: GraphBuilder, kept: int) -> tuple[int | None, int | None]:
+    """Returns `alive` and `kept` of a mask."""
+    return (None, kept) if is_dynamic(b.shape_of(kept)[-1:]) else (_alive(b, kept), None)
 
 
 def _limit(b: GraphBuilder, kept: int) -> int:
@@ -177,21 +204,35 @@ def _unlike(node: Node, _: object) -> str | None:
 def _shapes(node: Node, _: object) -> str | None:
     bound = bind(node)
     shapes = [bound[name].meta["val"].shape for name in ("query", "key", "value")]
-    if bound["is_causal"] and is_dynamic([shapes[0][-2], shapes[1][-2]]):
-        return "a causal mask of dynamic sizes"
     if bound["scale"] is None and is_dynamic(shapes[0][-1:]):
         return "a scale that follows from a dynamic size"
     if min(map(len, shapes)) < 2 or len(node.meta["val"].shape) > (5 if _groups(node) else 6):
         return f"operands of rank {len(shapes[0])}"
-    # a mask divides the rows of scores into heads, and scores have the length of the keys
-    sizes = [*node.meta["val"].shape, *(shapes[1][-2:-1] if bound["attn_mask"] is not None else ())]
-    sizes = [size for size in sizes if not isinstance(size, int)]
-    return f"{len(sizes)} dynamic sizes in groups of heads" if len(sizes) > 1 and _groups(node) else None
+    if _groups(node) is None:
+        return None
+    sizes = _varying(node)
+    each = [[size for size in shape if not isinstance(size, int)] for shape in shapes]
+    mask = () if bound["attn_mask"] is None else bound["attn_mask"].meta["val"].shape[:-2]
+    is_apart = _is_masked(node) and len(shapes[0]) == 4 and max(map(len, each)) < 2
+    if len(sizes) < 2 or (is_apart and all(isinstance(size, int) and size == 1 for size in mask)):
+        return None
+    return f"{len(sizes)} dynamic sizes in groups of heads"
+
+
+def _is_masked(node: Node) -> bool:
+    bound = bind(node)
+    return bool(bound["is_causal"]) or bound["attn_mask"] is not None
+
+
+def _varying(node: Node) -> list[object]:
+    """Returns the sizes that vary of the result, and of scores if these are masked."""
+    columns = bind(node)["key"].meta["val"].shape[-2:-1] if _is_masked(node) else ()
+    return [size for size in (*node.meta["val"].shape, *columns) if not isinstance(size, int)]
 
 
 _RULES: Final = (
     Constraint("dtype", "Operands have one dtype: XNNPACK does not promote.", _unlike),
-    Constraint("shape", "The causal mask is a constant, and scores have at most six dimensions.", _shapes),
+    Constraint("shape", "Scores have at most six dimensions, and sizes that vary fit into views.", _shapes),
     argument("dropout_p", lambda value: value == 0, "The probability of dropout is zero."),
 )
 

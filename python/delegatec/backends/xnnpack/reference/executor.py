@@ -13,7 +13,7 @@ from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
 from delegatec.backends.xnnpack.blob import Blob
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
-from delegatec.backends.xnnpack.operands import OPERATION_NAMES
+from delegatec.backends.xnnpack.operands import OPERATION_NAMES, operand_ids
 from delegatec.backends.xnnpack.reference import (
     binary,
     conversion,
@@ -59,6 +59,7 @@ class XnnpackReferenceExecutor:
         self._tensors: dict[int, Tensor] | None = None
         self._inputs = external_ids(blob.graph, INPUT)
         self._outputs = external_ids(blob.graph, OUTPUT)
+        self._read = {id for node in blob.graph.nodes for id in operand_ids(node)}
 
     @property
     def num_inputs(self) -> int:
@@ -97,6 +98,8 @@ class XnnpackReferenceExecutor:
             if not tensor.is_constant:
                 tensor.value = None
         for id, given in zip(self._inputs, inputs, strict=True):
+            if id not in self._read:
+                continue
             if given.dtype == torch.bool:
                 given = given.view(torch.uint8)  # the runtime passes bytes
             if given.dtype != self._tensors[id].dtype:
