@@ -127,7 +127,8 @@ def restart_server(engine: Engine) -> None:
 CASES: Final[tuple[tuple[str, Callable[[Engine], None], tuple[str, ...]], ...]] = (
     ("the action's process", kill_action, ()),
     ("the server", kill_server, ()),
-    ("the server", kill_server, ("--remote_local_fallback",)),
+    ("the server", kill_server, ("--remote_local_fallback", "--remote_download_outputs=all")),
+    ("the server", kill_server, ("--remote_local_fallback", "--remote_download_toplevel")),
     ("the server, back after 2 s", restart_server, ()),
     ("the server, back after 2 s", restart_server, ("--experimental_remote_execution_keepalive",)),
     ("the server, back after 2 s", restart_server, ("--remote_local_fallback",)),
@@ -135,13 +136,20 @@ CASES: Final[tuple[tuple[str, Callable[[Engine], None], tuple[str, ...]], ...]] 
 
 
 def failures(bazel: NestedBazel, engine: Engine) -> Iterator[Failure]:
-    """Runs CASES, each with an action that the cache does not serve."""
+    """Runs CASES, each with an action that the cache does not serve.
+
+    Raises:
+        TimeoutError: a build runs no action; with its log.
+    """
     remote = f"--remote_executor={engine.address}"
     for killed, kill, flags in CASES:
         bazel.run("clean")
         with ThreadPoolExecutor(1) as pool:
             building = pool.submit(attempt, bazel, [TARGET], remote, "--noremote_accept_cached", *flags)
-            kill(engine)
+            try:
+                kill(engine)
+            except TimeoutError as error:
+                raise TimeoutError(f"{error}\n{building.result().log}") from error
             built = building.result()
         engine.start()
         again = attempt(bazel, [TARGET], remote, "--noremote_accept_cached")
