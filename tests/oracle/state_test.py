@@ -170,15 +170,18 @@ class WritesRows(torch.nn.Module):
 
 
 @pytest.mark.parametrize("planned", [True, False])
-def test_rows_are_written_in_place(planned: bool) -> None:
+@pytest.mark.parametrize("varies", [True, False])
+def test_rows_are_written_in_place(planned: bool, varies: bool) -> None:
     example = torch.zeros(5, 3), torch.rand(2, 2, 3), torch.tensor([0, 1])
+    rows = Dim("rows", min=1, max=4) if varies else None
+    exported = torch.export.export(WritesRows(), example, dynamic_shapes=({}, {1: rows}, {0: rows}))
     options = ProgramOptions(plan_inputs=planned, plan_outputs=planned)
-    pte = _write({"forward": torch.export.export(WritesRows(), example)}, program_options=options)
+    pte = _write({"forward": exported}, program_options=options)
     names = {*parse_program(pte).methods[0].operators}
     assert "aten::index_put_" in names and not names & {"aten::index_put.out", "aten::copy_"}
     module, eager = _portable_lib._load_for_executorch_from_buffer(pte), WritesRows()
-    for at in ([0, 3], [-1, 1], [2, -5]):
-        cache, x = torch.rand(5, 3), torch.rand(2, 2, 3)
+    for at in ([0, 3], [-1, 1], [2, -5], *([[3], [0, 4, -4]] if varies else [])):
+        cache, x = torch.rand(5, 3), torch.rand(2, len(at), 3)
         expected_cache = cache.clone()
         expected = eager(expected_cache, x, torch.tensor(at))
         (actual,) = module.run_method("forward", [cache, x, torch.tensor(at)])
