@@ -78,6 +78,13 @@ def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 2
 
 
+def assert_levels(found: torch.Tensor, wanted: torch.Tensor, step: float, share: float) -> None:
+    """Checks that results differ by at most one level, and in at most a share of the elements."""
+    off = ((found - wanted) / step).abs().round()
+    assert off.max() <= 1, f"{off.max()} levels"
+    assert (off > 0).float().mean() <= share
+
+
 def run(module: torch.nn.Module, *inputs: torch.Tensor) -> tuple[list[str], torch.Tensor, torch.Tensor]:
     """Returns the operations of the only delegate, and the results of the runtime and of eager mode."""
     report, program = lowered_program(module, inputs)

@@ -15,17 +15,10 @@ from torch import Tensor
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.quantized.testing import Layer, dq, q, qdq
-from tests.oracle.xnnpack import numbers, run
+from tests.oracle.xnnpack import assert_levels, numbers, run
 
 STEP: Final = 0.0625
 dequantize_channels: Final = torch.ops.quantized_decomposed.dequantize_per_channel
-
-
-def assert_levels(found: Tensor, wanted: Tensor, step: float, share: float) -> None:
-    """Checks that results differ by at most one level, and in at most a share of the elements."""
-    off = ((found - wanted) / step).abs().round()
-    assert off.max() <= 1, f"{off.max()} levels"
-    assert (off > 0).float().mean() <= share
 
 
 Function = Callable[[Tensor], Tensor]

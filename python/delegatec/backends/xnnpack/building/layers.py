@@ -124,6 +124,18 @@ def filter_of(b: LevelBuilder, weight: Weight, stored: Stored = MATRIX, *, packs
     return b.shared(("filter", weight.call, stored.form, packs), make)
 
 
+def equal_weights(b: LevelBuilder, shape: Sequence[int]) -> int:
+    """Adds the depthwise filter [1, height, width, channels] that averages windows: ones of 1 / size."""
+
+    def make() -> int:
+        levels = torch.ones(tuple(shape), dtype=torch.int8)
+        steps = torch.full(shape[3:], 1 / (shape[1] * shape[2]))
+        data = b.draft.constant(tensor_part(levels))
+        return b.value(DataType.CHANNEL_INT8, shape, torch.float32, _channels(b, steps, 3), data)
+
+    return b.shared(("averages", *shape), make)
+
+
 def _channels(b: LevelBuilder, steps: Tensor, dim: int) -> schema.ScalesOfChannelsT:
     data = b.draft.constant(tensor_part(steps))
     return schema.ScalesOfChannelsT(scales=[], channelDim=dim, scalesConstantId=data, numScales=len(steps))

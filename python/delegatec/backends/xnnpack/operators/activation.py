@@ -12,9 +12,11 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, clamp, unary
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
-from delegatec.edge.arguments import bind
+from delegatec.backends.xnnpack.quantized.scales import SHARES
+from delegatec.edge.arguments import bind, dtype_of
 from delegatec.edge.legalize.constraints import argument
 
 _row: Final = functools.partial(operator_row, resizes=True)
@@ -62,9 +64,14 @@ def _hardsigmoid(b: GraphBuilder, node: Node) -> None:
     b.alias(node, binary(b, Operation.Multiply, clamp(b, shifted, 0.0, 6.0), 1 / 6))
 
 
-def _silu(b: GraphBuilder, node: Node) -> None:
+def _silu(b: LevelBuilder, node: Node) -> None:
     source = b.of(bind(node)["self"])
-    b.alias(node, binary(b, Operation.Multiply, source, unary(b, Operation.Sigmoid, source)))
+    if b.scale_of(node) is None:
+        factor = unary(b, Operation.Sigmoid, source)
+    else:
+        factor = b.levels(b.shape_of(source), SHARES, dtype_of(node))
+        b.emit(Operation.Sigmoid, schema.UnaryT(source, factor, 0))
+    b.alias(node, binary(b, Operation.Multiply, source, factor))
 
 
 def _nan_bound(node: Node, _: object) -> str | None:

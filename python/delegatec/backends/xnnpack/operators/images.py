@@ -14,7 +14,13 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
-from delegatec.backends.xnnpack.building.layers import Operands, Stored, is_rounded, quantized_operands
+from delegatec.backends.xnnpack.building.layers import (
+    Operands,
+    Stored,
+    equal_weights,
+    is_rounded,
+    quantized_operands,
+)
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import fully_connected
 from delegatec.backends.xnnpack.dialect import XNNPACK
@@ -156,6 +162,23 @@ def _pool(operation: int) -> Lower:
     return lower
 
 
+def _average(b: LevelBuilder, node: Node) -> None:
+    """Emits a pool of numbers. The runtime has none of levels: they are convolved by equal weights."""
+    if b.scale_of(node) is None:
+        _pool(Operation.AveragePooling)(b, node)
+        return
+    bound = bind(node)
+    channels, kernel, source = shape_of(node)[3], bound["kernel"], b.of(bound["x"])
+    filter = equal_weights(b, [1, *kernel, channels])
+    numbers = (*kernel, *bound["stride"], 1, 1, 1, 1, channels, 0, 0)
+    _result(
+        b,
+        node,
+        Operation.DepthwiseConvolution,
+        lambda out: schema.ConvolutionT(0, 0, 0, 0, *numbers, source, filter, NO_VALUE, out, 0),
+    )
+
+
 def _resize(b: LevelBuilder, node: Node) -> None:
     bound = bind(node)
     source, flags = b.of(bound["x"]), ALIGNS_CORNERS if bound["align_corners"] else 0
@@ -217,7 +240,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     ),
     operator_row(
         XNNPACK.avg_pool2d.default,
-        _pool(Operation.AveragePooling),
+        _average,
         resizes=True,
         note="NaN may become a number",
     ),

@@ -9,6 +9,7 @@ are where the two meet.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -26,7 +27,7 @@ from delegatec.backends.xnnpack.quantized.fits import (
     fits_sum,
 )
 from delegatec.backends.xnnpack.quantized.grids import CLAMPS, MOVES, grid_of, read_scale
-from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, Scale, scale_of
+from delegatec.backends.xnnpack.quantized.scales import DEQUANTIZE, QUANTIZE, SHARES, Scale, scale_of
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels, weight_of
 from delegatec.edge.analysis.quantized import Constant, quantized_constant
 from delegatec.edge.arguments import bind, dtype_of, operand_nodes
@@ -168,11 +169,26 @@ def _is_same(_: Node, scales: Sequence[Scale], wanted: Scale, __: Constant) -> b
     return scales[0] == wanted
 
 
+def _is_gated(_: Node, scales: Sequence[Scale], wanted: Scale, __: Constant) -> bool:
+    return fits_product([scales[0], SHARES], wanted)
+
+
 def _is_mean(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
     rank = len(bind(node)["self"].meta["val"].shape)
     is_pooled = rank > 3 and sorted(reduced_dims(node)) == [rank - 3, rank - 2]
     # sums of levels have a buffer that does not grow with the batch: see `reductions.mean_of`
     return is_pooled and not is_dynamic(node.meta["val"].shape) and fits_choice(scales, wanted)
+
+
+def _is_average(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
+    """Whether a depthwise convolution computes averages of windows: padding is not counted."""
+    bound = bind(node)
+    count = math.prod(bound["kernel"])
+    is_inside = count <= _MOST_TAPS and not any(bound["padding"])
+    return is_inside and fits_layer(scales[0], torch.tensor([1 / count]), wanted)
+
+
+_MOST_TAPS: Final = 81
 
 
 def _is_leaky(node: Node, scales: Sequence[Scale], wanted: Scale, _: Constant) -> bool:
@@ -221,8 +237,10 @@ _KINDS: Final[dict[Any, tuple[tuple[str, ...], _Fits]]] = {
     ),
     aten.elu.default: (("self",), _is_plain_elu),
     aten.leaky_relu.default: (("self",), _is_leaky),
+    aten.silu.default: (("self",), _is_gated),
     aten.mean.dim: (("self",), _is_mean),
     XNNPACK.resize_bilinear.default: (("x",), _is_same),
+    XNNPACK.avg_pool2d.default: (("x",), _is_average),
     aten.linear.default: (("input",), _is_layer),
     XNNPACK.conv2d.default: (("x",), _is_layer),
     XNNPACK.conv_transpose2d.default: (("x",), _is_layer),

@@ -51,6 +51,10 @@ class Scale:
         return LEAST <= round(level) <= MOST and abs(level - round(level)) < 1e-4
 
 
+SHARES: Final = Scale(1 / 256, LEAST)
+"""The scale of numbers from 0 to 1 that the model does not quantize, such as factors inside an activation."""
+
+
 def scale_of(node: Node) -> Scale | None:
     """Returns the scale of a call that quantizes or dequantizes; None for levels that cannot be int8.
 

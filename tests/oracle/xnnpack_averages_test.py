@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of levels that the runtime lacks, and that others compute, in the stock runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as f
+
+from delegatec.backends.xnnpack.quantized.testing import Layer, qdq
+from tests.oracle.xnnpack import assert_levels, numbers, run
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "expected"),
+    [
+        ((2, 2), {}, ["DepthwiseConvolution"]),
+        ((3, 2), {"stride": (2, 1)}, ["DepthwiseConvolution"]),
+        ((9, 9), {}, ["DepthwiseConvolution"]),
+        ((3, 3), {"padding": 1}, ["ConstantPad", "DepthwiseConvolution"]),
+        ((3, 3), {"padding": 1, "count_include_pad": False}, ["Convert", "AveragePooling", "Convert"]),
+        ((10, 10), {}, ["Convert", "AveragePooling", "Convert"]),
+    ],
+)
+def test_averages_of_windows(kernel: tuple[int, int], options: dict[str, Any], expected: list[str]) -> None:
+    layer = Layer(lambda _, x: qdq(f.avg_pool2d(qdq(x), kernel, **options), 0.05, -7))
+    found, results, wanted = run(layer, numbers(2, 5, 12, 13))
+    assert [each for each in found if each not in ("Transpose", "Reshape")] == [
+        "Convert",
+        *expected,
+        "Convert",
+    ]
+    assert wanted.std() > 0.05
+    assert_levels(results, wanted, 0.05, 0.02)
+
+
+@pytest.mark.parametrize("step", [0.02, 0.0625, 0.1])
+def test_products_with_the_own_sigmoid(step: float) -> None:
+    layer = Layer(lambda _, x: qdq(f.silu(qdq(x, step, 0)), step * 0.55, -110))
+    found, results, wanted = run(layer, torch.arange(-128, 128) * step)
+    assert found == ["Convert", "Sigmoid", "Multiply", "Convert"]
+    assert wanted.std() > 0.05
+    assert_levels(results, wanted, step * 0.55, 0.25)
