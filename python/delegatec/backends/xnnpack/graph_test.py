@@ -73,3 +73,10 @@ def test_plain_values_with_names_of_weights() -> None:
     named = {value["name"] for value in plain["values"] if "name" in value}
     assert named == set(delegate.constant_names.values())
     assert plain["operations"][0]["source"] == "model.py:3"
+
+
+def test_weights_that_passes_arrange_keep_their_names() -> None:
+    """The columns of the linear layer follow the pixels of channels-last images."""
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 2)).eval()
+    (delegate,) = compile_module(network, (torch.randn(1, 3, 4, 4),)).delegates
+    assert {*delegate.constant_names.values()} == {"0.weight", "0.bias", "2.weight", "2.bias"}

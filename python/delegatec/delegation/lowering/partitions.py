@@ -106,6 +106,9 @@ def lower_view(
     private = _edited(view, backend, compile_specs, input_specs)
     result = plugins.preprocess(backend, private, compile_specs, view)
     names = {node.name: name for node, name, _ in _constants(view, input_specs)}
+    if private is not view:  # The backend's passes may have arranged weights anew.
+        specs = private.program.specs_by_name()
+        names.update({node.name: name for node, name, _ in _constants(private, specs)})
     return LoweredModule(
         backend=backend,
         blob=result.blob,
