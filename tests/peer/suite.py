@@ -14,7 +14,7 @@ import random
 import unittest
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -131,9 +131,3 @@ def _call(
     _: unittest.TestCase, __: type[Exception], function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> None:
     function(*args, **kwargs)
-
-
-def peer_cases() -> Iterator[PeerCase]:
-    """All cases."""
-    for test in peer_tests():
-        yield from record(test)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,6 @@ from delegatec.backends.arm.ethos_u.vela import compile_graph
 from delegatec.backends.arm.specification import TosaSpecification
 from delegatec.backends.common.testing import Compiled
 from delegatec.delegation import LoweredModule, to_backend
-from delegatec.delegation.delegates.call_delegate import call_delegate
-from delegatec.delegation.delegates.operators import operator_name
 from delegatec.delegation.partitioning.composites import decompose_for, decompose_rejected
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import KERNEL_COMPOSITES, to_edge
@@ -217,9 +214,3 @@ def _typed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if dtype.is_floating_point and not value.dtype.is_floating_point and value.itemsize == dtype.itemsize:
         return value.view(dtype)
     raise InvalidGraphError(f"a result of dtype {value.dtype} instead of {dtype}")
-
-
-def left_operators(compiled: Compiled) -> list[str]:
-    """Returns the names of operators that are not delegated, in order."""
-    nodes = [node for node in compiled.program.graph.nodes if node.op == "call_function"]
-    return [operator_name(node) for node in nodes if node.target not in (call_delegate, operator.getitem)]

@@ -40,11 +40,6 @@ class Unit:
         """Whether it dequantizes values, or all of its values are of bool."""
         return any(node.target in DEQUANTIZE for node in self.nodes) or not any(map(is_float, self.nodes))
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether all operands and results are integers, or constants."""
-        return not self.inputs and not self.outputs
-
 
 def units_of(program: EdgeProgram, bools: bool = True) -> dict[Node, Unit]:
     """Returns the unit of each call that has operands or results that connect units.

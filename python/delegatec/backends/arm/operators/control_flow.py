@@ -63,9 +63,6 @@ def _values(node: Node) -> Iterator[Any]:
 _TENSORS: Final[Constraint] = constraint.Constraint(
     "number", "Operands and results are tensors: TOSA has no other values.", _numbers
 )
-_BODIES: Final = (
-    "its bodies are supported as a whole, or the extension cf is absent and they are delegated separately"
-)
 
 ROWS: Final = (
     OperatorRow(COND, _cond, (_TENSORS,)),
