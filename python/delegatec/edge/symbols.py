@@ -73,6 +73,15 @@ def sizes_key(value: Any) -> tuple[int | str, ...]:
     return tuple(str(size.node.expr) if isinstance(size, torch.SymInt) else size for size in sizes)
 
 
+def whole_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | None:
+    """Returns the quotient of two sizes, for all their values; None if it varies or is no whole number."""
+    first, second = (
+        each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (size, other)
+    )
+    ratio = sympy.cancel(first / second) if second != 0 else None
+    return int(ratio) if isinstance(ratio, sympy.Integer) else None
+
+
 def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
     """Returns the upper bound of a size; None if unbounded."""
     if not isinstance(size, torch.SymInt):

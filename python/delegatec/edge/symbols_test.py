@@ -12,7 +12,7 @@ import torch
 from torch.export import Dim
 
 from delegatec.edge import EdgeProgram
-from delegatec.edge.symbols import COMPUTED, SizeNodes, UnknownSizeError, sizes_key, upper_bound
+from delegatec.edge.symbols import COMPUTED, SizeNodes, UnknownSizeError, sizes_key, upper_bound, whole_ratio
 from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten
@@ -128,6 +128,16 @@ def test_upper_bounds() -> None:
     assert upper_bound(program, 7) == 7
     assert upper_bound(program, rows) == 8 and upper_bound(program, rows * 3 - 1) == 23
     assert upper_bound(program, columns) is None and upper_bound(program, rows * columns) is None
+
+
+def test_whole_ratios() -> None:
+    program = edge(torch.relu, torch.ones(4, 6), dynamic_shapes=({0: ROWS},))
+    rows, columns = program.placeholders()[0].meta["val"].shape
+    guards = len(rows.node.shape_env.guards)
+    found = [whole_ratio(3 * rows, rows), whole_ratio(columns, 2), whole_ratio(rows * 2, rows * 2)]
+    assert found == [3, 3, 1]
+    assert [whole_ratio(rows + 1, rows), whole_ratio(rows, 2 * rows), whole_ratio(rows, 0)] == [None] * 3
+    assert len(rows.node.shape_env.guards) == guards
 
 
 def test_keys_of_sizes_do_not_specialize() -> None:

@@ -55,6 +55,12 @@ def _power(b: GraphBuilder, node: Node) -> None:
     b.alias(node, unary(b, Operation.Exp, scaled))
 
 
+def _power_of_number(b: GraphBuilder, node: Node) -> None:
+    bound = bind(node)
+    scaled = binary(b, Operation.Multiply, b.of(bound["exponent"]), math.log(float(bound["self"])))
+    b.alias(node, unary(b, Operation.Exp, scaled))
+
+
 def _erf(b: GraphBuilder, node: Node) -> None:
     """Computes 2 gelu(s) / s - 1 for s = sqrt(2) |x|, with the sign of x."""
     x = b.of(bind(node)["self"])
@@ -99,11 +105,22 @@ _EXPONENT: Final = Constraint(
     "argument", "The exponent is 2, or not a multiple of 0.5: those have other forms.", _other_exponent
 )
 
+
+def _other_base(node: Node, _: object) -> str | None:
+    base = bind(node)["self"]
+    return None if 0 < float(base) < math.inf and base != 2 else f"self is {base}"
+
+
+_BASE: Final = Constraint(
+    "argument", "The base is a positive number other than 2, which has another form.", _other_base
+)
+
 ROWS: Final[tuple[OperatorRow, ...]] = (
     _row("round", _round, note="a sum and a difference"),
     _row("sign", _sign, note="a product that is clamped; numbers below the least normal one are zero"),
     _row("exp2", _exp2),
     _row("pow.Tensor_Scalar", _power, _EXPONENT, note="the square, or exp(c log(x))"),
+    _row("pow.Scalar", _power_of_number, _BASE, note="exp(x log(c))"),
     _row("erf", _erf, note="by Gelu; the absolute error is 3e-7"),
     _row("isinf", _isinf),
     *(operator_row(name, _triangle, note="a choice") for name in ("tril", "triu")),

@@ -40,6 +40,9 @@ def _found(b: LevelBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
     shape = b.shape_of(x)
     start, end = (dims[0], dims[-1] + 1) if dims else (0, 0)
     before, along, behind = (math.prod(part) for part in (shape[:start], shape[start:end], shape[end:]))
+    if behind == 1:  # rows become channels: the runtime looks at several of these at once
+        x = transposed(b, reshaped(b, x, [before, along]), [1, 0])
+        before, behind = behind, before
     image = reshaped(b, x, [before, along, 1, behind])
     image = image if is_largest else unary(b, Operation.Negate, image)
     values, places = largest_in_windows(b, image, (int(along), 1))

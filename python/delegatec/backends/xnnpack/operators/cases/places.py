@@ -14,6 +14,8 @@ from delegatec.backends.xnnpack.operators.cases.case import Case
 
 _X: Final = floats(2, 4, 7, 9)
 _BATCH: Final = torch.export.Dim("batch", min=2, max=8)
+_HEIGHT: Final = torch.export.Dim("height", min=2, max=16)
+_WIDTH: Final = torch.export.Dim("width", min=2, max=16)
 _MORE: Final = ((floats(8, 4, 7, 9),), (floats(3, 4, 7, 9),))
 
 
@@ -67,6 +69,23 @@ _SIZES: Final = {
         ({0: _BATCH},),
         _MORE,
         rtol=1e-4,
+    ),
+    "nearest of images that vary": Case(
+        lambda x: f.interpolate(x, scale_factor=(2.0, 3.0)),
+        (_X,),
+        "Transpose TransposedConvolution Transpose",
+        ({2: _HEIGHT, 3: _WIDTH},),
+        ((floats(2, 4, 2, 16),), (floats(2, 4, 16, 5),)),
+    ),
+    "nearest to the sizes of another image": Case(
+        lambda x, y: f.interpolate(x, y.shape[2:], mode="nearest-exact") + y,
+        (_X, floats(2, 4, 14, 9)),
+        "",
+        ({2: _HEIGHT, 3: _WIDTH}, {2: 2 * _HEIGHT, 3: _WIDTH}),
+        ((floats(2, 4, 2, 16), floats(2, 4, 4, 16)),),
+    ),
+    "nearest of lines that vary": Case(
+        lambda x: f.interpolate(x, scale_factor=2.0), (_X[0],), "", ({2: _WIDTH},), ((floats(4, 7, 16),),)
     ),
     "bicubic between convolutions": Case(
         torch.nn.Sequential(

@@ -27,7 +27,7 @@ _CASES: Final = {
     "rows": Case(
         lambda x: x.argmax(-1),
         (_ROWS,),
-        "Reshape ArgMaxPooling Convert Concatenate2 Slice Reshape Convert",
+        "Transpose Reshape ArgMaxPooling Convert Concatenate2 Slice Reshape Convert",
     ),
     "least of rows": Case(lambda x: x.argmin(1, keepdim=True), (_ROWS,)),
     "channels": Case(torch.nn.Sequential(torch.nn.Conv2d(6, 4, 3), _Classes()), (_X,)),

@@ -18,7 +18,7 @@ from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
 from delegatec.edge.legalize.rule import Refusal, Rewrite
 from delegatec.edge.legalize.value import Value, table, value_of
-from delegatec.edge.symbols import is_dynamic
+from delegatec.edge.symbols import is_dynamic, whole_ratio
 
 aten = torch.ops.aten
 
@@ -81,7 +81,7 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
     """
     dims = _dims(node)
     if dims is None:
-        return _VARY
+        return _copied(builder, node)
     x = _image(builder, node)
     repeats, groups, places = [], [], []
     for axis, dim in enumerate(dims, 1):
@@ -97,6 +97,25 @@ def _nearest(target: OpOverload, builder: Builder, node: Node) -> Any:
         groups.append(size)
         places.append(first)
     return _finished(_repeated(_selected(x, groups, places), repeats), node)
+
+
+def _copied(builder: Builder, node: Node) -> Any:
+    """Repeats rows and columns of numbers that vary: a view has one such size, and a convolution several."""
+    bound, x = bind(node), _image(builder, node)
+    sizes, outputs = shape_of(_source(node))[2:], shape_of(node)[2:]
+    times = [whole_ratio(output, size) for size, output in zip(sizes, outputs, strict=True)]
+    factors = bound.get("scale_factors") or [bound.get(name) for name in ("scales_h", "scales_w", "scales")]
+    given = [each for each in factors if each is not None]
+    if len(given) == len(sizes) and all(each % 1 == 0 for each in given):
+        times = [int(each) for each in given]
+    channels = x.shape[3]
+    if not isinstance(channels, int) or not all(times):
+        return _VARY
+    kernel = [*[1] * (2 - len(times)), *(each or 1 for each in times)]
+    weight = builder.constant(torch.ones(channels, 1, *kernel, dtype=x.dtype))
+    shape = (x.shape[0], *[1] * (2 - len(times)), *outputs, channels)
+    options = None, kernel, [0] * 4, [1, 1], channels, [0, 0]
+    return _finished(emit(XNNPACK.conv_transpose2d.default, x, weight, *options, shape=shape), node)
 
 
 def _selected(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Value:
