@@ -2,7 +2,7 @@
 """Positions of the largest elements.
 
 The runtime writes largest elements and positions of windows. It crashes if no operation reads the largest
-elements, and does not resize the positions. These are the first ones among equal elements.
+elements. Positions are the first ones among equal elements.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _other_windows(node: Node, _: object) -> str | None:
 POSITIONS: Final = (
     Constraint(
         "dynamic-shape",
-        "Sizes are static where positions are used: the runtime does not resize them.",
+        "Sizes are static where positions are used.",
         _varying_sizes,
         "make the size a constant of the model",
     ),
