@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from delegatec.edge.arguments import bind, dtype_of
+from delegatec.edge.symbols import is_number
 
 aten = torch.ops.aten
 
@@ -49,6 +50,8 @@ def _follows_from_test(condition: Node) -> bool:
             return True
         seen.add(node)
         pending += [
-            each for each in node.all_input_nodes if dtype_of(each) == torch.bool and each not in seen
+            each
+            for each in node.all_input_nodes
+            if each not in seen and not is_number(each) and dtype_of(each) == torch.bool
         ]
     return False

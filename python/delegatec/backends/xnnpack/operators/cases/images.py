@@ -23,6 +23,9 @@ def _set(module: nn.Module) -> nn.Module:
     """Returns a module with other parameters of norms than those that do nothing."""
     for each in module.modules():
         if isinstance(each, nn.BatchNorm2d | nn.BatchNorm1d | nn.GroupNorm):
+            if not each.affine:
+                each.running_mean, each.running_var = torch.rand((2, 8), generator=_G) + 0.5
+                continue
             nn.init.uniform_(each.weight, -2, 2, _G)
             nn.init.uniform_(each.bias, generator=_G)
         if isinstance(each, nn.BatchNorm2d | nn.BatchNorm1d):
@@ -209,6 +212,7 @@ _CHANNELS: Final = {
     ),
     "batch norm": _layer(nn.BatchNorm2d, 8, expected="Multiply Add"),
     "batch norm of lines": _layer(nn.BatchNorm1d, 8, x=LINE, expected="Multiply Add"),
+    "batch norm without weights": _layer(nn.BatchNorm2d, 8, affine=False, expected="Multiply Add"),
 }
 
 _IMAGES: Final = {

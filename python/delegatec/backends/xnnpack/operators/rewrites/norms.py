@@ -23,17 +23,21 @@ aten = torch.ops.aten
 def _batch_norm(builder: Builder, node: Node) -> list[Node | None] | None:
     """Multiplies channels by a constant, and adds another one."""
     bound = bind(node)
-    names = ("weight", "bias", "running_mean", "running_var")
-    parameters = [builder.facts.constant(bound[name]) for name in names]
-    if any(each is None for each in parameters):
-        return None
-    gain, shift, average, variance = (each.detach().double() for each in parameters if each is not None)
-    scale = gain / torch.sqrt(variance + bound["eps"])
-    x, kind = value_of(builder, bound["input"]), builder.program.constants[bound["weight"].name].dtype
-    shape = [-1] + [1] * (x.rank - 2)
+    parameters: dict[str, torch.Tensor] = {}
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        if bound[name] is not None:
+            constant = builder.facts.constant(bound[name])
+            if constant is None:
+                return None
+            parameters[name] = constant.detach().double()
+    scale = (parameters["running_var"] + bound["eps"]).rsqrt() * parameters.get("weight", 1.0)
+    shift = parameters.get("bias", 0.0) - parameters["running_mean"] * scale
+    x = value_of(builder, bound["input"])
+    kind, shape = builder.program.constants[bound["running_mean"].name].dtype, [-1] + [1] * (x.rank - 2)
     factor, offset = (
-        Value(builder, builder.derived(bound[name], each.to(kind).view(shape)))
-        for name, each in (("weight", scale), ("bias", shift - average * scale))
+        # named after the statistic if there is no parameter
+        Value(builder, builder.derived(bound[name] or bound[other], each.to(kind).view(shape)))
+        for name, other, each in (("weight", "running_var", scale), ("bias", "running_mean", shift))
     )
     return [(x * factor + offset).node, None, None]
 

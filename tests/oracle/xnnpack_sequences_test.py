@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of token ids with sizes that vary, for XNNPACK in the stock runtime."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as f
+
+from tests.oracle.xnnpack import numbers, run_in_runtime
+
+_LONGEST: Final = 24
+
+
+class Encoder(nn.Module):
+    """Attention over embedded tokens: only the shape of the ids is known to the delegate."""
+
+    def __init__(self, is_bool: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.is_bool = is_bool
+        self.embedding, self.layer, self.last = nn.Embedding(50, 16), nn.Linear(16, 48), nn.Linear(16, 5)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        batch, length = ids.shape
+        parts = self.layer(self.embedding(ids)).view(batch, length, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        kept = (mask > 0)[:, None, None]
+        limit = kept if self.is_bool else torch.where(kept, 0.0, float("-inf"))
+        mixed = f.scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=limit)
+        return self.last(mixed.transpose(1, 2).reshape(ids.shape[0], ids.shape[1], 16))
+
+
+def _call(length: int, *, seed: int, masked: int = 0) -> tuple[Tensor, Tensor]:
+    ids = torch.randint(0, 50, (1, length), generator=torch.Generator().manual_seed(seed))
+    mask = torch.ones(1, length)
+    mask[:, length - masked :] = 0
+    return ids, mask
+
+
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_masked_attention_of_a_length_that_varies(is_bool: bool) -> None:
+    """The length was that of the example: the runtime refused longer ones. Rows may be masked as a whole."""
+    length = torch.export.Dim("length", min=2, max=_LONGEST)
+    calls = [_call(9, seed=0), _call(20, seed=1, masked=6), _call(3, seed=2, masked=3)]
+    report = run_in_runtime(Encoder(is_bool), calls, ({1: length}, {1: length}))
+    left = {each.operator for each in report.rejections}
+    assert len(report.delegates) == 1
+    assert "aten.scaled_dot_product_attention.default" not in left
+
+
+class Sized(nn.Module):
+    """Reads nothing of an input but its sizes, inside of a delegate."""
+
+    def forward(self, ids: Tensor, x: Tensor) -> Tensor:
+        return (x * 2).view(ids.shape[0], ids.shape[1], 3).tanh()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float64, torch.bool])
+def test_only_the_sizes_of_an_input_are_read(dtype: torch.dtype) -> None:
+    """Lowering ended with a KeyError."""
+    batch = torch.export.Dim("batch", min=1, max=8)
+    calls = [(torch.ones(size, 4, dtype=dtype), numbers(size * 4, 3)) for size in (3, 8, 1)]
+    report = run_in_runtime(Sized(), calls, ({0: batch}, {0: 4 * batch}))
+    assert (len(report.delegates), report.rejections) == (1, [])
+
+
+class Chosen(nn.Module):
+    """Chooses by a comparison with a size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(torch.arange(x.shape[0]) + 1 < x.shape[0], x, x * 2).tanh()
+
+
+def test_a_condition_of_sizes() -> None:
+    """The search for tests for NaN read the dtype of a size."""
+    size = torch.export.Dim("size", min=2, max=8)
+    run_in_runtime(Chosen(), [(numbers(5),), (numbers(8),)], ({0: size},))
