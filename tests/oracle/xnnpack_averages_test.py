@@ -43,3 +43,16 @@ def test_products_with_the_own_sigmoid(step: float) -> None:
     assert found == ["Convert", "Sigmoid", "Multiply", "Convert"]
     assert wanted.std() > 0.05
     assert_levels(results, wanted, step * 0.55, 0.25)
+
+
+def test_group_norms_of_quantized_rows_of_channels() -> None:
+    weight, bias = numbers(8, seed=1), numbers(8, seed=2)
+
+    def function(_: Layer, x: torch.Tensor) -> torch.Tensor:
+        found = torch.ops.aten.native_group_norm(qdq(x), weight, bias, 2, 8, 20, 4, 1e-5)
+        return qdq(found[0], 0.1)
+
+    found, results, wanted = run(Layer(function), numbers(2, 8, 20))
+    assert "ReciprocalSquareRoot" in found
+    assert wanted.std() > 0.5
+    assert_levels(results, wanted, 0.1, 0.02)

@@ -83,6 +83,7 @@ _CALLS: Final[dict[OpOverload, Sequence[Sequence[Any]]]] = {
         (_X, _r(4), _r(4), 2, 4, 63, 2, 1e-5),
         (_X, None, None, 2, 4, 63, 4, 1e-3),
         (_X + 3, _r(4), None, 2, 4, 63, 1, 1e-5),
+        (_r(2, 4, 6), _r(4), _r(4), 2, 4, 6, 2, 1e-5),
     ],
 }
 _RULES: Final = rewrites(

@@ -46,8 +46,11 @@ def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
     """Takes means over pixels, and then over the channels of each group."""
     bound = bind(node)
     groups, source = bound["group"], value_of(builder, bound["input"])
-    if source.rank != 4 or is_dynamic(source.shape[1:]):
+    if source.rank not in (3, 4) or is_dynamic(source.shape[1:]):
         return None
+    sizes = source.shape
+    if source.rank == 3:
+        source = source.view(*sizes[:2], 1, sizes[2])
     batch, channels, height, width = source.shape
     inner = channels // groups
 
@@ -69,7 +72,7 @@ def _group_norm(builder: Builder, node: Node) -> list[Node | None] | None:
             else:
                 moved = value_of(builder, parameter).view(*shape_of(parameter), 1, 1)
             result = operation(result, moved)
-    return [result.node, None, None]
+    return [result.view(*sizes).node, None, None]
 
 
 REWRITES: Final = (
