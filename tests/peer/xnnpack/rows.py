@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tests.peer.xnnpack.sides import FAILS, NONE, RIGHT, Side
+from tests.peer.xnnpack.sides import FAILS, NONE, RIGHT, WRONG, Side
 
 EQUAL: Final = "equal"
 BETTER: Final = "better"
@@ -21,7 +21,7 @@ CLASSES: Final = {
     EQUAL: "as many delegates, and as many operators left outside of them, with right results",
     BETTER: "the peer fails, or is wrong, or leaves more operators, or needs more delegates",
     OTHER: "nothing is computed that a delegate would be worth",
-    NEITHER: "both compilers refuse the program, ours with a diagnostic",
+    NEITHER: "both compilers refuse the program, ours with a diagnostic; or both are wrong, ours no more",
     WORSE: "ours fails, or is wrong, or leaves more operators, or needs more delegates",
     NO_CASE: "torch rejects the case",
 }
@@ -51,6 +51,8 @@ def classify(peer: Side, ours: Side) -> Verdict:
         return Verdict(NO_CASE)
     if peer.result == ours.result == FAILS and re.match(r"DC\d+ ", ours.detail):
         return Verdict(NEITHER, f"ours {ours.result}: {ours.detail}")
+    if peer.result == ours.result == WRONG and ours.difference <= peer.difference:
+        return Verdict(NEITHER, "both differ from eager mode, ours no more than the peer's")
     if ours.result != RIGHT:
         return Verdict(WORSE, f"ours {ours.result}: {ours.detail}")
     if peer.result != RIGHT:

@@ -92,6 +92,9 @@ def _judged(
     detail = ""
     for (expected, scale), result in zip(wanted, results, strict=True):
         differences += map(difference, result, expected)
+        if all(isinstance(each, torch.Tensor) and not each.numel() for each in expected):
+            detail = detail or ("" if max(differences) == 0.0 else "another shape or dtype")
+            continue  # The peer's comparison takes the maximum of no elements.
         try:
             compare(tuple(expected), tuple(result), scale, case.absolute, case.relative, case.steps)
         except (AssertionError, RuntimeError) as error:

@@ -100,6 +100,12 @@ class XnnpackPartitioner(TablePartitioner[Settings]):
                     found[node] = Rejection(node, "boundary", _WIDE)
             elif node.target is DEQUANTIZE and not _has_one_scale(bind(node)["input"]):
                 found[node] = Rejection(node, "boundary", "its levels have several scales")
+        constants = program.fixed_constants()
+        for node in nodes:
+            # Alone, its numbers would be stored as float32 to be returned as they are.
+            is_constant = node.target is DEQUANTIZE and bind(node)["input"].name in constants
+            if is_constant and members.isdisjoint(node.users):
+                found[node] = Rejection(node, "boundary", "no call of the delegate reads the numbers")
         return list(found.values())
 
 

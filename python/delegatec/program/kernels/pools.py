@@ -36,6 +36,8 @@ def _max_pool2d(b: Builder, node: Node) -> list[Node | None] | None:
     )
     if not is_small and not x.dtype.is_floating_point:
         return None
+    if 0 not in results:
+        return [None, _pooled(b, node, x)[1]]
     indices = None
     if not is_small or 1 in results:
         values, indices = _pooled(b, node, x)

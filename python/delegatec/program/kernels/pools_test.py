@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -81,3 +82,9 @@ def test_pools_of_dynamic_batches_are_maxima_of_slices() -> None:
     program = _legal(lambda x: F.max_pool2d(x, 2), x, dynamic_shapes=({0: Dim("batch", max=4)},))
     assert KERNEL not in called(program)
     assert_computes(program, F.max_pool2d(x, 2), x)
+
+
+def test_values_that_nothing_reads_are_not_computed() -> None:
+    x = torch.randn(1, 2, 6, 6)
+    program = _legal(lambda x: F.max_pool2d(x, 3, 1, return_indices=True)[1], x)
+    assert [each for each in called(program) if each is not operator.getitem] == [KERNEL]

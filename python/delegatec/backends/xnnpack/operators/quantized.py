@@ -66,11 +66,11 @@ def _weight(target: OpOverload) -> OperatorRow:
     )
 
 
-_move: Final = functools.partial(operator_row, resizes=True, dtypes=_SCALE, computes=False, preserved=True)
+_scaled: Final = functools.partial(operator_row, resizes=True, dtypes=_SCALE, preserved=True)
 
 ROWS: Final[tuple[OperatorRow, ...]] = (
-    _move(QUANTIZE, _quantize),
-    _move(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
+    _scaled(QUANTIZE, _quantize),
+    _scaled(DEQUANTIZE, _dequantize, note="no operation where levels are computed with"),
     *map(_weight, sorted(CALLS - {DEQUANTIZE}, key=str)),
     operator_row(
         XNNPACK.rounded.default, _rounded, resizes=True, note="a conversion for all layers that read it"

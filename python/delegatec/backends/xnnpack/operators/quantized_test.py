@@ -40,6 +40,18 @@ def test_levels_are_converted_where_numbers_are_needed() -> None:
     check(Layer(lambda _, x: q(dq(x).exp(), 0.5)), (torch.zeros(3, dtype=torch.int8),), "Exp")
 
 
+def test_conversions_alone_are_delegates() -> None:
+    check(Layer(lambda _, x: q(x)), (X,), "Convert")
+    check(Layer(lambda _, x: dq(x)), (torch.zeros(3, dtype=torch.int8),), "Convert")
+
+
+def test_weights_that_others_read_stay_outside() -> None:
+    layer = Layer(lambda own, x: f.embedding(x, dq(own.levels)))
+    layer.register_buffer("levels", torch.ones(5, 4, dtype=torch.int8))
+    compiled = compile_module(layer, (torch.tensor([1, 2]),))
+    assert compiled.delegates == [] and len(compiled.left) == 2
+
+
 def test_a_value_is_converted_once_for_all_readers() -> None:
     layer = Layer(lambda _, x: qdq(qdq(x).exp(), 0.5) + qdq(x).softmax(-1) * qdq(x))
     compiled = check(layer, (X,))
