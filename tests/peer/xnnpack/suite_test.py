@@ -45,7 +45,7 @@ def _sample() -> list[PeerTest]:
 @pytest.mark.parametrize("test", _sample(), ids=lambda test: test.name)
 def test_the_page_is_up_to_date(test: PeerTest) -> None:
     torch.set_num_threads(1)
-    for case in record(test)[:2]:
+    for case in [case for case in record(test) if case.name in _ROWS][:2]:
         found = row({compiler: side(case, compiler) for compiler in (PEER, OURS)})
         assert same_on_all_hosts(found) == same_on_all_hosts(_ROWS[case.name]), _HELP
 
