@@ -74,7 +74,7 @@ def sizes_key(value: Any) -> tuple[int | str, ...]:
 
 
 def whole_ratio(size: int | torch.SymInt, other: int | torch.SymInt) -> int | None:
-    """Returns the quotient of two sizes, for all their values; None if it varies or is no whole number."""
+    """Returns the quotient of two sizes, for all their values; None if it varies or is not a whole number."""
     first, second = (
         each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (size, other)
     )
