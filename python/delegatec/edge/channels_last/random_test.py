@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import hypothesis.strategies as st
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.operators import NHWC
@@ -146,9 +146,20 @@ def _product(r: Random, x: Value) -> Value:
     return (x @ table(x.builder, _constant(r, *sizes))).clamp(-9, 9)
 
 
+def _transposed(r: Random, x: Value) -> Value:
+    """Both a value and its transpose are operands."""
+    if x.rank < 2:
+        return x
+    y = x.permute(*range(x.rank - 2), x.rank - 1, x.rank - 2)
+    if x.shape == y.shape and r.random() < 0.3:
+        return x + y * 2
+    x, y = (each.view(math.prod(each.shape[:-2]), *each.shape[-2:]) for each in (x, y))
+    return (x @ y).clamp(-9, 9)
+
+
 _STEPS: Final[tuple[Callable[[Random, Value], Value], ...]] = (
     *(_permute, _permute, _permute, _view, _view, _broadcast, _pad, _slice, _select, _split, _reduce),
-    *(_along, _expand, _convolve, _convolve, _product),
+    *(_along, _expand, _convolve, _convolve, _product, _transposed, _transposed),
     *(lambda _, x: x.relu(), lambda _, x: x * 0.5),
 )
 
@@ -195,5 +206,6 @@ def check(seed: int) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 1 << 30))
+@example(264)  # a tensor that has a value and its transpose
 def test_random_graphs(seed: int) -> None:
     check(seed)

@@ -16,9 +16,12 @@ from delegatec.edge.channels_last.layouts import (
     Axes,
     Fragment,
     Layout,
+    Shape,
     layout_of,
+    merged,
     own_axes,
     refined,
+    row_major,
     sizes_of,
 )
 
@@ -54,9 +57,10 @@ class Storage:
     def __init__(self, builder: Builder, constants: dict[str, torch.Tensor]) -> None:
         self.builder = builder
         self._constants = constants
-        self._copies: dict[Node, list[Stored]] = {}
-        # constants that only movements of others compute: the other, and its order
-        self._known: dict[tuple[Node, Axes], Node] = {}
+        # nodes that have the elements of another node: that node, the order of its dimensions, the shape
+        self._known: dict[tuple[Node, Layout, Shape], Node] = {}
+        # the first of these in each order
+        self._copies: dict[tuple[Node, Layout], Node] = {}
         self.is_changed = False
 
     def is_free(self, node: Node) -> bool:
@@ -67,33 +71,33 @@ class Storage:
         """Returns a node that has the elements of a value in some axes, before the builder's anchor."""
         if value.axes == axes:
             return value.node
-        key = (value.node, axes)
+        key = _key(value, axes)
         if key not in self._known:
             self.is_changed = True
-            self._known[key] = self._arrange(value, axes)
+            self._known[key] = self._arrange(value, axes, key[1])
         return self._known[key]
 
     def adopt(self, value: Stored, node: Node, axes: Axes) -> Node:
         """Records a node that has a value in some axes; returns the first such node."""
-        copies = self._copies.setdefault(value.node, [value])
-        found = next((copy.node for copy in copies if copy.axes == axes), None)
-        if found is None:
-            copies.append(Stored(node, axes))
-        return found or node
+        if value.axes == axes:
+            return value.node
+        key = _key(value, axes)
+        self._copies.setdefault(key[:2], node)
+        return self._known.setdefault(key, node)
 
-    def _arrange(self, value: Stored, axes: Axes) -> Node:
+    def _arrange(self, value: Stored, axes: Axes, order: Layout) -> Node:
         if value.node.target is aten.full.default:
             return self._call(aten.full.default, sizes_of(axes), value.node.args[1], like=value.node)
         if value.node.name in self._constants:
             return self._constant(value, axes)
-        wanted = layout_of(axes)
-        copies = self._copies.setdefault(value.node, [value])
-        for copy in copies:
-            if layout_of(copy.axes) == wanted:
-                return self.view(copy.node, axes)
-        copy = self._permuted(value, axes)
-        copies.append(copy)
-        return copy.node if copy.axes == axes else self.view(copy.node, axes)
+        if order == row_major(shape_of(value.node)):
+            return self.view(value.node, axes)
+        if (value.node, order) not in self._copies:
+            copy = self._permuted(value, axes)
+            self._copies[value.node, order] = copy.node
+            if copy.axes == axes:
+                return copy.node
+        return self.view(self._copies[value.node, order], axes)
 
     def view(self, node: Node, axes: Axes) -> Node:
         """Returns a view of a node in other dimensions."""
@@ -148,6 +152,25 @@ class Storage:
     def own(self, node: Node) -> Stored:
         """Returns a value as its own node stores it."""
         return Stored(node, own_axes(shape_of(node)))
+
+
+def _key(value: Stored, axes: Axes) -> tuple[Node, Layout, Shape]:
+    """Returns what a value in some axes is, whatever the dimensions of the value are.
+
+    Returns:
+        The value's node, the order of the fragments of that node's dimensions, and the shape.
+    """
+    shape = tuple(sizes_of(axes))
+    if value.node.target is aten.full.default:  # its elements have no order, and need not be divisible
+        return value.node, (), shape
+    source, (wanted,) = _common(value.axes, (layout_of(axes),))
+    own: dict[Fragment, Fragment] = {}
+    for dim, axis in enumerate(source):
+        inner = 1
+        for fragment in reversed(axis):
+            own[fragment] = (dim, inner, fragment[2])
+            inner *= fragment[2]
+    return value.node, merged(own[fragment] for fragment in wanted), shape
 
 
 def _common(first: Axes, second: Axes) -> tuple[Axes, Axes]:
