@@ -6,6 +6,7 @@ These are compared with the same rounding in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,7 @@ from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.dialect import rounded
 from delegatec.backends.xnnpack.operators.grid import operations
-from delegatec.backends.xnnpack.quantized.testing import INT8, Layer, rows
+from delegatec.backends.xnnpack.quantized.testing import Layer, rows, whole
 from tests.oracle.xnnpack import lowered_program, numbers, run
 
 FORMS: Final = {
@@ -51,15 +52,24 @@ def test_rows_quantized_at_run_time(form: str, leading: tuple[int, ...]) -> None
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_quantized_at_run_time_in_float16(form: str) -> None:
+@pytest.mark.parametrize("quantize", [rows, whole])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_rows_quantized_at_run_time_in_float16(
+    form: str, quantize: Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> None:
     shape, bits, group = FORMS[form]
-    layer = Layer(lambda own, x: f.linear(rows(x), own.weight(), own.bias), shape, bits, group)
-    x = numbers(5, shape[1])
-    report, program = lowered_program(layer, (x,), None, {"precision": "fp16"})
+
+    def function(own: Layer, x: Tensor) -> Tensor:
+        return f.linear(quantize(x), own.weight(dtype), own.bias.to(dtype))
+
+    layer, x = Layer(function, shape, bits, group), numbers(5, shape[1]).to(dtype)
+    options = {"precision": "fp16"} if dtype == torch.float32 else {}
+    report, program = lowered_program(layer, (x,), None, options)
     assert (len(report.delegates), report.rejections) == (1, [])
     (found,) = program.run([x])
-    wanted = f.linear(rounded(x, 1), layer.weight(), layer.bias)
-    torch.testing.assert_close(found, wanted, rtol=0.01, atol=0.1)
+    wanted = f.linear(rounded(x.float(), 1), layer.weight(), layer.bias)
+    # float16 has eight numbers between two levels, so that some values get the next one
+    torch.testing.assert_close(found, wanted.to(dtype), rtol=0.01, atol=0.2)
 
 
 def test_one_conversion_for_several_layers() -> None:
@@ -98,29 +108,65 @@ def test_what_no_kernel_multiplies_is_computed_outside() -> None:
     assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), numbers(5, 64))
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+# Precision of the delegate, and dtype of the model.
+PRECISIONS: Final = [("fp32", torch.float32), ("fp16", torch.float32), ("fp32", torch.float16)]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), PRECISIONS)
 @pytest.mark.parametrize("shape", [(12, 8, 3, 3), (8, 1, 3, 3), (12, 8, 1, 1)])
 def test_convolutions_of_values_that_are_quantized_at_run_time(
-    shape: tuple[int, ...], precision: str
+    shape: tuple[int, ...], precision: str, dtype: torch.dtype
 ) -> None:
     groups, padding = 8 // shape[1], shape[-1] // 2
 
     def function(layer: Layer, x: Tensor) -> Tensor:
-        parameters = torch.ops.quantized_decomposed.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
-        levels = torch.ops.quantized_decomposed.quantize_per_tensor.tensor(x, *parameters, *INT8)
-        x = torch.ops.quantized_decomposed.dequantize_per_tensor.tensor(levels, *parameters, *INT8)
-        return f.conv2d(x, layer.weight(), layer.bias, padding=padding, groups=groups)
+        weight, bias = layer.weight(dtype), layer.bias.to(dtype)
+        return f.conv2d(whole(x), weight, bias, padding=padding, groups=groups)
 
     layer, x = Layer(function, shape), numbers(1, 8, 9, 11)
-    report, program = lowered_program(layer, (x,), None, {"precision": precision})
-    assert (len(report.delegates), report.rejections) == (1, [])
-    found = operations(report.delegates[0].module.blob_bytes())
-    # float32 inputs and outputs are converted to float16 and back
-    converted = ["Convert"] * (precision == "fp16")
-    layers = ["Convert", "Convolution" if padding else "FullyConnected"]
-    assert [each for each in found if each != "Transpose"] == [*converted, *layers, *converted]
     # a scale for each image, or for each pixel
     levels = rounded(x, 3) if padding else rounded(x.movedim(1, 3), 1).movedim(3, 1)
     wanted = f.conv2d(levels, layer.weight(), layer.bias, padding=padding, groups=groups)
-    tolerance = {"rtol": 0.01, "atol": 0.1} if converted else {"rtol": 1e-5, "atol": 5e-5}
-    torch.testing.assert_close(program.run([x])[0], wanted, **tolerance)
+    found = images(layer, x.to(dtype), wanted, precision)
+    # float32 inputs and outputs are converted to float16 and back
+    converted = ["Convert"] * (precision == "fp16")
+    layers = ["Convert", "Convolution" if padding else "FullyConnected"]
+    assert found == [*converted, *layers, *converted]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), PRECISIONS)
+@pytest.mark.parametrize(
+    ("shape", "arguments"),
+    [
+        ((8, 6, 3, 3), {}),
+        ((8, 6, 1, 1), {}),
+        ((8, 6, 3, 2), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((8, 3, 3, 3), {"groups": 2, "dilation": 2}),
+        ((8, 1, 2, 2), {"groups": 8, "stride": 2}),
+    ],
+)
+def test_transposed_convolutions_of_values_that_are_quantized_at_run_time(
+    shape: tuple[int, ...], arguments: dict[str, int], precision: str, dtype: torch.dtype
+) -> None:
+    def function(layer: Layer, x: Tensor) -> Tensor:
+        return f.conv_transpose2d(whole(x), layer.weight(dtype), layer.bias.to(dtype), **arguments)
+
+    layer, x = Layer(function, shape, axis=1), numbers(2, 8, 9, 11)
+    layer.bias = numbers(shape[1] * arguments.get("groups", 1))
+    wanted = f.conv_transpose2d(rounded(x, 3), layer.weight(), layer.bias, **arguments)
+    found = images(layer, x.to(dtype), wanted, precision)
+    # the kernel computes in float32
+    wide = ["Convert"] * (precision == "fp16" or dtype == torch.float16)
+    ends = ["Convert"] * (precision == "fp16")
+    assert found == [*ends, *wide, "Convert", "TransposedConvolution", *wide, *ends]
+
+
+def images(layer: Layer, x: Tensor, wanted: Tensor, precision: str) -> list[str]:
+    """Compares a layer with wanted results, and returns its operations without transposes."""
+    report, program = lowered_program(layer, (x,), None, {"precision": precision})
+    assert (len(report.delegates), report.rejections) == (1, [])
+    is_exact = precision == "fp32" and x.dtype == torch.float32
+    tolerance = {"rtol": 1e-5, "atol": 5e-5} if is_exact else {"rtol": 0.01, "atol": 0.2}
+    torch.testing.assert_close(program.run([x])[0], wanted.to(x.dtype), **tolerance)
+    found = operations(report.delegates[0].module.blob_bytes())
+    return [each for each in found if each != "Transpose"]

@@ -99,7 +99,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def rounded(x: Tensor, dims: int) -> Tensor:
-    """Rounds float32 numbers to 256 levels between the least and the largest of each row."""
+    """Rounds numbers to 256 levels between the least and the largest of each row."""
     inside = list(range(x.dim() - dims, x.dim()))
     least = x.amin(inside, keepdim=True).clamp(max=0)
     largest = x.amax(inside, keepdim=True).clamp(min=0)

@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
+from delegatec.backends.xnnpack.building.operations import converted
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -39,12 +40,14 @@ class Stored(NamedTuple):
         arrange: moves the dimensions of the weight from ATen's order to the runtime's.
         shape: the sizes in that order; those of the weight if empty.
         channel_dim: the dimension of the result's channels in that order.
+        is_single: whether the kernel of rows that are quantized at run time takes them from float32 alone.
     """
 
     form: Hashable = None
     arrange: Arrange = Tensor.detach
     shape: Sequence[int] = ()
     channel_dim: int = 0
+    is_single: bool = False
 
 
 MATRIX: Final = Stored()
@@ -151,7 +154,7 @@ def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
     source, dims = bind(call).values()
     if len(stored.shape) == _MATRIX_DIMS:
         dims = 1  # a row for each pixel
-    id = b.of(source)
+    id = converted(b, b.of(source), torch.float32) if stored.is_single else b.of(source)
 
     def make() -> int:
         table = schema.ScalesOfRowsT(dims)

@@ -22,7 +22,7 @@ from delegatec.backends.xnnpack.building.layers import (
     quantized_operands,
 )
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
-from delegatec.backends.xnnpack.building.operations import fully_connected
+from delegatec.backends.xnnpack.building.operations import converted, fully_connected
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.flags import ALIGNS_CORNERS
 from delegatec.backends.xnnpack.operands import NO_VALUE
@@ -34,12 +34,17 @@ from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraint import Constraint
 
 
-def _result(b: LevelBuilder, node: Node, operation: int, table: Callable[[int], Any]) -> None:
-    """Emits an operation; `table` returns its operands and attributes from the id of its result."""
+def _result(
+    b: LevelBuilder, node: Node, operation: int, table: Callable[[int], Any], dtype: torch.dtype | None = None
+) -> None:
+    """Emits an operation; `table` returns its operands and attributes from the id of its result.
+
+    The kernel's result has a dtype, that of the node by default, and is converted to that of the node.
+    """
     value = node.meta["val"]
-    out = b.temporary(value.shape, value.dtype)
+    out = b.temporary(value.shape, dtype or value.dtype)
     b.emit(operation, table(out))
-    b.alias(node, out)
+    b.alias(node, converted(b, out, value.dtype))
 
 
 def _convolution(b: LevelBuilder, node: Node) -> None:
@@ -120,7 +125,9 @@ def _emit_convolution(
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
     # The runtime refuses others, and rounds these to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
-    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0)
+    # The runtime has no transposed convolution of values that it quantizes in each run, with float16 results.
+    is_single = operation == Operation.TransposedConvolution and is_rounded(bound["x"])
+    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0, is_single)
     operands = quantized_operands(b, node, bound["x"], levels)
     if operands is None:
         weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
@@ -135,6 +142,7 @@ def _emit_convolution(
         node,
         operation,
         lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
+        torch.float32 if is_single else None,
     )
 
 

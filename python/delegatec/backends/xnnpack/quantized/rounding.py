@@ -60,7 +60,7 @@ class Rounding:
     """A value that is quantized at run time, and only read by layers with quantized weights.
 
     Attributes:
-        source: the value.
+        source: the value, float32 or float16.
         result: the call that dequantizes it.
         dims: how many of its last dimensions have one scale in the runtime.
         calls: all calls, the result included.
@@ -145,11 +145,11 @@ def _rounding(node: Node) -> Rounding | None:
     chosen = scale.all_input_nodes[0] if is_computed else None
     if same != [scale, zero] or chosen is None or chosen.target not in CHOOSE:
         return None
-    if bind(chosen)["input"] is not source or dtype_of(source) != torch.float32:
+    if bind(chosen)["input"] is not source or dtype_of(source) not in (torch.float32, torch.float16):
         return None
     if zero is not None and (zero.target is not operator.getitem or zero.all_input_nodes[0] is not chosen):
         return None
-    if dtype_of(node) != torch.float32 or not _has_eight_bits(levels) or not _is_of_rows(node):
+    if dtype_of(node) != dtype_of(source) or not _has_eight_bits(levels) or not _is_of_rows(node):
         return None
     users = [user.target for user in node.users]
     dims = _IMAGE if aten.convolution.default in users else _ROW
@@ -206,7 +206,7 @@ def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
     if node.target is not aten.convolution.default:
         return False
     bound = bind(node)
-    if bound["input"] is not x or bound["transposed"] or len(shape_of(x)) != 4:
+    if bound["input"] is not x or len(shape_of(x)) != 4:
         return False
-    weight = weight_of(bound["weight"], constant)
+    weight = weight_of(bound["weight"], constant, *((1, bound["groups"]) if bound["transposed"] else ()))
     return weight is not None and not weight.width

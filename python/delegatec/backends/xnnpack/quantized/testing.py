@@ -37,7 +37,15 @@ def rows(x: Tensor) -> Tensor:
     block = [1] * (x.dim() - 1) + [x.shape[-1]]
     parameters = AFFINE.choose_qparams_affine(x, "ASYMMETRIC", block, torch.int8, -128, 127)
     levels = AFFINE.quantize_affine(x, block, *parameters, torch.int8, -128, 127)
-    result: Tensor = AFFINE.dequantize_affine(levels, block, *parameters, torch.int8, -128, 127)
+    result: Tensor = AFFINE.dequantize_affine(levels, block, *parameters, torch.int8, -128, 127, x.dtype)
+    return result
+
+
+def whole(x: Tensor) -> Tensor:
+    """Quantizes a value at run time with one scale, and dequantizes."""
+    parameters = quantized.choose_qparams.tensor(x, -128, 127, 2**-12, torch.int8)
+    levels = quantized.quantize_per_tensor.tensor(x, *parameters, *INT8)
+    result: Tensor = quantized.dequantize_per_tensor.tensor(levels, *parameters, *INT8, out_dtype=x.dtype)
     return result
 
 
@@ -79,16 +87,16 @@ class Layer(nn.Module):
         self.register_buffer("zeros", torch.zeros(channels, dtype=torch.int64))
         self.register_buffer("bias", torch.randn(channels, generator=generator))
 
-    def weight(self) -> Tensor:
+    def weight(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Returns the dequantized weight."""
         most = 2 ** (self.bits - 1) - 1
         if self.group:
             result = quantized.dequantize_per_channel_group(
-                self.levels, self.steps, None, -most - 1, most, torch.int8, self.group, torch.float32
+                self.levels, self.steps, None, -most - 1, most, torch.int8, self.group, dtype
             )
         else:
             result = quantized.dequantize_per_channel(
-                self.levels, self.steps, self.zeros, self.axis, -most, most, torch.int8
+                *(self.levels, self.steps, self.zeros, self.axis, -most, most, torch.int8), out_dtype=dtype
             )
         return result  # type: ignore[no-any-return]
 
