@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,17 @@ class OracleProgram:
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
         outputs = self._module.run_method(method, copies)
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in outputs]
+
+
+def mapped(pte: bytes) -> OracleProgram:
+    """Loads a program from a file, as apps do: the runtime maps its data, and unmaps what it frees.
+
+    A program in memory hides that data is read after it is freed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.pte"
+        path.write_bytes(pte)
+        return OracleProgram(path)
 
 
 def run(pte: Path | str | bytes, inputs: Sequence[Any], method: str = "forward") -> list[Any]:

@@ -14,7 +14,7 @@ from delegatec.backends.xnnpack.operators.grid import operations
 from delegatec.delegation import DelegationReport
 from delegatec.lowering import lower
 from delegatec.program import write_program
-from tests.oracle.oracle import OracleProgram
+from tests.oracle.oracle import OracleProgram, mapped
 
 
 def run_in_runtime(
@@ -70,7 +70,7 @@ def lowered_program(
     lowered = lower({"forward": exported}, "xnnpack", options)
     file = io.BytesIO()
     write_program(lowered.emitted, file)
-    return lowered.reports["forward"], OracleProgram(file.getvalue())
+    return lowered.reports["forward"], mapped(file.getvalue())
 
 
 def numbers(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -12,7 +12,7 @@ from delegatec.delegation import NamedData
 from delegatec.program import EmittedProgram, MemoryPlan, write_program
 from delegatec.program.emitted import Delegate, DelegateCall, EmittedMethod, TensorValue
 from delegatec.program.scalar_type import SCALAR_TYPES
-from tests.oracle.oracle import OracleProgram
+from tests.oracle.oracle import mapped
 
 _ALIGNMENT = 64
 
@@ -70,4 +70,4 @@ def run_in_runtime(
     Raises:
         RuntimeError: the runtime refuses the blob, or its run fails.
     """
-    return OracleProgram(program_of(blob, named_data, inputs, outputs)).run(inputs)
+    return mapped(program_of(blob, named_data, inputs, outputs)).run(inputs)

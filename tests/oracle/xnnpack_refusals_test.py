@@ -112,6 +112,10 @@ _DAMAGES: Final[dict[str, tuple[Callable[[Blob], object], str]]] = {
     "groups of no inputs": (_groups_of_nothing, CRASHED),
     "a depthwise convolution without channels": (_no_channels, CRASHED),
     "forty numbers of a slice": (_seven_numbers, CRASHED),
+    "a bias that another operation reads": (
+        lambda blob: setattr(blob.graph.nodes[-2].operation, "biasId", 19),
+        CRASHED,
+    ),
     "nodes in another order": (_other_order, RAN),
     "a sum of scales too far apart": (_steep_sum, WRONG),
     "a missing key": (lambda blob: blob.named.popitem(), REFUSED),

@@ -16,7 +16,14 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec.backends.common.graph_format import fill_absent
 from delegatec.backends.xnnpack.checking.nodes import problems_of_node
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT, problems_of_value
-from delegatec.backends.xnnpack.operands import NO_VALUE, OPERATION_NAMES, operand_ids, packed_ids, result_ids
+from delegatec.backends.xnnpack.operands import (
+    NO_VALUE,
+    OPERATION_NAMES,
+    operand_ids,
+    packed_ids,
+    result_ids,
+    unpacked_fields,
+)
 from delegatec.backends.xnnpack.values import tensor_of
 
 _MOST_EXTERNALS: Final = 4096
@@ -75,11 +82,12 @@ def _of_externals(values: dict[int, Any]) -> Iterator[str]:
 
 
 def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) -> Iterator[str]:
-    known = {
-        id for id, value in values.items() if tensor_of(value).constantId or tensor_of(value).flags & INPUT
-    }
+    constants = {id for id, value in values.items() if tensor_of(value).constantId}
+    known = constants | {id for id, value in values.items() if tensor_of(value).flags & INPUT}
     computed: set[int] = set()
     in_blob = {id for id, value in values.items() if _is_in_blob(tensor_of(value), graph)}
+    known_nodes = [node for node in graph.nodes if node.operation is not None]
+    packed = constants & {id for node in known_nodes for id in packed_ids(node)}
     for place, node in enumerate(graph.nodes):
         if node.operation is None:
             yield f"unknown operation of node {place}: type {node.operationType}"
@@ -92,10 +100,12 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
         for id in ids:
             if id in values and id not in known and id not in computed:
                 yield f"{what} uses value {id} before it is computed"
-        packed = packed_ids(node)
-        for id in sorted({id for id in ids if id in in_blob and id not in packed}):
-            # the runtime frees the blob after it has loaded it
-            yield f"{what} reads constant {id} from the blob; it must be named data"
+        for id in sorted({id for _, id in unpacked_fields(node)}):
+            # the runtime frees the blob, and values that it packs, after it has loaded them
+            if id in in_blob:
+                yield f"{what} reads constant {id} from the blob; it must be named data"
+            elif id in packed:
+                yield f"{what} reads constant {id}, which is a filter or bias; it must be a separate value"
         for id in result_ids(node):
             if id in known or id in computed:
                 yield f"{what} writes value {id}, which has elements already"

@@ -75,6 +75,19 @@ def test_plain_values_with_names_of_weights() -> None:
     assert plain["operations"][0]["source"] == "model.py:3"
 
 
+def test_a_bias_that_is_also_read_is_two_values_of_one_name() -> None:
+    """The runtime frees the value that a layer packs."""
+
+    class Scaled(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * self.bias
+
+    (delegate,) = compile_module(Scaled(8, 4), (ROWS,)).delegates
+    found = XNNPACK.graph(memoryview(delegate.blob_bytes()))
+    assert [delegate.constant_names[id] for id in found.constants] == ["weight", "bias", "bias"]
+    assert len(delegate.named_data) == 2
+
+
 def test_weights_that_passes_arrange_keep_their_names() -> None:
     """The columns of the linear layer follow the pixels of channels-last images."""
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 2)).eval()

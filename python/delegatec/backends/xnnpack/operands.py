@@ -48,3 +48,8 @@ def packed_ids(node: NodeT) -> list[int]:
     """Returns the ids of values that the runtime copies when it loads a layer: its filter and bias."""
     fields = vars(node.operation)
     return [fields[name] for name in _PACKED if fields.get(name, NO_VALUE) != NO_VALUE]
+
+
+def unpacked_fields(node: NodeT) -> list[tuple[str, int]]:
+    """Returns field and id of the operands that the runtime reads at each run: all but filter and bias."""
+    return [(name, id) for name, id in operand_fields(node) if name not in _PACKED]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 from delegatec_schemas import xnnpack_graph as schema
@@ -14,7 +15,13 @@ from delegatec.backends.xnnpack.blob import write_blob
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
-from delegatec.backends.xnnpack.operands import NO_VALUE, operand_ids, result_ids
+from delegatec.backends.xnnpack.operands import (
+    NO_VALUE,
+    operand_ids,
+    packed_ids,
+    result_ids,
+    unpacked_fields,
+)
 from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
@@ -38,12 +45,14 @@ class Draft:
         inputs: ids of the inputs.
         outputs: ids of the outputs.
         steps: the operations, in execution order.
+        copies: value that `simplify` adds -> the constant whose bytes it has.
     """
 
     def __init__(self) -> None:
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.steps: list[Step] = []
+        self.copies: dict[int, int] = {}
         self._values: list[schema.ValueT] = []
         self._data: dict[str, NamedData] = {}
         self._indices: dict[str, int] = {}  # key -> index of the constant; 0 means "no constant"
@@ -95,9 +104,10 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps; removes operations, values and constants that no output depends on."""
+        """Fuses clamps, and separates packed constants from others; removes what no output depends on."""
         self.steps, _ = self._live()
         self.steps = fuse_clamps(self.steps, self.outputs, self._have_one_scale)
+        self._separate_packed()
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
         self._values = [value for id, value in enumerate(self._values) if id in used]
@@ -107,6 +117,25 @@ class Draft:
             key = old[getattr(owner, field)]
             setattr(owner, field, new.setdefault(key, len(new) + 1))
         self._indices = new
+
+    def _separate_packed(self) -> None:
+        """Gives operations that read a packed constant another value with the same bytes.
+
+        The runtime packs filters and biases when it loads a layer. It then frees the data of those values,
+        even if other operations read them.
+        """
+        packed = {id for step in self.steps for id in packed_ids(step.node) if self.is_constant(id)}
+        own: dict[int, int] = {}
+        for step in self.steps:
+            for field, id in unpacked_fields(step.node):
+                if id not in packed:
+                    continue
+                if id not in own:
+                    own[id] = len(self._values)
+                    self._values.append(deepcopy(self._values[id]))
+                    self.tensor(own[id]).id = own[id]
+                setattr(step.node.operation, field, own[id])
+        self.copies = {copy: id for id, copy in own.items()}
 
     def _have_one_scale(self, first: int, second: int) -> bool:
         """Whether two values are quantized alike, or not at all."""

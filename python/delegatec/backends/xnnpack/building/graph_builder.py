@@ -268,6 +268,7 @@ class GraphBuilder:
         if problems:
             raise DelegatecError(problems)
         names = {id: name for id, name in self._names.items() if id in live}
+        names.update((copy, names[id]) for copy, id in self.draft.copies.items() if id in names)
         return PreprocessResult(
             self.draft.blob(), self.draft.debug_map(), self.draft.named_data(), constant_names=names
         )

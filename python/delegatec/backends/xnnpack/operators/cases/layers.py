@@ -14,6 +14,7 @@ from delegatec.backends.xnnpack.operators.cases.case import Case
 functional = torch.nn.functional
 _BATCH: Final = torch.export.Dim("batch", min=2, max=64)
 _ROWS: Final = floats(5, 4), floats(64, 4), floats(2, 4)
+_WEIGHT, _BIAS = floats(4, 4, seed=5), floats(4, seed=6)
 _IMAGE: Final = floats(2, 4, 5, 6)
 _QUERY, _KEY, _VALUE = floats(2, 4, 5, 8), floats(2, 4, 6, 8, seed=1), floats(2, 4, 6, 8, seed=2)
 _SHARED: Final = _KEY[:, :2], _VALUE[:, :2]
@@ -53,6 +54,16 @@ _PRODUCTS: Final = {
     "transposed": Case(lambda x, y: x @ y.mT, (X, Y), "BatchMatrixMultiply"),
     "transposed-filter": Case(
         lambda x, y: x.neg() @ y.neg().t(), (X[0], Y[0]), "Negate Negate FullyConnected"
+    ),
+    "linear-with-its-bias-again": Case(
+        lambda x: (functional.linear(x, _WEIGHT, _BIAS) * _BIAS, _BIAS - x),
+        (_ROWS[0],),
+        "FullyConnected Multiply Subtract",
+    ),
+    "linear-with-its-filter-again": Case(
+        lambda x: functional.linear(x, _WEIGHT).unsqueeze(1) + _WEIGHT,
+        (_ROWS[0],),
+        "FullyConnected Reshape Add",
     ),
     "perceptron": Case(
         _perceptron(),
