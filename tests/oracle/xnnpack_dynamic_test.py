@@ -105,7 +105,9 @@ def test_what_no_kernel_multiplies_is_computed_outside() -> None:
     assert "dynamic-quantization" in left(layer, numbers(5, 64))
     layer = Layer(lambda own, x: f.linear(rows(x), own.weight()), (20, 64), 8, 32)
     assert "dynamic-quantization" in left(layer, numbers(5, 64))
-    assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), numbers(5, 64))
+    for x in (numbers(5, 64), numbers(5, 64).half()):
+        assert "dynamic-quantization" in left(Layer(lambda _, x: rows(x).relu()), x)
+        assert "dynamic-quantization" in left(Layer(lambda _, x: whole(x).relu()), x)
 
 
 # Precision of the delegate, and dtype of the model.

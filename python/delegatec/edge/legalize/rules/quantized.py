@@ -39,8 +39,10 @@ def _dequantize(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    x = x.to(out_dtype or torch.float32)
-    return (x if zero_point is None else x - _single(zero_point)) * _single(scale)
+    out_dtype = out_dtype or torch.float32
+    x = x.to(out_dtype)
+    # Parameters are tensors of float32 where they are computed or of channels: the product is, too.
+    return ((x if zero_point is None else x - _single(zero_point)) * _single(scale)).to(out_dtype)
 
 
 @overload
@@ -83,8 +85,7 @@ def _dequantize_per_channel(
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     zeros = None if zero_points is None else _along(zero_points, x, axis)
-    result = _dequantize(x, _along(scales, x, axis), zeros, low, high, dtype, out_dtype=out_dtype)
-    return result.to(out_dtype or torch.float32)
+    return _dequantize(x, _along(scales, x, axis), zeros, low, high, dtype, out_dtype=out_dtype)
 
 
 def _of_groups(values: Tensor, x: Tensor) -> Tensor:

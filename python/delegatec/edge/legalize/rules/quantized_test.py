@@ -115,6 +115,34 @@ def test_activations_stay_in_one_dtype(function: Callable[[Tensor], Tensor], x: 
     assert_computes(program, function(x), x)
 
 
+def _half(choose: Callable[..., tuple[Tensor, Tensor]], *arguments: object) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        parameters = choose(x, *arguments)
+        levels = quantized.quantize_per_tensor(x, *parameters, *INT8)
+        result: Tensor = quantized.dequantize_per_tensor(levels, *parameters, *INT8, out_dtype=x.dtype)
+        return result
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _half(quantized.choose_qparams, -128, 127, 1e-5, torch.int8),
+        _half(quantized.choose_qparams_symmetric, -128, 127, 1e-5, torch.int8),
+        lambda x: quantized.dequantize_per_tensor(
+            x.to(torch.int8), torch.tensor([0.05]), torch.tensor([3]), *INT8, out_dtype=torch.float16
+        ),
+    ],
+)
+def test_values_of_float16_are_dequantized_to_float16(function: Callable[[Tensor], Tensor]) -> None:
+    """The parameters are float32, in which the levels are multiplied."""
+    x = WIDE.half()
+    expected = function(x)
+    assert expected.dtype == torch.float16
+    assert_computes(edge(function, x), expected, x, atol=2e-3)
+
+
 def test_quantized_weights_are_not_unfolded() -> None:
     class Linear(torch.nn.Module):
         weight: Tensor
