@@ -155,7 +155,7 @@ class Storage:
 
 
 def _key(value: Stored, axes: Axes) -> tuple[Node, Layout, Shape]:
-    """Returns what a value in some axes is, whatever the dimensions of the value are.
+    """Returns what a value in some axes is, for any dimensions of the value.
 
     Returns:
         The value's node, the order of the fragments of that node's dimensions, and the shape.

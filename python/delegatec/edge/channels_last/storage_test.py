@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that one tensor has, each in an order of its own."""
+"""Values that one tensor has, each in a different order."""
 
 from __future__ import annotations
 
