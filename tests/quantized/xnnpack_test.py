@@ -135,6 +135,27 @@ def test_a_transformer_is_one_delegate(
     assert error <= 1.1 * (wanted - exact).abs().max() + 1e-5
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_layers_of_a_model_in_float16_are_one_delegate(name: str) -> None:
+    torch.manual_seed(0)
+    config, is_dynamic, _ = CONFIGS[name]
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 32)).half().eval()
+    x = torch.randn(5, 64).half()
+    with torch.no_grad():
+        exact = model(x)
+        quantize_(model, config())
+        wanted = model(x)
+    lowered = lower({"forward": export(Model(model, (x,)))["forward"]}, "xnnpack")
+    report = lowered.reports["forward"]
+    assert (len(report.delegates), report.rejections) == (1, [])
+    file = io.BytesIO()
+    write_program(lowered.emitted, file)
+    (result,) = OracleProgram(file.getvalue()).run((x,))
+    error = (result - wanted).abs().max()
+    # rows are rounded with a zero point, and numbers to float16
+    assert error <= (1.5 * (wanted - exact).abs().max() if is_dynamic else 2e-3)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("build_int8", "CHANNEL_INT8"), ("build_int4", "GROUP_INT4")])
 def test_the_recipe_of_the_page(name: str, kind: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "xnnpack.md").read_text(encoding="utf-8")

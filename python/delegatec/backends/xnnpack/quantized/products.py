@@ -32,7 +32,7 @@ class Product:
     """A product with a quantized weight.
 
     Attributes:
-        source: the first factor, float32.
+        source: the first factor, float32 or float16.
         rounds: whether the model quantizes it at run time.
         levels: the constant of the weight's levels, int8 [inputs, outputs].
         steps: the constant of its scales, [outputs].
@@ -90,8 +90,12 @@ def recover_linear(program: EdgeProgram) -> bool:
         weight = builder.call(
             quantized.dequantize_per_channel.default,
             *(levels, each.steps, zeros, 0, limits.min, limits.max, torch.int8),
+            out_dtype=dtype_of(each.result),
         )
-        x = builder.call(XNNPACK.rounded.default, each.source, 1) if each.rounds else each.source
+        x = each.source
+        if dtype_of(x) != dtype_of(each.result):
+            x = builder.call(aten._to_copy.default, x, dtype=dtype_of(each.result))
+        x = builder.call(XNNPACK.rounded.default, x, 1) if each.rounds else x
         result = builder.call(aten.linear.default, x, weight, bias)
         shape = last.meta["val"].shape
         if sizes_key(result.meta["val"].shape) != sizes_key(shape):
@@ -117,7 +121,7 @@ def _last(found: Product, constant: Constant) -> tuple[Node, Node | None]:
         first, second, alpha = bind(users[0]).values()
         added = second if first is node else first
         is_row = isinstance(added, Node) and constant(added) is not None and alpha == 1
-        if is_row and shape_of(added) == shape_of(found.steps):
+        if is_row and shape_of(added) == shape_of(found.steps) and dtype_of(added) == dtype_of(node):
             return users[0], added
     return node, None
 
@@ -130,17 +134,23 @@ def _product(node: Node, constant: Constant) -> Product | None:
     if scaled.target is aten.mm.default:
         x, factor = (bind(scaled)[name] for name in ("self", "mat2"))
         levels = bind(factor)["self"] if factor.target is aten._to_copy.default else None
-        if levels is None or not _is_matrix(levels, steps, constant) or dtype_of(x) != torch.float32:
+        if levels is None or not _is_matrix(levels, steps, constant) or not _are_numbers(x, node):
             return None
         wide = _unviewed(x)
         if sizes_key(wide.meta["val"].shape[-1:]) == sizes_key(x.meta["val"].shape[-1:]):
             x = wide
         return Product(x, False, levels, steps, node, (factor, scaled, node))
-    return _integers(node, scaled, steps, constant) if scaled.target is aten.mul.Tensor else None
+    casts = [scaled] if scaled.target is aten._to_copy.default else []
+    scaled = bind(scaled)["self"] if casts else scaled
+    if scaled.target is not aten.mul.Tensor or not dtype_of(node) is dtype_of(scaled) is torch.float32:
+        return None
+    return _integers(node, scaled, casts, steps, constant)
 
 
-def _integers(node: Node, scaled: Node, steps: Node, constant: Constant) -> Product | None:
-    """Returns a product of levels."""
+def _integers(
+    node: Node, scaled: Node, casts: Sequence[Node], steps: Node, constant: Constant
+) -> Product | None:
+    """Returns a product of levels. A float16 model rounds it between the scales, and gets float32."""
     for sums, scale in (scaled.args, scaled.args[::-1]):
         if (
             not isinstance(sums, Node)
@@ -162,12 +172,17 @@ def _integers(node: Node, scaled: Node, steps: Node, constant: Constant) -> Prod
         if not is_symmetric or bound["scale"] is not step or not _is_matrix(levels, steps, constant):
             continue
         x, zero = bound["input"], bound["zero_point"]
-        if bind(chosen)["input"] is not x or dtype_of(x) != torch.float32 or not _is_of_rows(bound):
+        if bind(chosen)["input"] is not x or not _are_numbers(x) or not _is_of_rows(bound):
             continue
         zeros = [zero] if isinstance(zero, Node) else []
-        parts = (chosen, step, *zeros, quantize, scale, first, product, sums, scaled, node)
+        parts = (chosen, step, *zeros, quantize, scale, first, product, sums, scaled, *casts, node)
         return Product(x, True, levels, steps, node, tuple(dict.fromkeys(parts)))
     return None
+
+
+def _are_numbers(*nodes: Node) -> bool:
+    """Whether values have one dtype that the runtime computes with."""
+    return {dtype_of(node) for node in nodes} in ({torch.float32}, {torch.float16})
 
 
 def _is_of_rows(bound: dict[str, Any]) -> bool:
