@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,5 @@ def _line(case: PeerCase, compiler: str) -> dict[str, Any]:
 def _side(line: Mapping[str, Any]) -> Side:
     if "result" not in line:  # how the process ended
         return Side(FAILS, detail=str(line["reason"]))
-    names = ("result", "delegates", "left", "difference", "detail")
-    values = {name: line[name] for name in names}
+    values = {each.name: line[each.name] for each in fields(Side) if each.name in line}
     return Side(**{**values, "left": tuple(values["left"])})

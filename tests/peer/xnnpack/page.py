@@ -26,13 +26,24 @@ _LEGEND: Final = """\
 The programs in ExecuTorch's tests of its XNNPACK delegate and quantizer, including tests that it skips,
 lowered by its compiler and by ours. Both programs run in the stock runtime of ExecuTorch 1.4.1, for the
 inputs of the test and random ones. The results are compared with the exported program in eager mode, as the
-test does, within its tolerance. Tests that need torchvision, torchaudio or a download are missing, as are
-those that no run has measured yet. Of a test with more than 24 cases, some at even distances are measured.
+test does, within its tolerance. The tolerance is 1e-3, absolute and relative, where the test never runs a
+lowered program: those of the quantizer and of most passes. Missing are tests that need torchvision,
+torchaudio or a download, tests that lower no program, and those that no run has measured yet. Of a test with
+more than 24 cases, some at even distances are measured.
 
 - `delegates + left`: calls of delegates, and of the runtime's own kernels.
-- result: `right` as in eager mode, `wrong`, `stops` if the runtime does, `fails` if the compiler does.
+- result: `right` as in eager mode, `wrong`, `stops` if the runtime reports an error, `fails` if the compiler
+  does or the process crashes.
 - error: the largest difference from eager mode, relative to the largest magnitude of the output. It depends
-  on the host's processor.
+  on the host's processor. Wrong results that are quantized have it in levels, too.
+
+Three properties of the runtime make results `wrong` that both compilers lower alike:
+
+- It multiplies levels as integers and rounds once. A result near the middle of two levels may become the
+  other one than in eager mode, which is one level off. Tests of quantized operators often accept 1 or 2.
+- It quantizes each row of a linear operator's input alone at run time, where the exported program has one
+  scale for all of the input. The results are those of eager mode for each row alone.
+- It keeps the scales of groups of weights as bfloat16.
 """
 
 _HEADER: Final = (

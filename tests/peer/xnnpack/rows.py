@@ -21,7 +21,8 @@ CLASSES: Final = {
     EQUAL: "as many delegates, and as many operators left outside of them, with right results",
     BETTER: "the peer fails, or is wrong, or leaves more operators, or needs more delegates",
     OTHER: "nothing is computed that a delegate would be worth",
-    NEITHER: "both compilers refuse the program, ours with a diagnostic; or both are wrong, ours no more",
+    NEITHER: "both compilers refuse the program, ours with a diagnostic; or both are wrong, ours by no more, "
+    "without more operators left or more delegates",
     WORSE: "ours fails, or is wrong, or leaves more operators, or needs more delegates",
     NO_CASE: "torch rejects the case",
 }
@@ -51,12 +52,21 @@ def classify(peer: Side, ours: Side) -> Verdict:
         return Verdict(NO_CASE)
     if peer.result == ours.result == FAILS and re.match(r"DC\d+ ", ours.detail):
         return Verdict(NEITHER, f"ours {ours.result}: {ours.detail}")
-    if peer.result == ours.result == WRONG and ours.difference <= peer.difference:
-        return Verdict(NEITHER, "both differ from eager mode, ours no more than the peer's")
-    if ours.result != RIGHT:
+    both_wrong = peer.result == ours.result == WRONG and ours.difference <= peer.difference
+    if ours.result != RIGHT and not both_wrong:
         return Verdict(WORSE, f"ours {ours.result}: {ours.detail}")
-    if peer.result != RIGHT:
+    if peer.result != RIGHT and not both_wrong:
         return Verdict(BETTER, f"the peer {peer.result}: {_general(peer.detail)}")
+    placed = _placement(peer, ours)
+    if not both_wrong:
+        return placed
+    if placed.kind in (EQUAL, BETTER):
+        return Verdict(NEITHER, "both differ from eager mode, ours no more than the peer's")
+    return Verdict(WORSE, placed.reason)
+
+
+def _placement(peer: Side, ours: Side) -> Verdict:
+    """Compares which operators are in delegates."""
     left, gone = Counter(ours.left) - Counter(peer.left), Counter(peer.left) - Counter(ours.left)
     if len(ours.left) < len(peer.left):
         return Verdict(BETTER, f"the peer leaves {_listed(gone)}")
@@ -73,7 +83,14 @@ def cells(side: Side) -> tuple[str, str, str]:
     """Returns delegates and operators, the result, and the difference, which depends on the host."""
     if side.result in (FAILS, NONE):
         return ("", side.result, "")
-    return (f"{side.delegates} + {len(side.left)}", side.result, f"{side.difference:.0e}")
+    error = f"{side.difference:.0e}"
+    if side.result == WRONG and side.levels:
+        error += f" ({_counted(round(side.levels), 'level')})"
+    return (f"{side.delegates} + {len(side.left)}", side.result, error)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _listed(names: Counter[str]) -> str:

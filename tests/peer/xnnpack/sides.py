@@ -49,6 +49,7 @@ class Side:
         delegates: calls of delegates.
         left: names of the runtime's kernels that the program calls, in order.
         difference: the largest from eager mode, relative to the largest magnitude of an output.
+        levels: the same in levels of the output, 0 if it is not quantized.
         detail: the error, or the difference, if any.
     """
 
@@ -56,6 +57,7 @@ class Side:
     delegates: int = 0
     left: tuple[str, ...] = ()
     difference: float = 0.0
+    levels: float = 0.0
     detail: str = ""
 
 
@@ -90,9 +92,12 @@ def _judged(
     """Compares as the peer's tests do."""
     compare = importlib.import_module("executorch.backends.test.harness").Tester._compare_outputs
     differences = [0.0]
+    levels = 0.0
     detail = ""
     for (expected, scale), result in zip(wanted, results, strict=True):
         differences += map(difference, result, expected)
+        if scale and expected[0].numel() and result[0].shape == expected[0].shape:
+            levels = max(levels, float((result[0] - expected[0]).abs().max()) / scale)
         if all(isinstance(each, torch.Tensor) and not each.numel() for each in expected):
             detail = detail or ("" if max(differences) == 0.0 else "another shape or dtype")
             continue  # The peer's comparison takes the maximum of no elements.
@@ -101,7 +106,7 @@ def _judged(
         except (AssertionError, RuntimeError) as error:
             detail = detail or _text(error)
     worst = math.inf if any(map(math.isnan, differences)) else max(differences)
-    return Side(WRONG if detail else RIGHT, delegates, left, worst, detail)
+    return Side(WRONG if detail else RIGHT, delegates, left, worst, levels, detail)
 
 
 def difference(result: Any, expected: Any) -> float:
@@ -129,6 +134,7 @@ def _eager(program: ExportedProgram, inputs: tuple[Any, ...]) -> tuple[list[Any]
 
 
 def _by_peer(case: PeerCase) -> bytes:
+    importlib.import_module("executorch.kernels.quantized")  # Registers kernels that its programs may call.
     exir = importlib.import_module("executorch.exir")
     partition = importlib.import_module("executorch.backends.xnnpack.partition.xnnpack_partitioner")
     configs = importlib.import_module("executorch.backends.xnnpack.utils.configs")

@@ -23,13 +23,14 @@ _ROWS: Final = parse(_PAGE)
 _HELP: Final = "run `bazel run //tests/peer/xnnpack:page`, and check the changes"
 # One test in as many: half a minute.
 _EVERY: Final = 24
-# Tests with worse cases, all open. Transposed convolutions that are quantized at run time stay outside.
-# The runtime quantizes each row where a model quantizes the whole value, and a product of integers may be a
-# level apart.
+# Tests with worse cases, all open: the runtime quantizes each row where a model quantizes the whole value,
+# and a product of integers may be a level apart. The peer leaves the quantization outside, or fails.
 _OPEN: Final = {
-    *("ops/conv2d.dq_conv2d_transpose", "ops/conv2d.dq_conv2d_transpose_parallel"),
-    *("ops/conv2d.dq_conv2d_transpose_seq", "ops/linear.linear_qc8_as_fp32"),
-    *("ops/linear.linear_qd8_as_fp32", "quantizer/xnnpack_quantizer.dynamic_linear_with_conv"),
+    *("ops/linear.linear_qc8_as_fp32", "ops/linear.linear_qd8_as_fp32"),
+    *("ops/linear.qd8_f16_per_tensor_linear", "ops/linear.qd8_f32_per_tensor_linear"),
+    "quantizer/pt2e_quantization.composable_quantizer_linear_conv",
+    "quantizer/pt2e_quantization.embedding_conv_linear_quantization",
+    "quantizer/xnnpack_quantizer.dynamic_linear_with_conv",
 }
 SIDE: Final = Side(RIGHT, 1, ("aten::where.self_out",))
 
@@ -73,6 +74,18 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [side(case, OURS).result for case in cases] == [WRONG] * len(cases)
 
 
+@pytest.mark.parametrize("compiler", [PEER, OURS])
+def test_rows_are_quantized_alone_at_run_time(compiler: str) -> None:
+    """Rows that are all the same have one scale, whether it is that of a row or of all of them."""
+    tests = peer_tests("quantizer/xnnpack_quantizer")
+    (test,) = [test for test in tests if test.method == "test_dynamic_linear"]
+    case = record(test)[0]
+    ((rows,),) = case.inputs
+    assert side(case, compiler).result == WRONG
+    alone = [(row.expand_as(rows).contiguous(),) for row in rows]
+    assert side(replace(case, inputs=alone), compiler).result == RIGHT
+
+
 @pytest.mark.parametrize(
     ("peer", "ours", "kind"),
     [
@@ -89,6 +102,9 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         (SIDE, Side(FAILS, detail="DC118 in training mode"), WORSE),
         (replace(SIDE, result=WRONG, difference=0.1), replace(SIDE, result=WRONG, difference=0.1), NEITHER),
         (replace(SIDE, result=WRONG, difference=0.1), replace(SIDE, result=WRONG, difference=0.2), WORSE),
+        (replace(SIDE, result=WRONG, left=()), replace(SIDE, result=WRONG), WORSE),
+        (replace(SIDE, result=WRONG), replace(SIDE, result=WRONG, delegates=2), WORSE),
+        (replace(SIDE, result=WRONG), replace(SIDE, result=WRONG, left=()), NEITHER),
         (SIDE, replace(SIDE, delegates=2), WORSE),
         (SIDE, replace(SIDE, left=("aten::where.self_out",) * 2), WORSE),
         (replace(SIDE, left=()), Side(RIGHT, 0, ("aten::permute_copy.out",)), OTHER),
