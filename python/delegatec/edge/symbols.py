@@ -88,8 +88,9 @@ def upper_bound(program: EdgeProgram, size: int | torch.SymInt) -> int | None:
         return size
     # torch may know more about data-dependent sizes, such as an upper bound for nonzero
     known = size.node.shape_env.var_to_range
-    ranges = {symbol: known[symbol] for symbol in size.node.expr.free_symbols if symbol in known}
-    bound = bound_sympy(size.node.expr, {**ranges, **program.range_constraints}).upper
+    expression = _divided(size.node.expr)
+    ranges = {symbol: known[symbol] for symbol in expression.free_symbols if symbol in known}
+    bound = bound_sympy(expression, {**ranges, **program.range_constraints}).upper
     return int(bound) if bound.is_finite and bound < 2**31 else None
 
 
@@ -97,15 +98,25 @@ def largest(size: int | torch.SymInt) -> int | None:
     """Returns the upper bound of a size; None if it has none."""
     if not isinstance(size, torch.SymInt):
         return size
-    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    upper = size.node.shape_env.bound_sympy(_divided(size.node.expr)).upper
     return int(upper) if upper.is_finite and upper < 2**31 else None
+
+
+def _divided(expression: Any) -> Any:
+    """Replaces quotients that are whole for all sizes: torch finds no bound of `s * s // s`."""
+
+    def divide(dividend: Any, divisor: Any) -> Any:
+        quotient = sympy.cancel(dividend / divisor)
+        return quotient if sympy.fraction(quotient)[1] == 1 else symbolic.FloorDiv(dividend, divisor)
+
+    return expression.replace(symbolic.FloorDiv, divide)
 
 
 def smallest(size: int | torch.SymInt) -> int:
     """Returns the lower bound of a size."""
     if not isinstance(size, torch.SymInt):
         return size
-    lower = size.node.shape_env.bound_sympy(size.node.expr).lower
+    lower = size.node.shape_env.bound_sympy(_divided(size.node.expr)).lower
     return int(lower) if lower.is_finite else 0
 
 

@@ -12,7 +12,16 @@ import torch
 from torch.export import Dim
 
 from delegatec.edge import EdgeProgram
-from delegatec.edge.symbols import COMPUTED, SizeNodes, UnknownSizeError, sizes_key, upper_bound, whole_ratio
+from delegatec.edge.symbols import (
+    COMPUTED,
+    SizeNodes,
+    UnknownSizeError,
+    largest,
+    sizes_key,
+    smallest,
+    upper_bound,
+    whole_ratio,
+)
 from delegatec.edge.testing import assert_computes, called, edge
 
 aten = torch.ops.aten
@@ -128,6 +137,16 @@ def test_upper_bounds() -> None:
     assert upper_bound(program, 7) == 7
     assert upper_bound(program, rows) == 8 and upper_bound(program, rows * 3 - 1) == 23
     assert upper_bound(program, columns) is None and upper_bound(program, rows * columns) is None
+
+
+def test_upper_bounds_of_quotients() -> None:
+    rows = Dim("rows", max=8)  # and at least 0
+    program = edge(torch.relu, torch.ones(4, 4), dynamic_shapes=({0: rows, 1: rows},))
+    size, _ = program.placeholders()[0].meta["val"].shape
+    quotients = [size * size // size, (3 * size + 6) // 3, size // 3]
+    assert [upper_bound(program, quotient) for quotient in quotients] == [8, 10, 2]
+    assert [largest(quotient) for quotient in quotients] == [8, 10, 2]
+    assert smallest(quotients[0]) == smallest(size) == 2
 
 
 def test_whole_ratios() -> None:
