@@ -68,8 +68,9 @@ def test_rows_quantized_at_run_time_in_float16(
     assert (len(report.delegates), report.rejections) == (1, [])
     (found,) = program.run([x])
     wanted = f.linear(rounded(x.float(), 1), layer.weight(), layer.bias)
-    # float16 has eight numbers between two levels, so that some values get the next one
-    torch.testing.assert_close(found, wanted.to(dtype), rtol=0.01, atol=0.2)
+    # A float16 model has eight numbers between two levels, so that some values get the next one.
+    atol = 0.1 if dtype == torch.float32 else 0.2
+    torch.testing.assert_close(found, wanted.to(dtype), rtol=0.01, atol=atol)
 
 
 def test_one_conversion_for_several_layers() -> None:

@@ -156,7 +156,8 @@ def test_levels_without_the_least_one() -> None:
 
     def symmetric(x: Tensor) -> Tensor:
         levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
-        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)  # type: ignore[no-any-return]
+        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)
+        return result
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return symmetric(f.linear(symmetric(x), layer.weight()))
@@ -172,7 +173,8 @@ def test_levels_of_16_bits_are_numbers() -> None:
 
     def wide(x: Tensor) -> Tensor:
         levels = torch.ops.quantized_decomposed.quantize_per_tensor(x, *parameters)
-        return torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)  # type: ignore[no-any-return]
+        result: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor(levels, *parameters)
+        return result
 
     def function(layer: Layer, x: Tensor) -> Tensor:
         return wide(f.linear(wide(x), layer.weight(), layer.bias))
