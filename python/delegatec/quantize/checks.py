@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import torch
@@ -17,24 +17,6 @@ from delegatec.quantize.decompositions import names_of
 from delegatec.quantize.settings import Settings
 
 _QUANTIZING: Final = ("quantized_decomposed.", "torchao.", "delegatec.quantize_", "delegatec.dequantize_")
-
-
-def check_modules(methods: Mapping[str, ExportedProgram], settings: Settings) -> None:
-    """Raises DC130 for each module that stays in float, and that no method has."""
-    nodes = [node for program in methods.values() for node in program.graph.nodes]
-    modules = {str(path) for node in nodes for path, _ in node.meta.get("nn_module_stack", {}).values()}
-    problems = [
-        Diagnostic(
-            "DC130",
-            f'float_modules: the model has no module "{name}"',
-            expected="the name of a module that the model calls, such as " + repr(max(modules, default="")),
-            help="see named_modules() of the model",
-        )
-        for name in settings.float_modules
-        if name not in modules
-    ]
-    if problems:
-        raise DelegatecError(problems)
 
 
 def check_float(methods: Mapping[str, ExportedProgram]) -> None:
@@ -53,46 +35,52 @@ def check_float(methods: Mapping[str, ExportedProgram]) -> None:
         raise DelegatecError(problems)
 
 
-def check_finite(methods: Mapping[str, ExportedProgram]) -> None:
-    """Raises DC134 for each weight that has no range: it contains NaN, or a parameter infinite values.
+def check_model(
+    methods: Mapping[str, ExportedProgram],
+    decomposed: Mapping[str, ExportedProgram],
+    settings: Settings,
+) -> None:
+    """Raises all problems of the settings' names and of the weights.
 
-    Infinite values of a buffer may be a mask.
+    Args:
+        methods: method -> its program.
+        decomposed: method -> the same program, decomposed.
+        settings: name the modules and operators that stay in float.
+
+    Raises:
+        DelegatecError: DC130, a module that no method has, or an operator that no form of a method calls;
+            DC134, a weight that has no range.
     """
-    problems: dict[str, str] = {}
-    for program in methods.values():
-        parameters = program.graph_signature.inputs_to_parameters.values()
-        for name, value in {**program.state_dict, **program.constants}.items():
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-                continue
-            if bool(value.isnan().any()):
-                problems[name] = "NaN"
-            elif name in parameters and bool(value.isinf().any()):
-                problems[name] = "infinite values"
+    problems = [
+        *_modules(methods.values(), settings),
+        *_operators([*methods.values(), *decomposed.values()], settings),
+        *_weights(methods.values()),
+    ]
     if problems:
-        raise DelegatecError(
-            [
-                Diagnostic(
-                    "DC134",
-                    f'the weight "{name}" contains {what}',
-                    expected="finite weights",
-                    help="check the checkpoint that the model loads",
-                )
-                for name, what in problems.items()
-            ]
+        raise DelegatecError(problems)
+
+
+def _modules(programs: Iterable[ExportedProgram], settings: Settings) -> list[Diagnostic]:
+    nodes = [node for program in programs for node in program.graph.nodes]
+    modules = {str(path) for node in nodes for path, _ in node.meta.get("nn_module_stack", {}).values()}
+    return [
+        Diagnostic(
+            "DC130",
+            f'float_modules: the model has no module "{name}"',
+            expected="the name of a module that the model calls, such as " + repr(max(modules, default="")),
+            help="see named_modules() of the model",
         )
+        for name in settings.float_modules
+        if name not in modules
+    ]
 
 
-def _quantizes(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and str(node.target).startswith(_QUANTIZING)
-
-
-def check_operators(programs: Sequence[ExportedProgram], settings: Settings) -> None:
-    """Raises DC130 for each operator that stays in float, and that no form of a program calls."""
+def _operators(programs: Iterable[ExportedProgram], settings: Settings) -> list[Diagnostic]:
     names: set[str] = set()
     for program in programs:
         for node in program.graph.nodes:
             names |= names_of(node.target) if node.op == "call_function" else set()
-    problems = [
+    return [
         Diagnostic(
             "DC130",
             f'float_operators: the model has no operator "{name}"',
@@ -103,5 +91,33 @@ def check_operators(programs: Sequence[ExportedProgram], settings: Settings) -> 
         for name in settings.float_operators
         if name not in names
     ]
-    if problems:
-        raise DelegatecError(problems)
+
+
+def _weights(programs: Iterable[ExportedProgram]) -> list[Diagnostic]:
+    """Returns a problem for each weight that contains NaN, or a parameter that contains infinite values.
+
+    Infinite values of a buffer may be a mask.
+    """
+    problems: dict[str, str] = {}
+    for program in programs:
+        parameters = program.graph_signature.inputs_to_parameters.values()
+        for name, value in {**program.state_dict, **program.constants}.items():
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                continue
+            if bool(value.isnan().any()):
+                problems[name] = "NaN"
+            elif name in parameters and bool(value.isinf().any()):
+                problems[name] = "infinite values"
+    return [
+        Diagnostic(
+            "DC134",
+            f'the weight "{name}" contains {what}',
+            expected="finite weights",
+            help="check the checkpoint that the model loads",
+        )
+        for name, what in problems.items()
+    ]
+
+
+def _quantizes(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and str(node.target).startswith(_QUANTIZING)

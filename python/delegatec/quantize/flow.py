@@ -19,7 +19,7 @@ from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
 from delegatec.quantize.boundary import Levels, quantize_boundary
-from delegatec.quantize.checks import check_finite, check_float, check_modules, check_operators
+from delegatec.quantize.checks import check_float, check_model
 from delegatec.quantize.constants import fold_constants, store_levels
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
@@ -63,14 +63,18 @@ def quantize_model(
             the model fails on, or returns NaN for; DC134, a program that is quantized, has nothing to
             quantize, or has weights that are not finite.
     """
-    check_modules(methods, settings)
     check_float(methods)
-    check_finite(methods)
+    decomposed = {}
+    for method, program in methods.items():
+        announce(f"decomposing {method}")
+        with torch.no_grad():
+            decomposed[method] = decompose(program, settings.float_operators)
+    check_model(methods, decomposed, settings)
     result = QuantizedModel()
     # Equal constants of several methods are one tensor.
     interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
     for method, program in methods.items():
-        graph = quantize(program, samples[method], settings, method, announce)
+        graph = _quantize(decomposed.pop(method), samples[method], settings, method, announce)
         example = _example(program)
         if settings.quantize_io:
             result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
@@ -82,32 +86,15 @@ def quantize_model(
     return result
 
 
-def quantize(
-    program: ExportedProgram,
+def _quantize(
+    decomposed: ExportedProgram,
     samples: Sequence[Sample],
     settings: Settings,
-    method: str = "forward",
-    announce: Callable[[str], None] = lambda stage: None,
+    method: str,
+    announce: Callable[[str], None],
 ) -> GraphModule:
-    """Quantizes one method.
-
-    Args:
-        program: the method, in float; it is not changed.
-        samples: arguments that represent those of real use.
-        settings: how to quantize.
-        method: its name, for messages.
-        announce: receives the stage that begins.
-
-    Returns:
-        A module with the same inputs and outputs, which calls `quantized_decomposed` operators.
-
-    Raises:
-        DelegatecError: as in `quantize_model`.
-    """
+    """Returns a module of the same inputs and outputs that calls `quantized_decomposed` operators."""
     with torch.no_grad():
-        announce(f"decomposing {method}")
-        decomposed = decompose(program, settings.float_operators)
-        check_operators([program, decomposed], settings)
         graph = decomposed.module(check_guards=False)
         assert isinstance(graph, GraphModule)
         fold_constants(graph)
