@@ -109,6 +109,7 @@ def pooled(m: Any, x: torch.Tensor) -> Any:
     return torch.nn.functional.avg_pool1d(x.transpose(0, 1), 2, 2)
 
 
+AUTO = torch.export.Dim.AUTO
 ROWS = torch.export.Dim("rows", min=2, max=16)
 CASES: dict[str, Model] = {
     **{
@@ -118,6 +119,16 @@ CASES: dict[str, Model] = {
     "several": Model(Of(several), (X, 2), example_kwargs={"scale": 0.5}),
     "integers": Model(Of(lambda m, i: m.linear.weight[i]), (torch.tensor([[0, 3]]),)),
     "dynamic": Model(Of(dynamic), (X,), dynamic_shapes={"args": ({0: ROWS},)}),
+    "multiples of a dynamic size": Model(
+        Of(lambda m, x, y: (x.sin(), y.cos())),
+        (torch.ones(12, 3), torch.ones(4)),
+        dynamic_shapes={"args": ({0: 4 * ROWS, 1: ROWS}, {0: ROWS + 1})},
+    ),
+    "a size inferred from others": Model(
+        Of(lambda m, x, y: torch.cat([x, x]) + y),
+        (torch.ones(3), torch.ones(6)),
+        dynamic_shapes={"args": ({0: AUTO(min=2, max=20)}, {0: AUTO(min=4, max=40)})},
+    ),
     "no rows": Model(
         Of(lambda m, x: torch.nn.functional.interpolate(x, scale_factor=2)), (torch.ones(0, 2, 3, 4),)
     ),
