@@ -220,6 +220,7 @@ def test_a_member_that_returns_something_else(
         ("debug_handle_map", {0: 1}, "a dict of int"),
         ("named_data", {"x": b"1"}, "a dict of bytes"),
         ("constant_names", None, "a NoneType"),
+        ("inline", "yes", "a str"),
     ],
 )
 def test_a_preprocess_that_returns_a_wrong_field(

@@ -31,6 +31,7 @@ from delegatec.delegation.protocol.capabilities import (
     KeepsState,
     LacksScalars,
     OrdersBoundary,
+    ReadsBlob,
 )
 from delegatec.delegation.protocol.compile_spec import CompileSpec
 from delegatec.delegation.protocol.estimates import Estimates
@@ -182,9 +183,7 @@ def executor(
     if num_inputs is not None and (type(num_inputs) is not int or num_inputs < 0):
         what = f"num_inputs of the reference executor of backend {backend.id}"
         raise wrong_result(what, repr(num_inputs), "a number of inputs")
-    converts = isinstance(found, ConvertsOutputs) and bool(found.converts_outputs)
-    lacks_scalars = isinstance(found, LacksScalars) and bool(found.lacks_scalars)
-    return CheckedExecutor(backend, found, num_inputs, converts, lacks_scalars)
+    return CheckedExecutor(backend, found, num_inputs)
 
 
 class CheckedExecutor:
@@ -195,21 +194,16 @@ class CheckedExecutor:
         num_inputs: number of inputs of the blob; None if unknown.
         converts_outputs: whether its runtime converts outputs to the dtypes of the caller's tensors.
         lacks_scalars: whether its runtime stores 0-d tensors with the shape [1].
+        reads_blob: whether its runtime reads the blob after it has loaded the delegate.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        found: ReferenceExecutor,
-        num_inputs: int | None,
-        converts_outputs: bool,
-        lacks_scalars: bool,
-    ) -> None:
+    def __init__(self, backend: Backend, found: ReferenceExecutor, num_inputs: int | None) -> None:
         self._backend = backend
         self.found = found
         self.num_inputs = num_inputs
-        self.converts_outputs = converts_outputs
-        self.lacks_scalars = lacks_scalars
+        self.converts_outputs = isinstance(found, ConvertsOutputs) and bool(found.converts_outputs)
+        self.lacks_scalars = isinstance(found, LacksScalars) and bool(found.lacks_scalars)
+        self.reads_blob = isinstance(found, ReadsBlob) and bool(found.reads_blob)
 
     def for_caller(self, output: torch.Tensor, dtype: torch.dtype, rank: int) -> torch.Tensor:
         """Returns an output as the runtime stores it in the caller's tensor.
@@ -268,6 +262,7 @@ def _forms(result: PreprocessResult) -> Iterator[tuple[str, bool, str]]:
     yield "named_data", _is_dict_of(result.named_data, NamedData), "a dict of NamedData"
     yield "constant_names", _is_dict_of(result.constant_names, str), "a dict of str"
     yield "estimates", isinstance(result.estimates, Estimates | None), "Estimates"
+    yield "inline", isinstance(result.inline, bool), "a bool"
 
 
 def _all(items: Iterable[object], kind: Any) -> bool:

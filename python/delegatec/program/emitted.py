@@ -105,6 +105,7 @@ class Delegate:
         named_data: key -> data that the backend loads by name.
         num_outputs: number of its outputs, which are the last arguments of a call.
         constant_names: id of a constant in the blob's graph -> its fully qualified name, for the debug map.
+        inline: whether its blob must be inside the FlatBuffer, see `PreprocessResult.inline`.
     """
 
     backend_id: str
@@ -115,6 +116,7 @@ class Delegate:
     named_data: dict[str, NamedData] = field(default_factory=dict)
     num_outputs: int = 1
     constant_names: dict[int, str] = field(default_factory=dict)
+    inline: bool = False
 
 
 @dataclass

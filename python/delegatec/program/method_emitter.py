@@ -265,6 +265,7 @@ class MethodEmitter:
                     module.named_data,
                     num_outputs=len(results_of(node)),
                     constant_names=module.constant_names,
+                    inline=module.inline,
                 )
             )
         inputs = [self._node(source) for source in node.args[1:] if isinstance(source, Node)]

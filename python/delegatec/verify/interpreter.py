@@ -266,7 +266,11 @@ def _executor(
     try:
         if backends is None:
             _fail("DC501", f"no backend to run the delegate for {delegate.id!r}")
-        return plugins.executor(backends.by_id(delegate.id), delegate.blob, specs, named_data)
+        found = plugins.executor(backends.by_id(delegate.id), delegate.blob, specs, named_data)
+        if found.reads_blob and delegate.segment is not None:
+            text = "it is in a segment, which the runtime frees, and has constants that it reads at each run"
+            _fail("DC407", f"damaged blob of {delegate.id}: {text}")
+        return found
     except DelegatecError as error:
         problems += error.diagnostics
         return None

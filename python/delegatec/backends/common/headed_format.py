@@ -17,6 +17,7 @@ Source: the runtime's VulkanDelegateHeader and XNNHeader (ExecuTorch 1.4.1).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
 from delegatec.backends.common.graph_format import GraphFormat, GraphT
@@ -46,13 +47,19 @@ class HeadedFormat(GraphFormat[GraphT]):
         self._magic = magic
         self._reads_header_size = reads_header_size
 
-    def write(self, graph: Any) -> list[Part]:
-        """Returns the parts of a blob without constants."""
+    def write(self, graph: Any, constants: Sequence[Part] = ()) -> list[Part]:
+        """Returns the parts of a blob.
+
+        Args:
+            graph: its graph.
+            constants: the bytes behind the FlatBuffer.
+        """
         flatbuffer = self.pack(graph)
         padding = -len(flatbuffer) % ALIGNMENT
         end = HEADER_SIZE + len(flatbuffer) + padding
-        header = HEADER.pack(self._magic, HEADER.size, HEADER_SIZE, len(flatbuffer), end, 0)
-        return [header + bytes(HEADER_SIZE - len(header)) + flatbuffer + bytes(padding)]
+        size = sum(map(len, constants))
+        header = HEADER.pack(self._magic, HEADER.size, HEADER_SIZE, len(flatbuffer), end, size)
+        return [header + bytes(HEADER_SIZE - len(header)) + flatbuffer + bytes(padding), *constants]
 
     def split(self, data: memoryview) -> tuple[memoryview, memoryview]:
         """Returns the FlatBuffer and the bytes of constants of an untrusted blob; nothing is copied.

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blob of an XNNPACK delegate: a header, a FlatBuffer (schemas/xnnpack_graph.fbs), and bytes.
 
-The runtime frees the blob when it has loaded it, although operations other than layers read their constants
-at each run. So all constants are named data of the program, and the bytes are empty.
+Filters and biases, which the runtime copies when it loads a delegate, are named data of the program. Other
+constants are in the bytes, because operations read them at each run: the runtime keeps a blob inside the
+program's FlatBuffer. It frees a blob in a segment, and with its weight cache all named data.
 
 Source: the runtime's XNNHeader and XNNCompiler (ExecuTorch 1.4.1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from delegatec_schemas import xnnpack_graph as schema
 
 from delegatec.backends.common.headed_format import HeadedFormat
+from delegatec.backends.xnnpack.checking.values import NAMED
 from delegatec.backends.xnnpack.checks import fill_lists, problems_of
+from delegatec.backends.xnnpack.operands import unpacked_fields
+from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 
 _FORMAT: Final = HeadedFormat("XnnpackBackend", schema.GraphT, b"XN01", b"XH00", reads_header_size=False)
@@ -33,14 +38,26 @@ class Blob:
     graph: schema.GraphT
     constants: memoryview
 
+    @property
+    def kept_ids(self) -> set[int]:
+        """The constants in `constants` that operations read at each run: the blob must not be freed."""
+        tensors = map(tensor_of, self.graph.values)
+        inner = {
+            int(tensor.id)
+            for tensor in tensors
+            if tensor.constantId and self.graph.constants[tensor.constantId].offset != NAMED
+        }
+        return inner & {id for node in self.graph.nodes for _, id in unpacked_fields(node)}
 
-def write_blob(graph: schema.GraphT) -> list[Part]:
-    """Returns the parts of a blob whose constants are all named data.
+
+def write_blob(graph: schema.GraphT, constants: Sequence[Part] = ()) -> list[Part]:
+    """Returns the parts of a blob.
 
     Args:
         graph: the graph.
+        constants: the bytes behind the FlatBuffer, of constants that are not named data.
     """
-    return _FORMAT.write(graph)
+    return _FORMAT.write(graph, constants)
 
 
 def read_blob(data: memoryview) -> Blob:

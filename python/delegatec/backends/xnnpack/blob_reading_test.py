@@ -147,8 +147,7 @@ FAULTS: Final[list[tuple[Edit, str]]] = [
     (constant(3, offset=0), "constant 3 has the offset 0, and a key"),
     (constant(1, offset=64), "constant 1 is [64, 136) of 80 bytes"),
     (constant(1, offset=2**64 - 8), "constant 1 is [18446744073709551608, 18446744073709551680) of 80 bytes"),
-    (tensor(19, constantId=1, dims=[2, 2]), "reads constant 19 from the blob; it must be named data"),
-    (operation(2, input2Id=12), "node 2 (Add) reads constant 12 from the blob; it must be named data"),
+    (operation(2, input2Id=12), "node 2 (Add) reads constant 12, which is a filter or bias; it must be"),
     (operation(4, biasId=19), "node 5 (Prelu) reads constant 19, which is a filter or bias; it must be"),
     (operation(4, inputId=17), "node 4 (FullyConnected) reads constant 17, which is a filter or bias"),
     # nodes

@@ -15,7 +15,7 @@ from delegatec_schemas import xnnpack_graph as schema
 
 from delegatec.backends.common.graph_format import fill_absent
 from delegatec.backends.xnnpack.checking.nodes import problems_of_node
-from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT, problems_of_value
+from delegatec.backends.xnnpack.checking.values import INPUT, OUTPUT, problems_of_value
 from delegatec.backends.xnnpack.operands import (
     NO_VALUE,
     OPERATION_NAMES,
@@ -85,7 +85,6 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
     constants = {id for id, value in values.items() if tensor_of(value).constantId}
     known = constants | {id for id, value in values.items() if tensor_of(value).flags & INPUT}
     computed: set[int] = set()
-    in_blob = {id for id, value in values.items() if _is_in_blob(tensor_of(value), graph)}
     known_nodes = [node for node in graph.nodes if node.operation is not None]
     packed = constants & {id for node in known_nodes for id in packed_ids(node)}
     for place, node in enumerate(graph.nodes):
@@ -101,10 +100,8 @@ def _of_nodes(graph: schema.GraphT, values: dict[int, Any], faulty: set[int]) ->
             if id in values and id not in known and id not in computed:
                 yield f"{what} uses value {id} before it is computed"
         for id in sorted({id for _, id in unpacked_fields(node)}):
-            # the runtime frees the blob, and values that it packs, after it has loaded them
-            if id in in_blob:
-                yield f"{what} reads constant {id} from the blob; it must be named data"
-            elif id in packed:
+            # the runtime frees the data of values that it packs, after it has loaded them
+            if id in packed:
                 yield f"{what} reads constant {id}, which is a filter or bias; it must be a separate value"
         for id in result_ids(node):
             if id in known or id in computed:
@@ -126,8 +123,3 @@ def _of_unread_maxima(graph: schema.GraphT, values: dict[int, Any]) -> Iterator[
         for id in result_ids(node) if isinstance(node.operation, schema.ArgMaxPoolingT) else ():
             if id in values and id not in read and not tensor_of(values[id]).flags & OUTPUT:
                 yield f"node {place} (ArgMaxPooling) writes value {id}, which nothing reads"
-
-
-def _is_in_blob(tensor: Any, graph: schema.GraphT) -> bool:
-    index = int(tensor.constantId)
-    return 0 < index < len(graph.constants) and graph.constants[index].offset != NAMED

@@ -14,8 +14,11 @@ NO_VALUE: Final = 2**32 - 1
 """The id of an absent bias, and the external id of inner values."""
 
 _RESULTS: Final = ("outputId", "outputValueId", "outputIndexId")
-_OPTIONAL: Final = "biasId"
-_PACKED: Final = ("filterId", _OPTIONAL)
+FILTER: Final = "filterId"
+"""The field of a layer's weight."""
+BIAS: Final = "biasId"
+"""The field of a layer's bias, which may be absent."""
+_PACKED: Final = (FILTER, BIAS)
 
 CONCATENATIONS: Final = {f"Concatenate{count}": count for count in (2, 3, 4, 5)}
 """Operation -> the number of values that it joins."""
@@ -36,7 +39,7 @@ def operand_fields(node: NodeT) -> list[tuple[str, int]]:
     else:
         names = [name for name in vars(operation) if name.endswith("Id") and name not in _RESULTS]
     found = [(name, int(getattr(operation, name))) for name in names]
-    return [(name, id) for name, id in found if name != _OPTIONAL or id != NO_VALUE]
+    return [(name, id) for name, id in found if name != BIAS or id != NO_VALUE]
 
 
 def operand_ids(node: NodeT) -> list[int]:
@@ -44,10 +47,15 @@ def operand_ids(node: NodeT) -> list[int]:
     return [id for _, id in operand_fields(node)]
 
 
-def packed_ids(node: NodeT) -> list[int]:
-    """Returns the ids of values that the runtime copies when it loads a layer: its filter and bias."""
+def packed_fields(node: NodeT) -> list[tuple[str, int]]:
+    """Returns field and id of the values that the runtime copies when it loads a layer: filter and bias."""
     fields = vars(node.operation)
-    return [fields[name] for name in _PACKED if fields.get(name, NO_VALUE) != NO_VALUE]
+    return [(name, fields[name]) for name in _PACKED if fields.get(name, NO_VALUE) != NO_VALUE]
+
+
+def packed_ids(node: NodeT) -> list[int]:
+    """Returns the ids of the values that the runtime copies when it loads a layer."""
+    return [id for _, id in packed_fields(node)]
 
 
 def unpacked_fields(node: NodeT) -> list[tuple[str, int]]:

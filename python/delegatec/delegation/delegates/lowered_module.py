@@ -37,6 +37,7 @@ class LoweredModule(torch.nn.Module):
         named_data: key -> data that is stored next to the blob.
         constant_names: id of a constant in the blob's graph -> its fully qualified name in the model.
         estimates: of its speed and memory, if they are known.
+        inline: whether programs store the blob inside their FlatBuffer.
 
     Attributes:
         name: name of the `get_attr` node and of the owner's attribute; empty while it has no owner.
@@ -54,6 +55,7 @@ class LoweredModule(torch.nn.Module):
         named_data: Mapping[str, NamedData] | None = None,
         constant_names: Mapping[int, str] | None = None,
         estimates: Estimates | None = None,
+        inline: bool = False,
     ) -> None:
         super().__init__()
         self.backend_id = backend.id
@@ -65,6 +67,7 @@ class LoweredModule(torch.nn.Module):
         self.named_data = dict(named_data or {})
         self.constant_names = dict(constant_names or {})
         self.estimates = estimates
+        self.inline = inline
         self.name = ""
         self._backend = backend
         self._executor: plugins.CheckedExecutor | None = None

@@ -125,6 +125,7 @@ def lower_view(
         named_data=result.named_data,
         constant_names={id: names.get(name, name) for id, name in result.constant_names.items()},
         estimates=result.estimates,
+        inline=result.inline,
     )
 
 

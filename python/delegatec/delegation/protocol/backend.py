@@ -87,6 +87,8 @@ class PreprocessResult:
         named_data: key -> data stored next to the blob. Data under one key is stored once for all
             delegates of all methods, and must be the same; a hash of the content is a good key.
         estimates: of its speed and memory, for the manifest and the report; None if they are unknown.
+        inline: whether the blob must be inside the program's FlatBuffer, because the runtime reads it after
+            it has loaded the delegate. It may free a blob in a segment of its own.
     """
 
     blob: list[Part]
@@ -94,6 +96,7 @@ class PreprocessResult:
     named_data: Mapping[str, NamedData] = field(default_factory=dict)
     constant_names: Mapping[int, str] = field(default_factory=dict)
     estimates: Estimates | None = None
+    inline: bool = False
 
 
 @runtime_checkable

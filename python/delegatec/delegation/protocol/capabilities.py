@@ -200,6 +200,16 @@ class LacksScalars(Protocol):
 
 
 @runtime_checkable
+class ReadsBlob(Protocol):
+    """A reference executor that knows whether its runtime reads the blob after it has loaded the delegate."""
+
+    @property
+    def reads_blob(self) -> bool:
+        """Whether it does: programs must store the blob inline then, see `PreprocessResult.inline`."""
+        ...
+
+
+@runtime_checkable
 class HasNamedData(Protocol):
     """A reference executor that needs data stored next to the blobs, see `PreprocessResult.named_data`."""
 

@@ -15,6 +15,19 @@ from delegatec.program.emitted import Delegate, EmittedProgram
 from delegatec.program.file.segments import Parts, Segments, concatenate
 
 
+@dataclass(frozen=True)
+class BlobPlace:
+    """The place of a blob.
+
+    Attributes:
+        is_inline: whether it is inside the FlatBuffer.
+        index: that of the inline blob, or of the segment.
+    """
+
+    is_inline: bool
+    index: int
+
+
 @dataclass
 class Layout:
     """The layout of a file.
@@ -27,7 +40,7 @@ class Layout:
         mutable_offsets: like `constant_offsets`.
         inline: blobs inside the FlatBuffer.
         named: key of named data -> its segment.
-        delegates: method -> the segment, or the index of the inline blob, of each delegate.
+        delegates: method -> the place of each delegate's blob.
     """
 
     segments: Segments
@@ -37,7 +50,7 @@ class Layout:
     mutable_offsets: list[int] = field(default_factory=list)
     inline: list[Sequence[Part]] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
-    delegates: dict[str, list[int]] = field(default_factory=dict)
+    delegates: dict[str, list[BlobPlace]] = field(default_factory=dict)
 
 
 def lay_out(program: EmittedProgram) -> Layout:
@@ -50,9 +63,9 @@ def lay_out(program: EmittedProgram) -> Layout:
     layout.mutable_offsets, parts = pack(program.mutable_data, options.constant_alignment)
     if parts:
         layout.mutable_segment = layout.segments.add(parts, options.constant_alignment)
-    known = ContentIndex()
+    blobs = {is_inline: ContentIndex() for is_inline in (False, True)}
     for method in program.methods:
-        layout.delegates[method.name] = [_place_blob(program, layout, known, d) for d in method.delegates]
+        layout.delegates[method.name] = [_place_blob(program, layout, blobs, d) for d in method.delegates]
     known = ContentIndex()  # different numbering of blobs
     for key, item in program.named_data.items():
         fresh = len(layout.segments.spans)
@@ -62,15 +75,17 @@ def lay_out(program: EmittedProgram) -> Layout:
     return layout
 
 
-def _place_blob(program: EmittedProgram, layout: Layout, known: ContentIndex, delegate: Delegate) -> int:
-    inline = program.options.inline_delegates
-    fresh = len(layout.inline) if inline else len(layout.segments.spans)
-    index = known.find_or_add(delegate.blob, fresh)
-    if index == fresh and inline:
+def _place_blob(
+    program: EmittedProgram, layout: Layout, blobs: dict[bool, ContentIndex], delegate: Delegate
+) -> BlobPlace:
+    is_inline = delegate.inline or program.options.inline_delegates
+    fresh = len(layout.inline) if is_inline else len(layout.segments.spans)
+    index = blobs[is_inline].find_or_add(delegate.blob, fresh)
+    if index == fresh and is_inline:
         layout.inline.append(delegate.blob)
     elif index == fresh:
         layout.segments.add(concatenate(delegate.blob), program.options.delegate_alignment)
-    return index
+    return BlobPlace(is_inline, index)
 
 
 def pack(data: Sequence[Part], alignment: int) -> tuple[list[int], Parts]:

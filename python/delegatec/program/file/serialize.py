@@ -23,7 +23,7 @@ from delegatec.program.emitted import (
     MoveCall,
 )
 from delegatec.program.file.flatbuffer import ints, numbers, vector
-from delegatec.program.file.layout import Layout
+from delegatec.program.file.layout import BlobPlace, Layout
 from delegatec.program.file.serialize_value import serialize_value
 
 FILE_IDENTIFIER: Final = b"ET12"
@@ -43,12 +43,11 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
         The finished buffer, starting with the root offset.
     """
     b = flatbuffers.Builder(64 * 1024)
-    locations = schema.DataLocation
-    location = locations.INLINE if program.options.inline_delegates else locations.SEGMENT
     inline = None
     if layout.inline:
-        inline = vector(b, [_inline_blob(b, blob, inline_alignment(program)) for blob in layout.inline])
-    plans = vector(b, [_plan(b, method, layout, location) for method in program.methods])
+        alignment = inline_alignment(program, layout)
+        inline = vector(b, [_inline_blob(b, blob, alignment) for blob in layout.inline])
+    plans = vector(b, [_plan(b, method, layout) for method in program.methods])
     segments = vector(b, [_segment(b, offset, size) for offset, size in layout.segments.spans])
     constants = _subsegments(b, layout.constant_segment, layout.constant_offsets)
     mutable = None
@@ -72,10 +71,9 @@ def serialize(program: EmittedProgram, layout: Layout) -> bytes:
     return bytes(b.Output())
 
 
-def inline_alignment(program: EmittedProgram) -> int:
+def inline_alignment(program: EmittedProgram, layout: Layout) -> int:
     """Returns the largest alignment inside the FlatBuffer: that of inline blobs, if any."""
-    options = program.options
-    return max(_LEAST_ALIGNMENT, options.delegate_alignment if options.inline_delegates else 1)
+    return max(_LEAST_ALIGNMENT, program.options.delegate_alignment if layout.inline else 1)
 
 
 def _inline_blob(b: Any, blob: Sequence[Part], alignment: int) -> int:
@@ -92,7 +90,7 @@ def _inline_blob(b: Any, blob: Sequence[Part], alignment: int) -> int:
     return int(schema.BackendDelegateInlineDataEnd(b))
 
 
-def _plan(b: Any, method: EmittedMethod, layout: Layout, location: int) -> int:
+def _plan(b: Any, method: EmittedMethod, layout: Layout) -> int:
     name, in_spec, out_spec = (
         b.CreateString(text) for text in (method.name, method.in_spec, method.out_spec)
     )
@@ -107,8 +105,8 @@ def _plan(b: Any, method: EmittedMethod, layout: Layout, location: int) -> int:
     delegates = vector(
         b,
         [
-            _delegate(b, delegate, location, index)
-            for delegate, index in zip(method.delegates, layout.delegates[method.name], strict=True)
+            _delegate(b, delegate, place)
+            for delegate, place in zip(method.delegates, layout.delegates[method.name], strict=True)
         ],
     )
     # arena 0 is reserved
@@ -181,12 +179,14 @@ def _operator(b: Any, name: str, overload: str) -> int:
     return int(schema.OperatorEnd(b))
 
 
-def _delegate(b: Any, delegate: Delegate, location: int, index: int) -> int:
+def _delegate(b: Any, delegate: Delegate, place: BlobPlace) -> int:
     backend_id = b.CreateString(delegate.backend_id)
     specs = vector(b, [_compile_spec(b, key, value) for key, value in delegate.compile_specs])
     schema.BackendDelegateDataReferenceStart(b)
+    locations = schema.DataLocation
+    location = locations.INLINE if place.is_inline else locations.SEGMENT
     schema.BackendDelegateDataReferenceAddLocation(b, location)
-    schema.BackendDelegateDataReferenceAddIndex(b, index)
+    schema.BackendDelegateDataReferenceAddIndex(b, place.index)
     processed = schema.BackendDelegateDataReferenceEnd(b)
     schema.BackendDelegateStart(b)
     schema.BackendDelegateAddId(b, backend_id)

@@ -47,7 +47,7 @@ def write_program(
         file.write(flatbuffer)
         return {}
     # the header shifts the rest of the buffer, whose alignment must be kept
-    shift = align(_HEADER.size, inline_alignment(program))
+    shift = align(_HEADER.size, inline_alignment(program, layout))
 
     def header(base: int, size: int) -> bytes:
         fields = (_HEADER_MAGIC, _HEADER.size, len(flatbuffer) + shift, base, size)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final
@@ -12,13 +11,22 @@ from delegatec_schemas import xnnpack_graph as schema
 
 from delegatec.backends.common.liveness import live
 from delegatec.backends.xnnpack.blob import write_blob
+from delegatec.backends.xnnpack.building.keys import (
+    Stored,
+    content_key,
+    inner_constants,
+    layer_key,
+    layer_text,
+)
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
 from delegatec.backends.xnnpack.operands import (
+    BIAS,
+    FILTER,
     NO_VALUE,
     operand_ids,
-    packed_ids,
+    packed_fields,
     result_ids,
     unpacked_fields,
 )
@@ -26,7 +34,6 @@ from delegatec.backends.xnnpack.values import tensor_of
 from delegatec.delegation import Part
 from delegatec.delegation.protocol.backend import NamedData
 from delegatec.delegation.protocol.mapping import DebugHandleMap, debug_map_of
-from delegatec.delegation.protocol.parts import chunks
 
 _QUANTIZATIONS: Final = {
     schema.ScalesOfChannelsT: schema.Quantization.ScalesOfChannels,
@@ -55,7 +62,9 @@ class Draft:
         self.copies: dict[int, int] = {}
         self._values: list[schema.ValueT] = []
         self._data: dict[str, NamedData] = {}
-        self._indices: dict[str, int] = {}  # key -> index of the constant; 0 means "no constant"
+        self._indices: dict[Stored, int] = {}  # index of each constant; 0 means "no constant"
+        self._readers: dict[int, str] = {}  # filter -> the layer that reads it, see `layer_text`
+        self._external: set[str] = set()
 
     def value(
         self, data_type: int, shape: Sequence[int], quantization: Any = None, constant_id: int = 0
@@ -87,9 +96,11 @@ class Draft:
             alignment: in bytes.
             name: that of a weight in the program's `.ptd`, where they are.
         """
-        key = name or _hash(data)
+        key = name or content_key(data)
         self._data.setdefault(key, NamedData(data, alignment))
-        return self._indices.setdefault(key, len(self._indices) + 1)
+        if name:
+            self._external.add(name)
+        return self._indices.setdefault(Stored(key, key), len(self._indices) + 1)
 
     def tensor(self, id: int) -> schema.TensorT:
         """Returns the tensor of a value."""
@@ -104,38 +115,63 @@ class Draft:
         return {tensor.id for tensor in map(tensor_of, self._values) if tensor.constantId}
 
     def simplify(self) -> None:
-        """Fuses clamps, and separates packed constants from others; removes what no output depends on."""
+        """Fuses clamps, and places constants by their readers; removes what no output depends on."""
         self.steps, _ = self._live()
         self.steps = fuse_clamps(self.steps, self.outputs, self._have_one_scale)
-        self._separate_packed()
+        self._separate()
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))
         self._values = [value for id, value in enumerate(self._values) if id in used]
-        old = {index: key for key, index in self._indices.items()}
-        new: dict[str, int] = {}
-        for owner, field in self._references():
-            key = old[getattr(owner, field)]
-            setattr(owner, field, new.setdefault(key, len(new) + 1))
-        self._indices = new
+        self._place()
 
-    def _separate_packed(self) -> None:
-        """Gives operations that read a packed constant another value with the same bytes.
+    def _separate(self) -> None:
+        """Gives each layer that packs a constant in its own way, and all other readers, a value of their own.
 
-        The runtime packs filters and biases when it loads a layer. It then frees the data of those values,
-        even if other operations read them.
+        The runtime packs filters and biases when it loads a layer, and finds packed ones by key. It then
+        frees the data of those values, even if other operations read them.
         """
-        packed = {id for step in self.steps for id in packed_ids(step.node) if self.is_constant(id)}
-        own: dict[int, int] = {}
-        for step in self.steps:
-            for field, id in unpacked_fields(step.node):
-                if id not in packed:
-                    continue
-                if id not in own:
-                    own[id] = len(self._values)
-                    self._values.append(deepcopy(self._values[id]))
-                    self.tensor(own[id]).id = own[id]
-                setattr(step.node.operation, field, own[id])
-        self.copies = {copy: id for id, copy in own.items()}
+        packed = [(s.node, f, id) for s in self.steps for f, id in packed_fields(s.node)]
+        others = [(s.node, f, id) for s in self.steps for f, id in unpacked_fields(s.node)]
+        found = [each for each in (*packed, *others) if self.is_constant(each[2])]
+        keys = {index: stored.key for stored, index in self._indices.items()}
+        own: dict[tuple[int, str], int] = {}
+        taken: set[int] = set()
+        for node, field, id in found:
+            # the same text for all readers that can share a value
+            reader = field if field == BIAS else ""
+            if field == FILTER:
+                reader = layer_text(node, self._values, keys)
+            if (id, reader) not in own:
+                own[id, reader] = id if id not in taken else self._copy(id)
+                taken.add(id)
+            setattr(node.operation, field, own[id, reader])
+            if field == FILTER:
+                self._readers[own[id, reader]] = reader
+
+    def _copy(self, id: int) -> int:
+        copy = len(self._values)
+        self._values.append(deepcopy(self._values[id]))
+        self.tensor(copy).id = copy
+        self.copies[copy] = id
+        return copy
+
+    def _place(self) -> None:
+        """Numbers the constants in use, in the blob or as named data."""
+        inner = {id for step in self.steps for _, id in unpacked_fields(step.node)}
+        old = {index: stored for stored, index in self._indices.items()}
+        new: dict[Stored, int] = {}
+        external: dict[str, str] = {}  # weight -> the layer that finds it by its name
+        for id, owner, field in self._references():
+            key = old[getattr(owner, field)].key
+            name: str | None = key
+            if id in inner:
+                name = None
+            elif field == "constantId" and id in self._readers:
+                reader = self._readers[id]
+                if key not in self._external or external.setdefault(key, reader) != reader:
+                    name = layer_key(self._data[key].data, reader)
+            setattr(owner, field, new.setdefault(Stored(key, name), len(new) + 1))
+        self._indices = new
 
     def _have_one_scale(self, first: int, second: int) -> bool:
         """Whether two values are quantized alike, or not at all."""
@@ -149,17 +185,22 @@ class Draft:
             self.steps, self.outputs, lambda step: operand_ids(step.node), lambda step: result_ids(step.node)
         )
 
-    def _references(self) -> Iterator[tuple[Any, str]]:
-        """Yields the tables and fields with the index of a constant."""
+    def _references(self) -> Iterator[tuple[int, Any, str]]:
+        """Yields each value, table and field with the index of a constant."""
         for value in self._values:
             owners = [(tensor_of(value), "constantId")]
             if isinstance(value.content, schema.QuantizedTensorT):
                 owners.append((value.content.quantization, "scalesConstantId"))
-            yield from (each for each in owners if getattr(*each, 0) > 0)
+            yield from ((tensor_of(value).id, *each) for each in owners if getattr(*each, 0) > 0)
 
     def named_data(self) -> dict[str, NamedData]:
-        """Returns key -> bytes of the constants."""
-        return {key: self._data[key] for key in self._indices}
+        """Returns key -> bytes of the constants outside of the blob, after `simplify`."""
+        return {each.name: self._data[each.key] for each in self._indices if each.name is not None}
+
+    @property
+    def has_inner_constants(self) -> bool:
+        """Whether the blob has constants, which are read at each run; after `simplify`."""
+        return any(each.name is None for each in self._indices)
 
     def debug_map(self) -> DebugHandleMap:
         """Returns index of each operation -> handles of its origins."""
@@ -173,7 +214,17 @@ class Draft:
             tensors[id].externalId, tensors[id].flags = position, flag
         for index, step in enumerate(self.steps):
             step.node.debugHandle = index
-        data = [schema.BytesT(NAMED, len(self._data[key].data), key) for key in self._indices]
+        offsets, inner = inner_constants(
+            {each.key: self._data[each.key].data for each in self._indices if each.name is None}
+        )
+        data = [
+            schema.BytesT(
+                NAMED if each.name is not None else offsets[each.key],
+                len(self._data[each.key].data),
+                each.name,
+            )
+            for each in self._indices
+        ]
         graph = schema.GraphT(
             version="0",
             nodes=[step.node for step in self.steps],
@@ -183,11 +234,4 @@ class Draft:
             outputIds=self.outputs,
             constants=[schema.BytesT(), *data],
         )
-        return write_blob(graph)
-
-
-def _hash(data: Part) -> str:
-    digest = hashlib.sha256()
-    for chunk in chunks(data):
-        digest.update(chunk)
-    return digest.hexdigest()
+        return write_blob(graph, inner)

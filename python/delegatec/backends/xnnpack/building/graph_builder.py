@@ -270,5 +270,9 @@ class GraphBuilder:
         names = {id: name for id, name in self._names.items() if id in live}
         names.update((copy, names[id]) for copy, id in self.draft.copies.items() if id in names)
         return PreprocessResult(
-            self.draft.blob(), self.draft.debug_map(), self.draft.named_data(), constant_names=names
+            self.draft.blob(),
+            self.draft.debug_map(),
+            self.draft.named_data(),
+            constant_names=names,
+            inline=self.draft.has_inner_constants,
         )

@@ -67,6 +67,11 @@ class XnnpackReferenceExecutor:
         return len(self._inputs)
 
     @property
+    def reads_blob(self) -> bool:
+        """Operations other than layers read their constants at each run."""
+        return bool(self._blob.kept_ids)
+
+    @property
     def converts_outputs(self) -> bool:
         """The runtime widens int32 to a caller's int64."""
         return True

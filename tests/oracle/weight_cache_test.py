@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the XNNPACK backend in the stock runtime with its weight cache.
+
+The cache frees all named data once a delegate is loaded, and finds packed weights by their keys.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from torch import nn
+from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
+from torchao.quantization.granularity import PerAxis
+
+from delegatec.backends.xnnpack.building import draft, keys
+from delegatec.lowering import lower
+from delegatec.program import weights_of, write_flat_tensors, write_program
+from tests.oracle.oracle import OracleProgram
+from tests.oracle.weight_cache import with_weight_cache
+
+Inputs = Mapping[str, tuple[torch.Tensor, ...]]
+
+
+class Sums(nn.Module):
+    """A layer whose bias is read again, and constants of sums and products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(256, 256)
+        self.shift = nn.Parameter(torch.randn(1, 256, 256))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.linear(x) + self.shift, x * self.shift * self.linear.bias
+
+
+class Twice(nn.Module):
+    """Two layers with the same bytes in different shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 32, bias=False)
+        self.second = nn.Linear(32, 64, bias=False)
+        with torch.no_grad():
+            self.second.weight.copy_(self.first.weight.view(64, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+class Strides(nn.Module):
+    """Two layers with the same parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(16, 16, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.layer(x), nn.functional.conv2d(x, self.layer.weight, self.layer.bias, stride=2)
+
+
+class Levels(nn.Module):
+    """Two layers with the same levels, of other scales."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 64, bias=False)
+        self.second = nn.Linear(64, 64, bias=False)
+        with torch.no_grad():
+            self.second.weight.copy_(self.first.weight * 4)
+        axis = PerAxis(0)
+        quantize_(
+            self, Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=axis)
+        )
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.first(x), self.second(x)
+
+
+def slopes() -> nn.Module:
+    return nn.PReLU(64)
+
+
+def norms() -> nn.Module:
+    network = nn.Sequential(nn.Linear(256, 256), nn.LayerNorm(256), nn.Linear(256, 8))
+    nn.init.uniform_(network[1].weight)  # type: ignore[arg-type]
+    return network
+
+
+def encoder() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+
+def layer() -> nn.Module:
+    return nn.Linear(256, 256)
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], dict[str, tuple[int, ...]]]] = {
+    "sums": (Sums, {"forward": (1, 256, 256)}),
+    "slopes": (slopes, {"forward": (1, 64, 256)}),
+    "norms": (norms, {"forward": (4, 256)}),
+    "encoder": (encoder, {"forward": (1, 32, 64)}),
+    "two methods of an encoder": (encoder, {"prefill": (1, 32, 64), "step": (1, 1, 64)}),
+    "one layer in two methods": (layer, {"prefill": (64, 256), "step": (1, 256)}),
+    "equal bytes": (Twice, {"forward": (4, 64)}),
+    "equal parameters": (Strides, {"forward": (1, 16, 20, 20)}),
+    "equal levels": (Levels, {"forward": (4, 64)}),
+}
+
+
+def differences(network: nn.Module, shapes: Mapping[str, Sequence[int]], external: bool) -> dict[str, float]:
+    """Returns method -> the largest difference from eager mode, of two runs after all methods are loaded."""
+    torch.set_num_threads(1)
+    inputs = {name: torch.randn(shape) for name, shape in shapes.items()}
+    programs = {name: torch.export.export(network.eval(), (x,)) for name, x in inputs.items()}
+    lowered = lower(programs, "xnnpack", external_weights=external)
+    for report in lowered.reports.values():
+        assert (len(report.delegates), report.rejections) == (1, [])
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        pte, ptd = Path(folder) / "program.pte", Path(folder) / "weights.ptd"
+        with open(pte, "wb") as file:
+            write_program(lowered.emitted, file)
+        if external:
+            data = io.BytesIO()
+            write_flat_tensors(weights_of(programs), data)
+            ptd.write_bytes(data.getvalue())
+        program = OracleProgram(pte, ptd if external else None)
+        for name in [*inputs, *inputs]:  # the second round runs with all of them loaded
+            with torch.no_grad():
+                wanted = network(inputs[name])
+            results = program.run([inputs[name]], name)
+            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+            pairs = zip(results, wanted, strict=True)
+            largest = max(float((result - value).abs().max()) for result, value in pairs)
+            found[name] = max(found.get(name, 0.0), largest if largest == largest else float("inf"))
+    return found
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["in the program", "external weights"])
+@pytest.mark.parametrize("name", CASES)
+def test_programs_compute_the_same(name: str, external: bool) -> None:
+    make, shapes = CASES[name]
+
+    def work() -> None:
+        torch.manual_seed(0)
+        found = differences(make(), shapes, external)
+        assert max(found.values()) < 1e-4, found
+
+    with_weight_cache(work)
+
+
+@pytest.mark.parametrize("make", [Twice, Levels])
+def test_the_cache_is_on(make: Callable[[], nn.Module]) -> None:
+    """It mixes equal bytes of two shapes or scales if the key does not depend on the layer."""
+
+    def work() -> None:
+        torch.manual_seed(0)
+        with mock.patch.object(draft, "layer_key", lambda data, _: keys.content_key(data)):
+            found = differences(make(), {"forward": (4, 64)}, external=False)
+        assert found["forward"] > 0.1
+
+    with_weight_cache(work)
