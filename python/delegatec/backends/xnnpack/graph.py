@@ -48,6 +48,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
     graph = blob.graph
     tensors = [tensor_of(value) for value in graph.values]
     totals = _totals(graph)
+    kept = blob.kept_ids
     return BlobGraph(
         title="XNNPACK graph",
         nodes=tuple(_node(index, node) for index, node in enumerate(graph.nodes)),
@@ -55,7 +56,7 @@ def blob_graph(blob: Blob) -> BlobGraph:
         inputs=tuple(external_ids(graph, INPUT)),
         outputs=tuple(external_ids(graph, OUTPUT)),
         constants=tuple(int(tensor.id) for tensor in tensors if tensor.constantId),
-        notes=tuple(_notes(totals)),
+        notes=tuple(_notes(totals, sum(stored_bytes(each) for each in tensors if each.id in kept))),
         totals=totals,
     )
 
@@ -75,10 +76,12 @@ def _totals(graph: schema.GraphT) -> dict[str, int]:
     }
 
 
-def _notes(totals: dict[str, int]) -> Iterable[str]:
+def _notes(totals: dict[str, int], kept_bytes: int) -> Iterable[str]:
     if not totals["constants"]:
         return
     yield f"copied into memory of the runtime when it is loaded: {totals['packed_bytes']:,} B"
+    if kept_bytes:
+        yield f"constants of the blob that are read at each run: {kept_bytes:,} B"
 
 
 def _value(value: schema.ValueT, graph: schema.GraphT) -> BlobValue:

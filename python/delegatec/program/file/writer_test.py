@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import struct
 from collections.abc import Callable
@@ -133,6 +134,27 @@ def test_blobs_of_delegates_are_segments_whose_parts_follow_each_other() -> None
         assert delegate.processed.location == schema.DataLocation.SEGMENT
         assert delegate.processed.index == index and delegate.id == b"Some"
         assert [bytes(spec.value) for spec in delegate.compileSpecs] == [b"\x00\xff"]
+
+
+def test_a_delegate_may_be_inline_beside_another() -> None:
+    program = _with_delegates((b"abc",), (b"d" * 20, b"e"), (b"fgh",), (b"d" * 20, b"e"))
+    for index in (1, 2, 3):
+        delegates = program.methods[0].delegates
+        delegates[index] = dataclasses.replace(delegates[index], inline=True)
+    program.options = ProgramOptions(delegate_alignment=64)
+    data = _bytes(program)
+    places = [delegate.processed for delegate in _root(data).executionPlan[0].delegates]
+    inline, segment = schema.DataLocation.INLINE, schema.DataLocation.SEGMENT
+    assert [(each.location, each.index) for each in places] == [
+        (segment, 0),
+        (inline, 0),
+        (inline, 1),
+        (inline, 0),
+    ]
+    read = parse_program(data).methods[0].delegates
+    assert [bytes(each.blob) for each in read] == [b"abc", b"d" * 20 + b"e", b"fgh", b"d" * 20 + b"e"]
+    assert [each.segment for each in read] == [0, None, None, None]
+    assert all(data.index(content) % 64 == 0 for content in (b"d" * 20 + b"e", b"fgh"))
 
 
 @pytest.mark.parametrize("inline", [False, True])

@@ -101,7 +101,7 @@ def inner_constants(data: Mapping[str, Part]) -> tuple[dict[str, int], list[Part
     return offsets, [*parts, bytes(_SPARE)] if parts else []
 
 
-def _digest(data: Part) -> Any:
+def _digest(data: Part) -> hashlib._Hash:
     digest = hashlib.sha256()
     for chunk in chunks(data):
         digest.update(chunk)
