@@ -55,6 +55,10 @@ def test_constants_that_are_read_at_each_run_are_in_the_blob(external: bool) -> 
     found = {bytes(blob.constants[each.offset : each.offset + each.size]) for each in inner}
     wanted = {module.scale.detach().numpy().tobytes(), module.layer.bias.detach().numpy().tobytes()}
     assert found == wanted and all(each.offset % 16 == 0 for each in inner)
+    assert (
+        "constants of the blob that are read at each run: 64 B"
+        in XNNPACK.graph(memoryview(delegate.blob_bytes())).notes
+    )
     # filter and bias of the layer, the latter a second time
     assert [each.offset for each in blob.graph.constants].count(NAMED) == 2
     assert len(delegate.named_data) == 2
