@@ -88,7 +88,7 @@ class PreprocessResult:
             delegates of all methods, and must be the same; a hash of the content is a good key.
         estimates: of its speed and memory, for the manifest and the report; None if they are unknown.
         inline: whether the blob must be inside the program's FlatBuffer, because the runtime reads it after
-            it has loaded the delegate. It may free a blob in a segment of its own.
+            it has loaded the delegate. It may free a blob in a separate segment.
     """
 
     blob: list[Part]

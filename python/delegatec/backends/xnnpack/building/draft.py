@@ -125,7 +125,7 @@ class Draft:
         self._place()
 
     def _separate(self) -> None:
-        """Gives each layer that packs a constant in its own way, and all other readers, a value of their own.
+        """Gives each layer that packs a constant in another way a separate value, and other readers one.
 
         The runtime packs filters and biases when it loads a layer, and finds packed ones by key. It then
         frees the data of those values, even if other operations read them.
