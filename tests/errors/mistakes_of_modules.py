@@ -195,6 +195,22 @@ MODULES: Final[tuple[Mistake, ...]] = (
         init="self.l = nn.Linear(3, 3).half()",
         forward="return self.l(x)",
     ),
+    export(
+        "dequantizes three rows with two scales",
+        "DC127",
+        "scales of shape [2]",
+        "shape [3]",
+        init="self.w = nn.Buffer(torch.ones(3, 3, dtype=torch.int8))",
+        forward="scales, zeros = torch.ones(2), torch.zeros(3, dtype=torch.int64)\n"
+        "w = torch.ops.quantized_decomposed.dequantize_per_channel(self.w, scales, zeros, 0, -127, 127, "
+        "torch.int8)\nreturn nn.functional.linear(x, w)",
+    ),
+    export(
+        "quantizes by a scale of 0",
+        "DC127",
+        "has the scale 0.0",
+        forward="return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.0, 0, -127, 127, torch.int8)",
+    ),
 )
 
 ARGUMENTS: Final[tuple[Mistake, ...]] = (

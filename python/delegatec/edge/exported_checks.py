@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from delegatec.diagnostics import Diagnostic
+from delegatec.edge.quantized_checks import quantization_problems
 from delegatec.edge.source import location_of
 
 aten = torch.ops.aten
@@ -38,7 +39,7 @@ _LARGEST: Final = 2**24
 def exported_problems(module: GraphModule) -> list[Diagnostic]:
     """Returns the problems of the graph of an exported program, and of the bodies of its control flow."""
     nodes = [node for each in module.modules() if isinstance(each, GraphModule) for node in each.graph.nodes]
-    return [*_training(nodes), *_mixed_dtypes(nodes)]
+    return [*_training(nodes), *_mixed_dtypes(nodes), *quantization_problems(nodes)]
 
 
 def _training(nodes: list[Node]) -> Iterator[Diagnostic]:

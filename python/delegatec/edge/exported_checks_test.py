@@ -8,12 +8,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed
 
 from delegatec.diagnostics import DelegatecError
 from delegatec.edge import to_edge
 
 X = torch.ones(2, 4)
 F = torch.nn.functional
+quantized = torch.ops.quantized_decomposed
+LEVELS = torch.arange(12, dtype=torch.int8).reshape(3, 4)
 
 
 class Function(torch.nn.Module):
@@ -111,3 +114,37 @@ def test_a_program_is_converted_once() -> None:
     with pytest.raises(DelegatecError, match="DC415: the exported program was lowered before"):
         to_edge(exported)
     assert to_edge(spare)
+
+
+def per_channel(scales: int, zeros: int | None = None) -> Function:
+    numbers, points = torch.ones(scales), torch.zeros(scales if zeros is None else zeros, dtype=torch.int64)
+    operator = quantized.dequantize_per_channel
+    return Function(lambda x: x + operator(LEVELS, numbers, points, 1, -128, 127, torch.int8)[:2])
+
+
+def per_tensor(scale: float) -> Function:
+    bounds = scale, 0, -128, 127, torch.int8
+    return Function(
+        lambda x: quantized.dequantize_per_tensor(quantized.quantize_per_tensor(x, *bounds), *bounds)
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [
+        (per_tensor(0.0), ["DC127", "DC127"]),
+        (per_tensor(-0.5), ["DC127", "DC127"]),
+        (per_tensor(float("nan")), ["DC127", "DC127"]),
+        (per_tensor(float("inf")), ["DC127", "DC127"]),
+        (per_tensor(0.5), []),
+        (per_channel(3), ["DC127", "DC127"]),
+        (per_channel(4, 3), ["DC127"]),
+        (per_channel(4, 1), ["DC127"]),
+        (per_channel(1, 1), []),
+        (per_channel(4), []),
+    ],
+)
+def test_scales_that_do_not_fit(module: torch.nn.Module, found: list[str]) -> None:
+    if not found:
+        assert module(X).isfinite().all()
+    assert codes(module) == found
