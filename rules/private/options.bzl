@@ -120,9 +120,35 @@ def fail_with(label, code, message, expected, help = ""):
         expected: a description of valid values.
         help: what to do.
     """
+    fail_with_all(label, [problem(code, message, expected, help)])
+
+def problem(code, message, expected, help = ""):
+    """Returns a diagnostic for `fail_with_all`.
+
+    Args:
+        code: the diagnostic's code.
+        message: what is wrong.
+        expected: a description of valid values.
+        help: what to do.
+    """
+    return struct(code = code, expected = expected, help = help, message = message)
+
+def fail_with_all(label, problems):
+    """Fails with all diagnostics of a target, if there are any.
+
+    Args:
+        label: the target: a Label, or its text in a macro.
+        problems: a list of `problem`.
+    """
     target = label if type(label) == "string" else label_text(label)
-    lines = ["", "%s: error %s: %s" % (target, code, message), "  expected: " + expected]
-    fail("\n".join(lines + (["  help: " + help] if help else []) + [""]))
+    lines = []
+    for each in problems:
+        lines.append("%s: error %s: %s" % (target, each.code, each.message))
+        lines.append("  expected: " + each.expected)
+        if each.help:
+            lines.append("  help: " + each.help)
+    if lines:
+        fail("\n".join([""] + lines + [""]))
 
 def did_you_mean(word, known):
     """Suggests the known word closest to a misspelled one.

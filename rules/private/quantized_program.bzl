@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quantized_program`: quantizes an exported program by samples of its inputs."""
+"""`quantized_program`: quantizes an exported program, by samples of its inputs or without any."""
 
 load("//rules:providers.bzl", "ExportedProgramInfo")
 load(":delegatec_action.bzl", "ACTION_ATTRS", "delegatec_action", "delegatec_arguments")
 load(":exported_outputs.bzl", "check_entry", "exported_outputs")
 load(":labels.bzl", "label_text")
-load(":options.bzl", "fail_with")
+load(":options.bzl", "fail_with", "fail_with_all")
 load(":python_paths.bzl", "import_roots", "merged_python")
+load(":quantization.bzl", "CHOICES", "STATIC", "setting_attributes", "setting_problems")
 load(":toolchain_types.bzl", "DELEGATEC_TOOLCHAIN_TYPE")
-
-_SETTINGS = ["activation", "inner", "observer", "ranges", "weight", "weight_scales"]
 
 def _check_samples(ctx):
     """Fails if there are no samples, or files of a function without one."""
     attributes = ctx.attr
     if attributes.calibration_entry:
         check_entry(ctx, "calibration_entry", attributes.calibration_entry)
-    elif not attributes.calibration:
+    elif not attributes.calibration and attributes.activation in STATIC:
         fail_with(
             ctx.label,
             "DC132",
             "neither calibration nor calibration_entry is set",
             expected = "calibration = [\"samples.safetensors\"], or calibration_entry = \"module:function\" with `srcs`",
-            help = "a few dozen samples of real inputs determine the ranges of all values",
+            help = "a few dozen samples of real inputs determine the ranges of all values; activation = " +
+                   "\"dynamic_int8\" or \"float\" needs none",
         )
     elif attributes.srcs or attributes.deps or attributes.data:
         fail_with(
@@ -34,6 +34,7 @@ def _check_samples(ctx):
         )
 
 def _quantized_program_impl(ctx):
+    fail_with_all(ctx.label, setting_problems(ctx.attr))
     _check_samples(ctx)
     exported = ctx.attr.program[ExportedProgramInfo]
     program = ctx.actions.declare_file(ctx.label.name + ".pt2")
@@ -53,8 +54,10 @@ def _quantized_program_impl(ctx):
         args.add(str(ctx.attr.seed), format = "--seed=%s")
         roots = [ctx.files.srcs[0].dirname or ".", ctx.label.workspace_root or ".", ctx.bin_dir.path] + roots
     args.add_all(roots, format_each = "--import-path=%s", uniquify = True)
-    for name in _SETTINGS:
+    for name in sorted(CHOICES):
         args.add(getattr(ctx.attr, name), format = "--%s=%%s" % name.replace("_", "-"))
+    if ctx.attr.group_size:
+        args.add(ctx.attr.group_size, format = "--group-size=%s")
     if ctx.attr.quantize_io:
         args.add("--quantize-io")
     args.add_all(ctx.attr.float_modules, format_each = "--float-module=%s")
@@ -80,16 +83,11 @@ quantized_program = rule(
     doc = """\
 Quantizes an exported program once, for all programs that are lowered from it.
 
-Observes the values inside the model on samples of its inputs, without network or home directory, and writes the
-quantized model as `NAME.pt2`: a program for every rule that lowers an `exported_program`. The same inputs give the
-same bytes.
+Observes the values inside the model on samples of its inputs, without network or home directory, unless
+`activation` needs no samples, and writes the quantized model as `NAME.pt2`: a program for every rule that lowers an
+`exported_program`. The same inputs give the same bytes.
 """,
-    attrs = dict(ACTION_ATTRS, **{
-        "activation": attr.string(
-            default = "int8",
-            doc = "Dtype of activations: `int8` or `int16`, both with weights of `weight`.",
-            values = ["int8", "int16"],
-        ),
+    attrs = dict(ACTION_ATTRS, **dict(setting_attributes(), **{
         "calibration": attr.label_list(
             allow_files = True,
             doc = "Samples: `.safetensors` files with a tensor per input, or `.npy` files for a model with one input. " +
@@ -113,16 +111,9 @@ same bytes.
         "float_operators": attr.string_list(
             doc = "Operators that stay in float, such as `aten.softmax`.",
         ),
-        "inner": attr.string(
-            default = "same",
-            doc = "Dtype of values inside softmax, attention and norms, and of sums before norms: `same` as of " +
-                  "activations, or `int16`, which transformers need, and which Ethos-U55 and U65 do not support.",
-            values = ["same", "int16"],
-        ),
-        "observer": attr.string(
-            default = "histogram",
-            doc = "Range of an int8 activation: `histogram`, with the least squared error, or `minmax`, all values.",
-            values = ["histogram", "minmax"],
+        "group_size": attr.int(
+            doc = "Inputs of a linear layer with one scale, for `int4` without samples: 32, 64 or any number that " +
+                  "divides the inputs of each layer. 0: a scale per output channel.",
         ),
         "program": attr.label(
             mandatory = True,
@@ -133,11 +124,6 @@ same bytes.
             doc = "Whether float inputs and outputs of the program are quantized values, too. The output group " +
                   "`signature` has their scales and zero points.",
         ),
-        "ranges": attr.string(
-            default = "affine",
-            doc = "`affine`, with zero points of int8 activations, or `symmetric`, without.",
-            values = ["affine", "symmetric"],
-        ),
         "seed": attr.int(
             default = 0,
             doc = "Seed of the random generators of torch, numpy and Python when `calibration_entry` is called.",
@@ -145,16 +131,6 @@ same bytes.
         "srcs": attr.label_list(
             allow_files = [".py"],
             doc = "Sources of `calibration_entry`.",
-        ),
-        "weight": attr.string(
-            default = "int8",
-            doc = "Dtype of the weights of layers: `int8` or `int4`.",
-            values = ["int8", "int4"],
-        ),
-        "weight_scales": attr.string(
-            default = "channel",
-            doc = "`channel`, a scale per output channel of a layer, or `tensor`, one per weight.",
-            values = ["channel", "tensor"],
         ),
         "weights_alignment": attr.int(
             default = 128,
@@ -165,7 +141,7 @@ same bytes.
             default = Label("@delegatec_pip_quantization//:lib"),
             providers = [PyInfo],
         ),
-    }),
+    })),
     provides = [ExportedProgramInfo],
     toolchains = [DELEGATEC_TOOLCHAIN_TYPE],
 )

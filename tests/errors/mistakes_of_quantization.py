@@ -71,6 +71,27 @@ SETTINGS: Final[tuple[Mistake, ...]] = (
     tensors("misspells a dtype", "DC130", "did you mean", content=_GOOD, flags="--activation=int32"),
     tensors("requests int4 activations", "DC130", "int16", content=_GOOD, flags="--activation=int4"),
     run(
+        "requests groups of int8 with samples",
+        "DC136",
+        'group_size = 32 needs activation = "dynamic_int8" or "float", not "int8"',
+        'group_size = 32 needs weight = "int4", not "int8"',
+        command=f"{_QUANTIZE} --group-size=32",
+    ),
+    run(
+        "passes samples for a range that is chosen at run time",
+        "DC136",
+        'calibration needs activation = "int8" or "int16", not "dynamic_int8"',
+        'ranges = "symmetric" needs',
+        command=f"{_FILE} --activation=dynamic_int8 --ranges=symmetric",
+    ),
+    run(
+        "requests groups of a size that does not divide the inputs, and misspells a module",
+        "DC130",
+        'float_modules: the model has no module "head"',
+        'group_size = 2 does not divide the 3 inputs of "linear.weight"',
+        command=f"{_QUANTIZE} --activation=float --weight=int4 --group-size=2 --float-module=head",
+    ),
+    run(
         "names a source without a function",
         "DC001",
         "expected --entry",

@@ -14,6 +14,7 @@ from delegatec.backends import builtin_backends
 from delegatec.backends.arm import specification
 from delegatec.backends.arm.ethos_u import flags
 from delegatec.backends.arm.ethos_u.accelerator import CHOICES, MEMORY_MODES, SYSTEMS_WITHOUT_DRAM
+from delegatec.quantize import settings
 from delegatec.verify import tolerances
 
 
@@ -94,3 +95,11 @@ def test_words_of_specifications_agree() -> None:
 
 def test_dtypes_of_tolerances_agree() -> None:
     assert tables_of("rules/private/tolerances.bzl") == {"DTYPES": list(tolerances.DTYPES)}
+
+
+def test_settings_of_quantization_agree() -> None:
+    assert tables_of("rules/private/quantization.bzl") == {
+        "CHOICES": {name: list(values) for name, values in settings.CHOICES.items()},
+        "STATIC": list(settings.STATIC),
+        "NEEDS": [(setting, other, list(values)) for setting, other, values in settings.NEEDS],
+    }

@@ -58,6 +58,10 @@ def refusal_tests(name):
     mps_program(name = "alignment_of_a_segment", program = program, segment_alignment = 24, tags = ["manual"])
     exported_program(name = "alignment_of_weights", srcs = sources, entry = "mlp:build", tags = ["manual"], weights_alignment = 0)
     quantized_program(name = "no_samples", program = program, tags = ["manual"])
+    quantized_program(name = "misspelt_activation", activation = "dynamic_int4", group_size = -1, program = program, tags = ["manual"], weight = "int2")
+    quantized_program(name = "groups_with_samples", calibration = sources, group_size = 32, program = program, tags = ["manual"], weight = "float16", weight_scales = "tensor")
+    quantized_program(name = "samples_at_run_time", activation = "dynamic_int8", calibration = sources, inner = "int16", observer = "minmax", program = program, quantize_io = True, ranges = "symmetric", tags = ["manual"])
+    quantized_program(name = "function_without_need", srcs = sources, activation = "float", calibration_entry = "mlp:build", program = program, tags = ["manual"])
     program_index(name = "empty_index", programs = [program], tags = ["manual"])
     mps_test = "//tests/rules/models:mlp_mps"
     program_test(name = "atol_without_number", atol = "1e", program = mps_test, tags = ["manual"])
@@ -94,12 +98,15 @@ def refusal_tests(name):
         "extension_without_profile": ["error DC402", "int16 extends the profile INT, which is absent"],
         "flag_of_the_rule": ["error DC402", "--config is determined by the option config"],
         "flag_without_value": ["error DC402", "--optimise cannot be \"\"", "expected: Size or Performance"],
+        "function_without_need": ["error DC136", "calibration_entry needs activation = \"int8\" or \"int16\", not \"float\"", "or no calibration_entry"],
+        "groups_with_samples": ["error DC136", "group_size = 32 needs activation = \"dynamic_int8\" or \"float\", not \"int8\"", "group_size = 32 needs weight = \"int4\", not \"float16\"", "group_size = 32 needs weight_scales = \"channel\", not \"tensor\"", "weight = \"float16\" needs activation = \"float\", not \"int8\"", "weight_scales = \"tensor\" needs weight = \"int8\" or \"int4\", not \"float16\""],
         "infinite_rtol": ["error DC514", "rtol cannot be \"inf\""],
         "inputs_without_entry": ["error DC101", "srcs, deps and data are for inputs_entry", "list data files of tensors in `inputs`"],
         "limits_as_storage": ["error DC402", "option \"storage\" of backend \"vulkan\" cannot be \"desktop\"", "expected: texture or buffer"],
         "line_break": ["error DC402", "option \"flags\" of backend \"a:B\" has a line break: \"--b\\nc\""],
         "list_for_a_string": ["error DC402", "must be one string, not [\"fp16\", \"fp32\"]", "expected: fp32 or fp16"],
         "misplaced_portable": ["error DC401", "portable is listed with other backends: portable, mps"],
+        "misspelt_activation": ["error DC130", "activation = \"dynamic_int4\" is not a setting of quantization", "did you mean \"dynamic_int8\"?", "group_size = -1 is negative", "weight = \"int2\"", "expected: \"int8\" or \"int4\" or \"float16\""],
         "misspelt_flag": ["error DC402", "unknown flag \"--optimize\"", "did you mean \"--optimise\"?"],
         "misspelt_option": ["error DC402", "no option \"precison\"", "expected: fp16_overflow, int4, precision", "did you mean \"precision\"?"],
         "misspelt_setting": ["error DC418", "variant \"half\" sets \"variant_strng=yes\"", "or \"variant_string=VALUE\"", "did you mean \"variant_string\"?"],
@@ -118,6 +125,7 @@ def refusal_tests(name):
         "option_of_mps": ["error DC402", "backend \"vulkan\" has no option \"int4\"", "expected: fp16_overflow, precision, storage, textures"],
         "program_of_no_variant": ["error DC418", "variant \"half\" has no program \"mlp_mpz\"", "did you mean \"mlp_mps\"?"],
         "programs_of_one_name": ["error DC418", "two files of variant \"half\" are named \"mlp_portable.manifest.json\"", "programs with distinct names"],
+        "samples_at_run_time": ["error DC136", "calibration needs activation = \"int8\" or \"int16\", not \"dynamic_int8\"", "inner = \"int16\" needs", "observer = \"minmax\" needs", "quantize_io needs", "ranges = \"symmetric\" needs"],
         "samples_of_another_module": ["error DC101", "calibration_entry \"foo:build\"", "one of: mlp"],
         "setting_set_twice": ["error DC418", "variant \"half\" sets \"variant_int\" twice"],
         "setting_without_value": ["error DC418", "variant \"half\" sets \"variant_bool\"", "expected: \"variant_bool=VALUE\" or"],

@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delegatec.cli.arithmetic import pin_torch
 from delegatec.cli.environment import check_environment
@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("settings")
     for flag, help in _SETTINGS.items():
         settings.add_argument(f"--{flag}", default=None, metavar="NAME", help=help)
+    settings.add_argument(
+        "--group-size",
+        type=int,
+        default=0,
+        metavar="N",
+        help="inputs of a linear layer with one scale, for int4 without samples (default: 0, all)",
+    )
     settings.add_argument("--quantize-io", action="store_true", help="inputs and outputs are levels")
     for flag, help in _IN_FLOAT.items():
         settings.add_argument(f"--{flag}", action="append", default=[], metavar="NAME", help=help)
@@ -69,8 +76,9 @@ def complete(arguments: argparse.Namespace) -> None:
 
 
 _SETTINGS = {
-    "activation": "int8 (default), or int16 with int8 weights",
-    "weight": "int8 (default), or int4",
+    "activation": "int8 (default), or int16 with int8 weights; without samples dynamic_int8, at run time, or "
+    "float",
+    "weight": "int8 (default), or int4; float16 with --activation float",
     "weight-scales": "channel (default): a scale per output channel; tensor: one per weight",
     "ranges": "affine (default), or symmetric: the zero points of activations are 0",
     "observer": "histogram (default): the range with the least squared error; minmax: all observed values",
@@ -101,7 +109,7 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     from delegatec.frontend.signature import signature_json
     from delegatec.frontend.sources import read_sources
     from delegatec.quantize.checks import check_float
-    from delegatec.quantize.samples import check_samples
+    from delegatec.quantize.samples import Samples, check_samples
 
     settings = _settings(arguments)
     paths = [path for path in map(os.path.abspath, arguments.import_path) if path not in sys.path]
@@ -109,9 +117,11 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
     announce(f"reading {os.path.basename(arguments.program)}")
     model = archive.load(arguments.program, trusted=arguments.trusted, sources="")
     check_float(model.methods)
-    announce("reading samples")
-    samples = read_samples(arguments, arguments.calibration, model.methods)
-    check_samples(samples)
+    samples: Samples = {}
+    if settings.is_static:
+        announce("reading samples")
+        samples = read_samples(arguments, arguments.calibration, model.methods)
+        check_samples(samples)
     announce("importing torchao")
     _import_torchao()
     from delegatec.quantize.flow import quantize_model
@@ -132,16 +142,23 @@ def _quantize(arguments: argparse.Namespace, announce: Announce) -> None:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    from delegatec.quantize.settings import Settings
+    """Returns the settings.
 
-    given = {
-        name: value
-        for name in (flag.replace("-", "_") for flag in _SETTINGS)
-        if (value := getattr(arguments, name)) is not None
+    Raises:
+        DelegatecError: DC130, DC136, all invalid ones, and samples that are not needed.
+    """
+    from delegatec.quantize.settings import CHOICES, Settings, problems_of
+
+    values: dict[str, Any] = {
+        name: getattr(arguments, name) or default for name, (default, *_) in CHOICES.items()
     }
+    values |= {"group_size": arguments.group_size, "quantize_io": arguments.quantize_io}
+    samples = {"calibration": bool(arguments.calibration), "calibration_entry": bool(arguments.entry)}
+    problems = problems_of(values | samples)
+    if problems:
+        raise DelegatecError(problems)
     return Settings(
-        **given,
-        quantize_io=arguments.quantize_io,
+        **values,
         float_modules=tuple(arguments.float_module),
         float_operators=tuple(arguments.float_operator),
     )

@@ -58,6 +58,7 @@ CODES: Final[dict[str, str]] = {
     "DC133": "A function for samples of inputs does not return any.",
     "DC134": "A program cannot be quantized as requested.",
     "DC135": "torchao is missing.",
+    "DC136": "Settings of quantization do not fit each other.",
     "DC201": "The runtime has no kernel for an operator, and the operator cannot be decomposed.",
     "DC202": "A kernel of the runtime does not support a dtype.",
     "DC203": "A dynamic dimension has no upper bound.",

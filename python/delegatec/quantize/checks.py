@@ -39,6 +39,7 @@ def check_model(
     methods: Mapping[str, ExportedProgram],
     decomposed: Mapping[str, ExportedProgram],
     settings: Settings,
+    others: Iterable[Diagnostic] = (),
 ) -> None:
     """Raises all problems of the settings' names and of the weights.
 
@@ -46,6 +47,7 @@ def check_model(
         methods: method -> its program.
         decomposed: method -> the same program, decomposed.
         settings: name the modules and operators that stay in float.
+        others: more problems of the model.
 
     Raises:
         DelegatecError: DC130, a module that no method has, or an operator that no form of a method calls;
@@ -55,6 +57,7 @@ def check_model(
         *_modules(methods.values(), settings),
         *_operators([*methods.values(), *decomposed.values()], settings),
         *_weights(methods.values()),
+        *others,
     ]
     if problems:
         raise DelegatecError(problems)
@@ -121,3 +124,13 @@ def _weights(programs: Iterable[ExportedProgram]) -> list[Diagnostic]:
 
 def _quantizes(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and str(node.target).startswith(_QUANTIZING)
+
+
+def nothing_to_quantize(method: str) -> Diagnostic:
+    """Returns DC134 for a method without any operator to quantize."""
+    return Diagnostic(
+        "DC134",
+        f"method {method} has no operator to quantize",
+        expected="a model with operators on float32 tensors",
+        help="convert the model to float32 with module.float(), or lower it without quantization",
+    )

@@ -22,8 +22,9 @@ _MOST_ELEMENTS: Final = 1 << 20
 def fold_constants(model: GraphModule) -> None:
     """Evaluates the calls that depend on no input, such as tables of positions, in place."""
     values: dict[Node, Any] = {}
+    state = written_constants(model)
     for node in list(model.graph.nodes):
-        if node.op == "get_attr":
+        if node.op == "get_attr" and str(node.target) not in state:
             value = getattr_of(model, node)
             if isinstance(value, Tensor):
                 values[node] = value
@@ -44,10 +45,33 @@ def fold_constants(model: GraphModule) -> None:
     model.recompile()
 
 
+def written_constants(model: GraphModule) -> set[str]:
+    """Returns the names of the parameters and buffers that a call writes to, maybe through a view."""
+    owners: dict[Node, str] = {}
+    written = set()
+    for node in model.graph.nodes:
+        if node.op == "get_attr":
+            owners[node] = str(node.target)
+        if not isinstance(node.target, OpOverload):
+            continue
+        schema = node.target._schema.arguments
+        passed = [
+            *zip(schema, node.args, strict=False),
+            *((each, node.kwargs.get(each.name)) for each in schema),
+        ]
+        for argument, value in passed:
+            if argument.alias_info is not None and isinstance(value, Node) and value in owners:
+                owners[node] = owners[value]
+                if argument.alias_info.is_write:
+                    written.add(owners[value])
+    return written
+
+
 def store_levels(model: GraphModule) -> None:
     """Replaces quantizations of constants with their levels, named after the constants, in place."""
+    state = written_constants(model)
     for node in list(model.graph.nodes):
-        if node.target not in _QUANTIZE or node.args[0].op != "get_attr":
+        if node.target not in _QUANTIZE or node.args[0].op != "get_attr" or node.args[0].target in state:
             continue
         source = node.args[0]
         value = tensor_of(model, source)
@@ -63,7 +87,7 @@ def store_levels(model: GraphModule) -> None:
         model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
     model.delete_all_unused_submodules()
-    _delete_unused_tensors(model)
+    delete_unused_tensors(model)
     model.recompile()
 
 
@@ -106,7 +130,8 @@ def _rename(model: GraphModule, node: Node, name: str) -> None:
     node.replace_all_uses_with(store(model, node, name, value))
 
 
-def _delete_unused_tensors(model: GraphModule) -> None:
+def delete_unused_tensors(model: GraphModule) -> None:
+    """Removes the parameters and buffers that no node loads."""
     used = {str(node.target) for node in model.graph.nodes if node.op == "get_attr"}
     parameters = model.named_parameters(remove_duplicate=False)
     buffers = model.named_buffers(remove_duplicate=False)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,11 @@ from delegatec.frontend.export import export
 from delegatec.frontend.model import Model
 from delegatec.quantize.biases import widen_weights
 from delegatec.quantize.boundary import Levels, quantize_boundary
-from delegatec.quantize.checks import check_float, check_model
+from delegatec.quantize.checks import check_float, check_model, nothing_to_quantize
 from delegatec.quantize.constants import fold_constants, store_levels
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
+from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
 from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.settings import Settings
@@ -54,27 +55,25 @@ def quantize_model(
 
     Args:
         methods: method -> its program in float, with example inputs.
-        samples: method -> arguments that represent those of real use.
+        samples: method -> arguments that represent those of real use; unused unless `settings.is_static`.
         settings: how to quantize.
         announce: receives the stage that begins, such as "observing forward, sample 1 of 64".
 
     Raises:
         DelegatecError: DC130, a module or operator of the settings that no method has; DC132, a sample that
             the model fails on, or returns NaN for; DC134, a program that is quantized, has nothing to
-            quantize, or has weights that are not finite.
+            quantize, has weights that are not finite, or layers that the group size does not divide.
     """
     check_float(methods)
-    decomposed = {}
-    for method, program in methods.items():
-        announce(f"decomposing {method}")
-        with torch.no_grad():
-            decomposed[method] = decompose(program, settings.float_operators)
-    check_model(methods, decomposed, settings)
+    graphs = (
+        _observed(methods, samples, settings, announce)
+        if settings.is_static
+        else _layered(methods, settings, announce)
+    )
     result = QuantizedModel()
     # Equal constants of several methods are one tensor.
     interned: dict[tuple[Any, ...], list[torch.Tensor]] = {}
-    for method, program in methods.items():
-        graph = _quantize(decomposed.pop(method), samples[method], settings, method, announce)
+    for graph, (method, program) in zip(graphs, methods.items(), strict=True):
         example = _example(program)
         if settings.quantize_io:
             result.inputs[method], result.outputs[method] = quantize_boundary(graph, method)
@@ -84,6 +83,36 @@ def quantize_model(
         model = Model(graph, example[0], example[1], dynamic_shapes(program))
         (result.methods[method],) = export(model).values()
     return result
+
+
+def _layered(
+    methods: Mapping[str, ExportedProgram], settings: Settings, announce: Callable[[str], None]
+) -> Iterator[GraphModule]:
+    """Yields a module for each method, whose layers have quantized weights; it needs no samples."""
+    announce("folding constants")
+    graphs = graphs_of(methods)
+    check_model(methods, {}, settings, layer_problems(graphs, settings))
+    for method, graph in graphs.items():
+        announce(f"quantizing the weights of {method}")
+        quantize_layers(graph, settings)
+        yield graph
+
+
+def _observed(
+    methods: Mapping[str, ExportedProgram],
+    samples: Mapping[str, Sequence[Sample]],
+    settings: Settings,
+    announce: Callable[[str], None],
+) -> Iterator[GraphModule]:
+    """Yields a module for each method, whose activations have the ranges of samples."""
+    decomposed = {}
+    for method, program in methods.items():
+        announce(f"decomposing {method}")
+        with torch.no_grad():
+            decomposed[method] = decompose(program, settings.float_operators)
+    check_model(methods, decomposed, settings)
+    for method in methods:
+        yield _quantize(decomposed.pop(method), samples[method], settings, method, announce)
 
 
 def _quantize(
@@ -101,7 +130,7 @@ def _quantize(
         state = _own_state(graph, decomposed)
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):
-            raise _nothing(method)
+            raise DelegatecError([nothing_to_quantize(method)])
         for number, (arguments, keywords) in enumerate(samples):
             announce(f"observing {method}, sample {number + 1} of {len(samples)}")
             try:
@@ -157,19 +186,6 @@ def _intern(graph: GraphModule, interned: dict[tuple[Any, ...], list[torch.Tenso
         elif same is not buffer:
             owner, _, last = name.rpartition(".")
             setattr(graph.get_submodule(owner), last, same)
-
-
-def _nothing(method: str) -> DelegatecError:
-    return DelegatecError(
-        [
-            Diagnostic(
-                "DC134",
-                f"method {method} has no operator to quantize",
-                expected="a model with operators on float32 tensors",
-                help="convert the model to float32 with module.float(), or lower it without quantization",
-            )
-        ]
-    )
 
 
 def _converted(prepared: GraphModule, method: str) -> GraphModule:

@@ -175,6 +175,9 @@ def test_state_is_that_of_the_model(tmp_path: Path) -> None:
     ).methods.values()
     assert any(str(node.target).startswith("aten.copy_") for node in program.graph.nodes)
     assert torch.equal(program.state_dict["total"], torch.ones(4))
+    run = program.module(check_guards=False)
+    first, second = run(torch.ones(4)), run(torch.ones(4))
+    assert (second - first).abs().max() > 0.1
 
 
 def test_methods_share_weights() -> None:

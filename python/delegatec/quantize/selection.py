@@ -31,7 +31,7 @@ class Selection:
         if node.target is python.getitem:
             return self._of_part(node)
         kind = KINDS.get(node.target) if isinstance(node.target, OpOverload) else None
-        if kind is None or self._stays(node):
+        if kind is None or self.stays(node):
             return None
         if kind is Kind.PRODUCED:
             # a conversion from another dtype, or a constant
@@ -43,7 +43,8 @@ class Selection:
         (call, *_) = node.all_input_nodes
         return Kind.SHARED if self.kind(call) is Kind.SHARED and _is_float(node) else None
 
-    def _stays(self, node: Node) -> bool:
+    def stays(self, node: Node) -> bool:
+        """Whether the settings keep a call in float."""
         if names_of(node.target) & self._operators:
             return True
         paths = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized weights of layers, with activations in float, or quantized at run time: there are no samples.
+
+Levels and scales are those of torchao's `quantize_` with symmetric weights
+(`Int8DynamicActivationIntxWeightConfig`, `IntxWeightOnlyConfig`), and of PT2E's dynamic quantization for the
+images of convolutions.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.utils import _fuse_conv_bn_
+
+from delegatec.diagnostics import Diagnostic
+from delegatec.quantize.checks import nothing_to_quantize
+from delegatec.quantize.constants import (
+    delete_unused_tensors,
+    fold_constants,
+    store,
+    tensor_of,
+    unused_name,
+)
+from delegatec.quantize.layer_forms import Form, Layer, layers_of
+from delegatec.quantize.layer_weights import RANGES, Scheme, levels_of, scheme_of
+from delegatec.quantize.settings import Settings
+
+aten = torch.ops.aten
+quantized = torch.ops.quantized_decomposed
+torchao = torch.ops.torchao
+
+_KEYS: Final = ("stack_trace", "nn_module_stack")
+_EPS: Final = torch.finfo(torch.float32).eps
+
+
+def graphs_of(programs: Mapping[str, ExportedProgram]) -> dict[str, GraphModule]:
+    """Returns the graph of each method, with constants evaluated and batch norms folded into convolutions.
+
+    Args:
+        programs: method -> its program; they are not changed.
+    """
+    graphs = {}
+    for method, program in programs.items():
+        graph = program.module(check_guards=False)
+        assert isinstance(graph, GraphModule)
+        with torch.no_grad():
+            fold_constants(graph)
+            _fuse_conv_bn_(graph)
+        graphs[method] = graph
+    return graphs
+
+
+def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> list[Diagnostic]:
+    """Returns DC134 for each method without layers, and each layer that `group_size` does not divide."""
+    problems: list[Diagnostic] = []
+    for method, graph in graphs.items():
+        layers = layers_of(graph, settings)
+        problems += [] if layers else [nothing_to_quantize(method)]
+        problems += [
+            _undivided(graph, layer, settings) for layer in layers if not _divides(graph, layer, settings)
+        ]
+    return list(dict.fromkeys(problems))
+
+
+def quantize_layers(graph: GraphModule, settings: Settings) -> None:
+    """Quantizes the layers of a graph, in place: it calls operators of `quantized_decomposed` and torchao.
+
+    Args:
+        graph: one of `graphs_of`, without `layer_problems`.
+        settings: how to quantize.
+    """
+    with torch.no_grad():
+        _Writer(graph, settings).write()
+
+
+def _divides(graph: GraphModule, layer: Layer, settings: Settings) -> bool:
+    is_linear = layer.operands.form is Form.LINEAR
+    return not settings.group_size or not is_linear or _inputs(graph, layer) % settings.group_size == 0
+
+
+def _inputs(graph: GraphModule, layer: Layer) -> int:
+    return int(tensor_of(graph, layer.weight).shape[1 - layer.operands.axis])
+
+
+def _undivided(graph: GraphModule, layer: Layer, settings: Settings) -> Diagnostic:
+    size, owner = settings.group_size, layer.name.rpartition(".")[0]
+    return Diagnostic(
+        "DC134",
+        f'group_size = {size} does not divide the {_inputs(graph, layer)} inputs of "{layer.name}"',
+        expected="a number that divides the inputs of each linear layer",
+        help="change group_size, or keep the layer in float" + f': float_modules = ["{owner}"]' * bool(owner),
+    )
+
+
+class _Writer:
+    """Writes quantized weights and operands into a graph, in place.
+
+    Args:
+        graph: the graph.
+        settings: how to quantize.
+    """
+
+    def __init__(self, graph: GraphModule, settings: Settings) -> None:
+        self._graph = graph
+        self._settings = settings
+        # Name and scheme of a weight -> the nodes of its parts: tied weights may be stored once.
+        self._stored: dict[tuple[str, Scheme], tuple[Node, ...]] = {}
+        # Activations that are quantized at run time: several layers may read one.
+        self._rounded: dict[tuple[Node, Form], Node] = {}
+
+    def write(self) -> None:
+        """Quantizes each layer of the graph."""
+        for layer in layers_of(self._graph, self._settings):
+            self._quantize(layer)
+        self._graph.graph.eliminate_dead_code()
+        delete_unused_tensors(self._graph)
+        self._graph.recompile()
+
+    def _quantize(self, layer: Layer) -> None:
+        node, operands, x = layer.node, layer.operands, layer.x
+        weight = self._weight(layer)
+        if self._settings.activation == "dynamic_int8" and operands.form is not Form.EMBEDDING:
+            key = (x, operands.form)
+            if key not in self._rounded:
+                is_image = operands.form is Form.CONVOLUTION
+                self._rounded[key] = self._round_image(node, x) if is_image else self._round_rows(node, x)
+            x = self._rounded[key]
+        if layer.is_product:
+            bias = node.args[0] if node.target is aten.addmm.default else None
+            linear = self._call(node, aten.linear.default, x, weight, bias)
+            linear.meta = dict(node.meta)
+            node.replace_all_uses_with(linear)
+            self._graph.graph.erase_node(node)
+            return
+        arguments = list(node.args)
+        arguments[operands.x], arguments[operands.weight] = x, weight
+        node.args = tuple(arguments)
+
+    def _call(self, layer: Node, target: Any, *arguments: Any) -> Node:
+        """Returns a call before a layer, with its module and line."""
+        with self._graph.graph.inserting_before(layer):
+            call: Node = self._graph.graph.call_function(target, arguments)
+        call.meta = {key: layer.meta[key] for key in _KEYS if key in layer.meta}
+        return call
+
+    # ---- activations ---------------------------------------------------------------------------------------
+
+    def _round_rows(self, layer: Node, x: Node) -> Node:
+        """Returns the values of a tensor's levels, with a scale and a zero point per row."""
+        shape = x.meta["val"].shape
+        block = [*[1] * (len(shape) - 1), int(shape[-1])]
+        limits = RANGES["int8"]
+        options = ("ASYMMETRIC", block, torch.int8, *limits, None, None, torch.int8)
+        scale, zero = self._parts(
+            layer, self._call(layer, torchao.choose_qparams_affine.default, x, *options)
+        )
+        arguments = (block, scale, zero, torch.int8, *limits)
+        levels = self._call(layer, torchao.quantize_affine.default, x, *arguments)
+        return self._call(layer, torchao.dequantize_affine.default, levels, *arguments)
+
+    def _round_image(self, layer: Node, x: Node) -> Node:
+        """Returns the values of a tensor's levels, with one scale and zero point."""
+        limits = RANGES["int8"]
+        options = (*limits, _EPS, torch.int8)
+        scale, zero = self._parts(layer, self._call(layer, quantized.choose_qparams.tensor, x, *options))
+        arguments = (scale, zero, *limits, torch.int8)
+        levels = self._call(layer, quantized.quantize_per_tensor.tensor, x, *arguments)
+        return self._call(layer, quantized.dequantize_per_tensor.tensor, levels, *arguments)
+
+    def _parts(self, layer: Node, chosen: Node) -> tuple[Node, Node]:
+        scale, zero = (self._call(layer, python.getitem, chosen, position) for position in (0, 1))
+        return scale, zero
+
+    # ---- weights -------------------------------------------------------------------------------------------
+
+    def _weight(self, layer: Layer) -> Node:
+        """Returns the values of a stored weight, [outputs, inputs] for a linear layer."""
+        value = tensor_of(self._graph, layer.weight).detach()
+        value = value.t() if layer.is_product else value
+        scheme = scheme_of(layer, self._settings, value)
+        key = (layer.name, scheme)
+        if key not in self._stored:
+            self._stored[key] = self._store(layer, scheme, value.contiguous())
+        return self._call(layer.node, *self._values(layer, scheme, *self._stored[key]))
+
+    def _values(self, layer: Layer, scheme: Scheme, levels: Node, *parts: Node) -> tuple[Any, ...]:
+        """Returns the operator and the arguments of the call that dequantizes a weight."""
+        if scheme.dtype == "float16":
+            return aten.to.dtype, levels, torch.float32
+        limits = (*scheme.limits, torch.int8)
+        if scheme.axis is None:
+            step = float(tensor_of(self._graph, parts[0]))
+            return quantized.dequantize_per_tensor.default, levels, step, 0, *limits
+        if layer.operands.form is Form.CONVOLUTION:
+            return quantized.dequantize_per_channel.default, levels, *parts, scheme.axis, *limits
+        arguments = (list(scheme.block), *parts, None, torch.int8, *scheme.limits)
+        return torchao.dequantize_affine.default, levels, *arguments
+
+    def _store(self, layer: Layer, scheme: Scheme, value: Tensor) -> tuple[Node, ...]:
+        """Stores the parts of a weight; returns the nodes that load them."""
+        if scheme.dtype == "float16":
+            return (self._constant(layer, "float16", value.to(torch.float16)),)
+        levels, scale = levels_of(value, scheme)
+        stored = [self._constant(layer, "levels", levels)]
+        if layer.operands.form is Form.CONVOLUTION:
+            scale = scale.flatten()
+            zeros = torch.zeros_like(scale, dtype=torch.int64)
+            return (
+                *stored,
+                self._constant(layer, "scale", scale),
+                self._constant(layer, "zero_point", zeros),
+            )
+        return (*stored, self._constant(layer, "scale", scale))
+
+    def _constant(self, layer: Layer, part: str, value: Tensor) -> Node:
+        return store(self._graph, layer.node, unused_name(self._graph, f"{layer.name}_{part}"), value)

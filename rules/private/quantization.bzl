@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a `quantized_program`'s settings, before anything is built.
+
+`delegatec.quantize.settings` is the authority.
+"""
+
+load(":options.bzl", "did_you_mean", "problem")
+
+# Setting -> its values, the default first. //tests/rules:backends_test compares the tables.
+CHOICES = {
+    "activation": ["int8", "int16", "dynamic_int8", "float"],
+    "weight": ["int8", "int4", "float16"],
+    "weight_scales": ["channel", "tensor"],
+    "ranges": ["affine", "symmetric"],
+    "observer": ["histogram", "minmax"],
+    "inner": ["same", "int16"],
+}
+
+# Values of `activation` that need samples.
+STATIC = ["int8", "int16"]
+
+# A setting that is not empty, or one of its values, needs one of these values of another setting.
+NEEDS = [
+    ("group_size", "activation", ["dynamic_int8", "float"]),
+    ("group_size", "weight", ["int4"]),
+    ("group_size", "weight_scales", ["channel"]),
+    ("weight = float16", "activation", ["float"]),
+    ("weight_scales = tensor", "weight", ["int8", "int4"]),
+    ("ranges = symmetric", "activation", ["int8", "int16"]),
+    ("observer = minmax", "activation", ["int8", "int16"]),
+    ("inner = int16", "activation", ["int8", "int16"]),
+    ("quantize_io", "activation", ["int8", "int16"]),
+    ("calibration", "activation", ["int8", "int16"]),
+    ("calibration_entry", "activation", ["int8", "int16"]),
+]
+
+def setting_attributes():
+    """Returns the attributes of the settings in `CHOICES`, without their check."""
+    return {name: attr.string(default = CHOICES[name][0], doc = _DOCS[name]) for name in CHOICES}
+
+def setting_problems(attributes):
+    """Returns a `problem` for each unknown value, and each that does not fit another one.
+
+    Args:
+        attributes: those of the rule.
+    """
+    problems = []
+    for name, choices in CHOICES.items():
+        value = getattr(attributes, name)
+        if value not in choices:
+            problems.append(problem(
+                "DC130",
+                "%s = \"%s\" is not a setting of quantization" % (name, value),
+                expected = _listed(choices),
+                help = did_you_mean(value, choices),
+            ))
+    if attributes.group_size < 0:
+        problems.append(problem(
+            "DC130",
+            "group_size = %d is negative" % attributes.group_size,
+            expected = "a number of inputs of linear layers, such as 32, or 0 for all inputs",
+        ))
+    for setting, other, needed in NEEDS:
+        name, _, value = setting.partition(" = ")
+        own, found = getattr(attributes, name), getattr(attributes, other)
+        is_set = own == value if value else own > 0 if type(own) == "int" else bool(own)
+        if is_set and found in CHOICES[other] and found not in needed:
+            shown = "%s = \"%s\"" % (name, value) if value else "%s = %d" % (name, own) if type(own) == "int" else name
+            problems.append(problem(
+                "DC136",
+                "%s needs %s = %s, not \"%s\"" % (shown, other, _listed(needed), found),
+                expected = "%s = %s, or no %s" % (other, _listed(needed), name),
+            ))
+    return problems
+
+def _listed(values):
+    return " or ".join(["\"%s\"" % value for value in values])
+
+_DOCS = {
+    "activation": "Dtype of activations. `int8` or `int16`: all have ranges, from samples. Without samples: `dynamic_int8`, " +
+                  "operands of layers are quantized at run time, or `float`, weights alone are quantized.",
+    "inner": "Dtype of values inside softmax, attention and norms, and of sums before norms: `same` as of " +
+             "activations, or `int16`, which transformers need, and which Ethos-U55 and U65 do not support.",
+    "observer": "Range of an int8 activation: `histogram`, with the least squared error, or `minmax`, all values.",
+    "ranges": "`affine`, with zero points of int8 activations, or `symmetric`, without.",
+    "weight": "Dtype of the weights of layers: `int8`, `int4`, or, with activations in float, `float16`.",
+    "weight_scales": "`channel`, a scale per output channel of a layer, or `tensor`, one per weight.",
+}
