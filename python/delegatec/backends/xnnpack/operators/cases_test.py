@@ -40,6 +40,14 @@ def test_reasons() -> None:
     assert left[1] == "dtype" and "convert to float32" not in left[2]
 
 
+def test_products_with_large_matrices_stay_outside() -> None:
+    """A matrix of 4000 by 4000 zeros and ones was 64 MB of the program."""
+    left = rejected(lambda x: x.neg().flip(1), (floats(2, 4000),))[0]
+    assert left[:2] == ("aten.flip.default", "constant") and "4000 places of 4000" in left[2]
+    left = rejected(lambda x: x.neg().unfold(1, 100, 1), (floats(2, 300),))[0]
+    assert left[0] == "aten.unfold.default"
+
+
 def test_arguments_that_the_runtime_refuses() -> None:
     compiled = compile_module(Call(lambda x: x.exp().clamp(min=math.nan)), (X,))
     assert compiled.left == [] and compiled(X)[0].isnan().all()

@@ -37,6 +37,15 @@ def _computed_places(node: Node, facts: Facts) -> str | None:
     return "index is computed" if facts.constant(bind(node)["index"]) is None else None
 
 
+def _far_apart(node: Node, facts: Facts) -> str | None:
+    bound = bind(node)
+    places, sizes = facts.constant(bound["index"]), bound["self"].meta["val"].shape
+    size = sizes[positive(bound["dim"], len(sizes))]
+    if places is None or not isinstance(size, int) or mixing.is_selected(places.reshape(-1).tolist(), size):
+        return None  # what is unknown is the subject of other constraints
+    return f"{places.numel()} places of {size}"
+
+
 def _other_dtype(node: Node, _: object) -> str | None:
     dtype = dtype_of(bind(node)["self"])
     return None if dtype in TRUTHS else f"self of {dtype}"
@@ -53,6 +62,11 @@ def _varying_sizes(node: Node, _: object) -> str | None:
 
 
 _KNOWN: Final = KnownConstraint("constant", "Places are constants: XNNPACK has no lookups.", _computed_places)
+_NEAR: Final = KnownConstraint(
+    "constant",
+    "Places are a few ranges, or their number times the size is at most 2^20: XNNPACK multiplies by a matrix.",
+    _far_apart,
+)
 _DTYPE: Final = Constraint("dtype", "self is float16, float32 or bool: XNNPACK has no others.", _other_dtype)
 _ONE_UNKNOWN: Final = Constraint(
     "dynamic-shape", "The size of the dimension is static, and at most one other varies.", _varying_sizes
@@ -68,7 +82,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
         dtypes=_DTYPE,
         resizes=True,
         computes=False,
-        known=(_KNOWN,),
+        known=(_KNOWN, _NEAR),
         note="slices; for many ranges a product with zeros and ones, in which an infinity makes others NaN",
     ),
     operator_row(XNNPACK.mixed.default, _mixed, _ONE_UNKNOWN, resizes=True, note="a product with weights"),

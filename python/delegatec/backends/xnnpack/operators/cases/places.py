@@ -43,6 +43,11 @@ _CHOICES: Final = {
     "index": _chosen("Negate Slice Slice Concatenate3", lambda x: x[:, [2, -2, 0]], varies=True),
     "index of matrices": _chosen("", lambda x: x[:, :, torch.tensor([[0, 3], [5, 1]])]),
     "index of bools": Case(lambda x: (x > 0)[[1, 0, 1]], (_X,)),
+    "windows": _chosen("", lambda x: x.unfold(3, 3, 1), varies=True),
+    "windows in steps": _chosen("", lambda x: x.unfold(2, 4, 2)),
+    "windows with gaps": _chosen("", lambda x: x.unfold(1, 1, 2)),
+    "long windows": _chosen("", lambda x: x.unfold(2, 5, 1)),
+    "frames": Case(lambda x: x.neg().unfold(-1, 40, 16), (floats(2, 1000),)),
     "nearest": Case(lambda x: f.interpolate(x, (10, 13)), (_X,)),
     "nearest, to many": Case(
         lambda x: f.interpolate(x, (31, 40), mode="nearest-exact"), (floats(2, 4, 30, 9),)

@@ -19,6 +19,7 @@ from delegatec.backends.xnnpack.operators.rewrites import (
     resizing,
     slopes,
     softmax,
+    windows,
 )
 from delegatec.edge.channels_last.rewrites import shuffling
 from delegatec.edge.legalize.rule import Rewrites, rewrites
@@ -35,6 +36,7 @@ REWRITES: Final[Rewrites] = rewrites(
     interpolation.REWRITES,
     slopes.REWRITES,
     softmax.REWRITES,
+    windows.REWRITES,
     steps.REWRITES,
     shuffling.REWRITES,
     itertools.chain.from_iterable(SHARED.values()),
