@@ -64,7 +64,7 @@ def _varying_sizes(node: Node, _: object) -> str | None:
 _KNOWN: Final = KnownConstraint("constant", "Places are constants: XNNPACK has no lookups.", _computed_places)
 _NEAR: Final = KnownConstraint(
     "constant",
-    "Places are a few ranges, or their number times the size is at most 2^20: XNNPACK multiplies by a matrix.",
+    "Places are a few ranges, or their number times the size is at most 2^20: a product selects them.",
     _far_apart,
 )
 _DTYPE: Final = Constraint("dtype", "self is float16, float32 or bool: XNNPACK has no others.", _other_dtype)

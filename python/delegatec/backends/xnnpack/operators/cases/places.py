@@ -42,6 +42,14 @@ _CHOICES: Final = {
     "flip of many": Case(lambda x: x.neg().flip(1), (floats(3, 50),), "Negate FullyConnected"),
     "index": _chosen("Negate Slice Slice Concatenate3", lambda x: x[:, [2, -2, 0]], varies=True),
     "index of matrices": _chosen("", lambda x: x[:, :, torch.tensor([[0, 3], [5, 1]])]),
+    "indices of two dimensions": _chosen(
+        "Negate Reshape Slice Slice Slice Concatenate3",
+        lambda x: x[:, torch.tensor([0, 1, -1]), torch.tensor([2, -7, 6])],
+        varies=True,
+    ),
+    "indices that broadcast": _chosen(
+        "", lambda x: x[:, :, torch.tensor([[1], [4]]), torch.tensor([8, 0, 3])]
+    ),
     "index of bools": Case(lambda x: (x > 0)[[1, 0, 1]], (_X,)),
     "windows": _chosen("", lambda x: x.unfold(3, 3, 1), varies=True),
     "windows in steps": _chosen("", lambda x: x.unfold(2, 4, 2)),

@@ -18,6 +18,7 @@ from delegatec.edge.legalize.value import cat, value_of
 aten = torch.ops.aten
 
 _MOST: Final = 64
+_VARYING: Final = Refusal("dynamic-shape", "the number of windows varies")
 _TOO_MANY: Final = Refusal("argument", f"the windows need more than {_MOST} slices")
 
 
@@ -29,6 +30,8 @@ def _unfold(builder: Builder, node: Node) -> Node | Refusal | None:
     count = shape_of(node)[dim]
     if size == step:
         return None  # the windows are adjacent: the shared rule needs one slice
+    if not isinstance(x.shape[dim], int):
+        return _VARYING
     part = math.gcd(size, step)
     parts, stride = size // part, step // part
     if min(parts, count) > _MOST:
@@ -49,5 +52,7 @@ def _unfold(builder: Builder, node: Node) -> Node | Refusal | None:
 
 
 REWRITES: Final = (
-    Rewrite(aten.unfold.default, _unfold, (HAS_AXIS,), computes=False, note="a slice for each part of a window"),
+    Rewrite(
+        aten.unfold.default, _unfold, (HAS_AXIS,), computes=False, note="a slice for each part of a window"
+    ),
 )
