@@ -127,6 +127,20 @@ def filter_of(b: LevelBuilder, weight: Weight, stored: Stored = MATRIX, *, packs
     return b.shared(("filter", weight.call, stored.form, packs), make)
 
 
+def channel_filter(b: LevelBuilder, levels: Tensor, steps: Tensor, *, packs: bool = False) -> int:
+    """Adds a filter that is not a weight of the model.
+
+    Args:
+        b: the builder.
+        levels: int8, [outputs, inputs].
+        steps: the scale of each output.
+        packs: whether the levels are stored in four bits.
+    """
+    data = b.draft.constant(OffsetInt4Bytes(levels) if packs else tensor_part(levels))
+    kind = DataType.CHANNEL_INT4 if packs else DataType.CHANNEL_INT8
+    return b.value(kind, levels.shape, torch.float32, _channels(b, steps, 0), data)
+
+
 def equal_weights(b: LevelBuilder, shape: Sequence[int]) -> int:
     """Adds the depthwise filter [1, height, width, channels] that averages windows: ones of 1 / size."""
 

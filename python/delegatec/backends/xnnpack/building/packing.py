@@ -8,6 +8,7 @@ from typing import Final
 from torch import Tensor
 from torch.nn import functional
 
+from delegatec.backends.common.arranged import ArrangedElements
 from delegatec.delegation.protocol.parts import ComputedBytes, tensor_bytes
 
 _OFFSET: Final = 8
@@ -19,13 +20,13 @@ class OffsetInt4Bytes(ComputedBytes):
     The first of two is in the low half. A row with an odd number of columns ends with half a byte.
 
     Args:
-        levels: int8, [rows, columns], all in [-8, 8).
+        levels: int8, [rows, columns], all in [-8, 8), of any strides.
     """
 
     def __init__(self, levels: Tensor) -> None:
         # a copy of the few weights with an odd number of inputs
         even = functional.pad(levels, (0, 1)) if levels.shape[1] % 2 else levels
-        self._values = even.reshape(-1)
+        self._values = ArrangedElements(even, Tensor.detach)
 
     def __len__(self) -> int:
         return self._values.numel() // 2

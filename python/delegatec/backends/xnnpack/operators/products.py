@@ -5,22 +5,31 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.layers import linear_operands
+from delegatec.backends.xnnpack.building.groups import grouped_layer
+from delegatec.backends.xnnpack.building.layers import is_rounded, linear_operands
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
 from delegatec.backends.xnnpack.building.operations import binary, fully_connected, multiplied
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
-from delegatec.edge.arguments import bind, shape_of
+from delegatec.backends.xnnpack.quantized.groups import grouped_weight
+from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraints import rank_of
 
 
 def _linear(b: LevelBuilder, node: Node) -> None:
-    b.alias(node, fully_connected(b, *linear_operands(b, node)))
+    bound = bind(node)
+    computes = dtype_of(node) == torch.float32 and not is_rounded(bound["input"])
+    weight = grouped_weight(bound["weight"], b.constant_value) if computes else None
+    if weight is None:
+        b.alias(node, fully_connected(b, *linear_operands(b, node)))
+    else:
+        b.alias(node, grouped_layer(b, node, weight))
 
 
 def _mm(b: GraphBuilder, node: Node) -> None:

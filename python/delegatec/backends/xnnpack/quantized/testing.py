@@ -103,3 +103,48 @@ class Layer(nn.Module):
     def forward(self, *inputs: Tensor) -> Any:
         """Calls the function."""
         return self.function(self, *inputs)
+
+
+class GroupedLinear(nn.Module):
+    """A linear layer whose weight has a scale, and maybe a zero point, for each group of inputs.
+
+    Args:
+        shape: of the weight: outputs, inputs.
+        width: inputs per group.
+        levels: the least and the largest level.
+        has_zeros: whether there are zero points.
+        has_bias: whether there is a bias.
+        dtype: of the levels.
+    """
+
+    levels: Tensor
+    steps: Tensor
+    zeros: Tensor | None
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        width: int,
+        levels: tuple[int, int] = (-8, 7),
+        *,
+        has_zeros: bool = False,
+        has_bias: bool = True,
+        dtype: torch.dtype = torch.int8,
+    ) -> None:
+        super().__init__()
+        (low, high), self.width = levels, width
+        generator = torch.Generator().manual_seed(sum(shape))
+        found = torch.randint(low, high + 1, shape, generator=generator)
+        self.register_buffer("levels", found.to(dtype))
+        sizes = shape[0], shape[1] // width
+        self.register_buffer("steps", (torch.rand(sizes, generator=generator) + 0.5) / (high - low))
+        zeros = torch.randint(low, high + 1, sizes, generator=generator).to(dtype)
+        self.register_buffer("zeros", zeros if has_zeros else None)
+        self.bias = nn.Parameter(torch.randn(shape[0], generator=generator)) if has_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiplies by the dequantized weight."""
+        weight = AFFINE.dequantize_affine(
+            *(self.levels, [1, self.width], self.steps, self.zeros, self.levels.dtype), output_dtype=x.dtype
+        )
+        return nn.functional.linear(x, weight, self.bias)

@@ -56,12 +56,17 @@ class Weight:
 
     def is_int4(self) -> bool:
         """Whether four bits hold its levels."""
-        low, high = self.levels.aminmax()
-        return _INT4[0] <= low.item() and high.item() <= _INT4[1]
+        return is_int4(self.levels)
 
     def takes_rounded(self) -> bool:
         """Whether the runtime multiplies rows that are quantized at run time by it."""
         return not self.width or self.is_int4()
+
+
+def is_int4(levels: Tensor) -> bool:
+    """Whether four bits hold integers."""
+    low, high = levels.aminmax()
+    return _INT4[0] <= low.item() and high.item() <= _INT4[1]
 
 
 def weight_of(node: Node, constant: Constant, axis: int = 0, repeats: int = 1) -> Weight | None:
