@@ -51,6 +51,21 @@ def test_masked_attention_of_a_length_that_varies(is_bool: bool) -> None:
     assert "aten.scaled_dot_product_attention.default" not in left
 
 
+def test_an_encoder_of_batches_and_lengths_that_vary() -> None:
+    """Views that split heads were outside: three delegates for this layer."""
+    batch = torch.export.Dim("batch", min=1, max=5)
+    length = torch.export.Dim("length", min=2, max=_LONGEST)
+    calls = []
+    for place, (count, rows) in enumerate([(3, 9), (5, _LONGEST), (1, 2)]):
+        ids, mask = zip(
+            *(_call(rows, seed=10 * place + each, masked=each % 2) for each in range(count)), strict=True
+        )
+        calls.append((torch.cat(ids), torch.cat(mask)))
+    report = run_in_runtime(Encoder(), calls, ({0: batch, 1: length}, {0: batch, 1: length}))
+    assert len(report.delegates) == 1
+    assert {each.operator for each in report.rejections} == {"aten.embedding.default"}
+
+
 class Sized(nn.Module):
     """Reads nothing of an input but its sizes, inside of a delegate."""
 

@@ -21,6 +21,7 @@ from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import Rejection
 from delegatec.edge.arguments import bind
 from delegatec.edge.passes.pass_manager import Pass
+from delegatec.edge.passes.separate_rows import separate_rows
 from delegatec.edge.passes.split_cached_attention import split_cached_attention
 from delegatec.edge.program import EdgeProgram
 
@@ -70,13 +71,14 @@ class XnnpackLegality(Legality[Settings]):
 class XnnpackPartitioner(TablePartitioner[Settings]):
     """Supports quantized values where the delegate knows their scales.
 
-    Before, it makes attention independent of the writes to caches, which XNNPACK lacks.
+    Before, it makes attention independent of the writes to caches, which XNNPACK lacks, and keeps sizes that
+    vary apart.
     """
 
     @property
     def preparation(self) -> Sequence[Pass]:
         """See `PreparesPrograms`."""
-        return (split_cached_attention,)
+        return (split_cached_attention, separate_rows)
 
     def legality(self, program: EdgeProgram) -> Legality[Settings]:
         """See `TablePartitioner.legality`."""

@@ -41,6 +41,7 @@ class GraphBuilder:
         facts: analysis results for the program.
         reshaped: result of each reshape -> its operand.
         transposed: result of each transpose -> its operand, and the order of its dimensions.
+        stacks: value -> a dimension, and the values that it is a stack of along that dimension.
     """
 
     def __init__(self, view: PartitionView, settings: Settings) -> None:
@@ -50,6 +51,7 @@ class GraphBuilder:
         self.facts = view.facts
         self.reshaped: dict[int, int] = {}
         self.transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.stacks: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._view = view
         self._saturates = settings.overflow is Overflow.SATURATE
         self._problems: list[tuple[int | None, Diagnostic]] = []  # of a constant, or of a number in a table

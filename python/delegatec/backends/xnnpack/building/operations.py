@@ -102,7 +102,11 @@ def reshaped(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
 
 
 def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
-    """Emits a permutation of the dimensions, unless they keep their order; two become one."""
+    """Emits a permutation of the dimensions, unless they keep their order; two become one.
+
+    That of a stack is a stack, too.
+    """
+    stack, order = b.stacks.get(id), list(permutation)
     id, first = b.transposed.get(id, (id, range(len(b.shape_of(id)))))
     permutation = [first[dim] for dim in permutation]
     dtype, old = b.type_of(id)
@@ -111,6 +115,10 @@ def transposed(b: GraphBuilder, id: int, permutation: Sequence[int]) -> int:
     out = b.temporary([old[dim] for dim in permutation], dtype)
     b.transposed[out] = id, tuple(permutation)
     b.emit(Operation.Transpose, schema.TransposeT(len(old), permutation, id, out, 0))
+    if stack is not None:
+        axis, parts = stack
+        inner = [dim - (dim > axis) for dim in order if dim != axis]
+        b.stacks[out] = order.index(axis), tuple(transposed(b, part, inner) for part in parts)
     return out
 
 

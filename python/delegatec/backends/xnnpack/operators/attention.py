@@ -9,7 +9,6 @@ depends on the mask alone and is shared by all layers with the same mask.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -19,6 +18,7 @@ from torch.fx import Node
 from delegatec.backends.common.row import overload
 from delegatec.backends.xnnpack.building.causal import causal
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
+from delegatec.backends.xnnpack.building.heads import Mask, attention_of_heads, parts_of_heads
 from delegatec.backends.xnnpack.building.operations import (
     binary,
     clamp,
@@ -29,6 +29,7 @@ from delegatec.backends.xnnpack.building.operations import (
 )
 from delegatec.backends.xnnpack.building.reductions import sum_of
 from delegatec.backends.xnnpack.building.truth import is_infinity, negated
+from delegatec.backends.xnnpack.building.views import stacked
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS
 from delegatec.edge.arguments import bind, dtype_of, shape_of
@@ -40,29 +41,17 @@ from delegatec.edge.symbols import is_dynamic
 _ATTENTION: Final = overload("scaled_dot_product_attention")
 
 
-@dataclass(frozen=True)
-class _Mask:
-    """What a mask does to scores.
-
-    Attributes:
-        limit: the upper limit of each score; the lowest number if it is masked.
-        shift: a number that is added to each score.
-        alive: 0 for each row that is masked as a whole, else 1.
-        kept: 0 for each score that is masked, else 1, instead of `alive` for rows of a length that varies.
-    """
-
-    limit: int | None = None
-    shift: int | None = None
-    alive: int | None = None
-    kept: int | None = None
-
-
 def _attention(b: GraphBuilder, node: Node) -> None:
     """Computes softmax(query @ key^T * scale + mask) @ value; heads that share keys are rows of one head."""
     bound = bind(node)
     query, key, value = (b.of(bound[name]) for name in ("query", "key", "value"))
     *outer, rows, depth = b.shape_of(query)
     scale = depth**-0.5 if bound["scale"] is None else bound["scale"]
+    parts = parts_of_heads(b, query, key, value, is_divided=_divides_heads(node))
+    if parts is not None:
+        mask = _mask(b, node, *parts[0][:2])
+        b.alias(node, stacked(b, attention_of_heads(b, parts, scale, mask), len(outer) - 1))
+        return
     if scale != 1:
         query = binary(b, Operation.Multiply, query, float(scale))
     heads = _groups(node)
@@ -76,7 +65,7 @@ def _attention(b: GraphBuilder, node: Node) -> None:
     scores = multiplied(b, query, key, is_transposed=True)
     joined = b.shape_of(scores)
     mask = _mask(b, node, query, key)
-    is_split = heads is not None and mask != _Mask()
+    is_split = heads is not None and mask != Mask()
     split = [*outer[:-1], *(heads or ()), rows]
     if is_split:
         scores = reshaped(b, scores, [*split, joined[-1]])
@@ -119,32 +108,32 @@ def _for_heads(b: GraphBuilder, mask: int, heads: tuple[int, int] | None) -> int
     return reshaped(b, mask, [*shape[:-3], *two, *shape[-2:]])
 
 
-def _mask(b: GraphBuilder, node: Node, query: int, key: int) -> _Mask:
+def _mask(b: GraphBuilder, node: Node, query: int, key: int) -> Mask:
     bound, dtype = bind(node), dtype_of(node)
     mask = bound["attn_mask"]
     if bound["is_causal"] and is_dynamic([b.shape_of(query)[-2], b.shape_of(key)[-2]]):
         # each row keeps the first score
         kept = causal(b, query, key, len(b.shape_of(query)))
-        return _Mask(b.shared(("limit", kept), lambda: _limit(b, kept)))
+        return Mask(b.shared(("limit", kept), lambda: _limit(b, kept)))
     if bound["is_causal"]:
         rows, columns = shape_of(bound["query"])[-2], shape_of(bound["key"])[-2]
         # the diagonal is kept, so that no row is masked as a whole
         triangle = torch.ones(rows, columns, dtype=torch.bool).tril()
-        return _Mask(b.shared(("causal", rows, columns, dtype), lambda: _constant_limit(b, triangle, dtype)))
+        return Mask(b.shared(("causal", rows, columns, dtype), lambda: _constant_limit(b, triangle, dtype)))
     if mask is None:
-        return _Mask()
+        return Mask()
     known = b.constant_value(mask)
     if known is not None:
         return _constant_mask(b, mask, known, dtype)
     given, lowest = converted(b, b.of(mask), dtype), torch.finfo(dtype).min
     if dtype_of(mask) == torch.bool:
         limit = b.shared(("limit", given), lambda: _limit(b, given))
-        return _Mask(limit, None, *_selection(b, given))
+        return Mask(limit, None, *_selection(b, given))
     if b.facts.of(mask).low > -math.inf:
-        return _Mask(shift=given)
+        return Mask(shift=given)
     finite = b.shared(("finite", given), lambda: negated(b, is_infinity(b, given, -1)))
     shift = b.shared(("shift", given), lambda: clamp(b, given, lowest, math.inf))
-    return _Mask(None, shift, *_selection(b, finite))
+    return Mask(None, shift, *_selection(b, finite))
 
 
 def _selection(b: GraphBuilder, kept: int) -> tuple[int | None, int | None]:
@@ -172,13 +161,13 @@ def _constant_limit(b: GraphBuilder, kept: torch.Tensor, dtype: torch.dtype) -> 
     return b.constant(torch.where(kept, most, -most).to(dtype), dtype)
 
 
-def _constant_mask(b: GraphBuilder, mask: Node, known: torch.Tensor, dtype: torch.dtype) -> _Mask:
+def _constant_mask(b: GraphBuilder, mask: Node, known: torch.Tensor, dtype: torch.dtype) -> Mask:
     """Returns the mask of a constant."""
     is_bool = known.dtype == torch.bool
     kept = known if is_bool else known > -math.inf
     limit = shift = alive = None
     if is_bool and kept.all():
-        return _Mask()
+        return Mask()
     if is_bool:
         limit = b.shared(("limit", mask, dtype), lambda: _constant_limit(b, kept, dtype))
     else:
@@ -188,7 +177,7 @@ def _constant_mask(b: GraphBuilder, mask: Node, known: torch.Tensor, dtype: torc
     rows = kept.any(-1, keepdim=True)
     if not rows.all():
         alive = b.constant(rows.to(dtype), dtype, mask, "alive")
-    return _Mask(limit, shift, alive)
+    return Mask(limit, shift, alive)
 
 
 def _unlike(node: Node, _: object) -> str | None:
@@ -208,15 +197,20 @@ def _shapes(node: Node, _: object) -> str | None:
         return "a scale that follows from a dynamic size"
     if min(map(len, shapes)) < 2 or len(node.meta["val"].shape) > (5 if _groups(node) else 6):
         return f"operands of rank {len(shapes[0])}"
-    if _groups(node) is None:
-        return None
-    sizes = _varying(node)
-    each = [[size for size in shape if not isinstance(size, int)] for shape in shapes]
+    is_divided = _divides_heads(node) and len(shapes[0]) > 4
+    return "several dynamic sizes in groups of heads" if is_divided else None
+
+
+def _divides_heads(node: Node) -> bool:
+    """Whether groups of heads can neither be rows of one head nor a dimension: more than one size varies."""
+    if _groups(node) is None or len(_varying(node)) < 2:
+        return False
+    bound = bind(node)
+    shapes = [bound[name].meta["val"].shape for name in ("query", "key", "value")]
     mask = () if bound["attn_mask"] is None else bound["attn_mask"].meta["val"].shape[:-2]
-    is_apart = _is_masked(node) and len(shapes[0]) == 4 and max(map(len, each)) < 2
-    if len(sizes) < 2 or (is_apart and all(isinstance(size, int) and size == 1 for size in mask)):
-        return None
-    return f"{len(sizes)} dynamic sizes in groups of heads"
+    each = [[size for size in shape if not isinstance(size, int)] for shape in shapes]
+    has_one = _is_masked(node) and len(shapes[0]) == 4 and max(map(len, each)) < 2
+    return not (has_one and all(isinstance(size, int) and size == 1 for size in mask))
 
 
 def _is_masked(node: Node) -> bool:

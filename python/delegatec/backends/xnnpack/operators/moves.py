@@ -13,10 +13,9 @@ from delegatec.backends.xnnpack.building.operations import (
     concatenated,
     expanded,
     padded,
-    reshaped,
-    sliced,
     transposed,
 )
+from delegatec.backends.xnnpack.building.views import is_viewable, part, viewed
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import FLOATS_OR_BOOLS, SAME_DTYPES
 from delegatec.edge.arguments import bind, positive, shape_of
@@ -27,7 +26,7 @@ _move: Final = functools.partial(operator_row, dtypes=FLOATS_OR_BOOLS, resizes=T
 
 
 def _view(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, reshaped(b, b.of(bind(node)["self"]), node.meta["val"].shape))
+    b.alias(node, viewed(b, b.of(bind(node)["self"]), node.meta["val"].shape))
 
 
 def _permute(b: GraphBuilder, node: Node) -> None:
@@ -42,8 +41,8 @@ def _select(b: GraphBuilder, node: Node) -> None:
     shape = b.shape_of(source)
     dim = positive(bound["dim"], len(shape))
     index = positive(bound["index"], shape[dim])  # type: ignore[arg-type]
-    part = sliced(b, source, dim, index, index + 1)
-    b.alias(node, reshaped(b, part, node.meta["val"].shape))
+    chosen = part(b, source, dim, index, index + 1)
+    b.alias(node, viewed(b, chosen, node.meta["val"].shape))
 
 
 def _slice(b: GraphBuilder, node: Node) -> None:
@@ -57,7 +56,7 @@ def _slice(b: GraphBuilder, node: Node) -> None:
         return
     # ATen's bounds may be None, negative or out of range.
     start, end, _ = slice(bound["start"], bound["end"]).indices(size)
-    b.alias(node, sliced(b, source, dim, start, end))
+    b.alias(node, part(b, source, dim, start, end))
 
 
 def _split(b: GraphBuilder, node: Node) -> None:
@@ -67,7 +66,7 @@ def _split(b: GraphBuilder, node: Node) -> None:
     start = 0
     for index, value in enumerate(node.meta["val"]):
         end = start + value.shape[dim]
-        b.alias(node, sliced(b, source, dim, start, end), index)
+        b.alias(node, part(b, source, dim, start, end), index)
         start = end
 
 
@@ -90,9 +89,13 @@ def _expand(b: GraphBuilder, node: Node) -> None:
 
 
 def _unknown_sizes(node: Node, _: object) -> str | None:
-    sizes = node.meta["val"].shape
-    varying = [size for size in sizes if not isinstance(size, int)]
-    return f"the sizes {[str(size) for size in sizes]}" if len(varying) > 1 else None
+    bound, sizes = bind(node), node.meta["val"].shape
+    old = list(bound["self"].meta["val"].shape)
+    if "index" in bound:
+        old[bound["dim"]] = 1
+    if is_viewable(old, sizes):
+        return None
+    return f"the sizes {[str(size) for size in old]} as {[str(size) for size in sizes]}"
 
 
 def _moving_range(node: Node, _: object) -> str | None:
@@ -106,7 +109,9 @@ def _moving_range(node: Node, _: object) -> str | None:
 
 
 _ONE_UNKNOWN: Final = Constraint(
-    "dynamic-shape", "At most one size varies: the runtime infers one.", _unknown_sizes
+    "dynamic-shape",
+    "At most one size varies, or those that vary stay apart from others: the runtime infers one.",
+    _unknown_sizes,
 )
 _FIXED_RANGE: Final = Constraint(
     "dynamic-shape", "The size of the dimension is static, or it is taken as a whole.", _moving_range

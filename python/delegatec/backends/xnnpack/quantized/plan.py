@@ -39,6 +39,8 @@ aten = torch.ops.aten
 Plan = dict[Node, Scale]
 """Value -> its scale, for each value that is kept as levels."""
 
+_VIEWS: Final = frozenset({aten.view.default, aten.unsqueeze.default, aten.squeeze.dims, aten.select.int})
+
 _Fits = Callable[[Node, Sequence[Scale], Scale, Constant], bool]
 
 
@@ -103,7 +105,8 @@ def _chosen(node: Node, chosen: Plan, wanted: Scale | None, constant: Constant) 
 
 def _moved(node: Node, scales: Sequence[Scale], chosen: Plan, wanted: Scale | None) -> Scale | None:
     """Returns the scale of elements of operands."""
-    is_product = node.target is aten.expand.default  # with ones
+    # products with ones; so are views of several sizes that vary
+    is_product = node.target is aten.expand.default or _varies_in_several(node)
     if is_product or (node.target not in MOVES and node.target not in CLAMPS):
         return None
     same = grid_of(node, chosen)
@@ -114,6 +117,14 @@ def _moved(node: Node, scales: Sequence[Scale], chosen: Plan, wanted: Scale | No
     # the operands are converted first
     is_joined = node.target is aten.cat.default and wanted is not None and fits_choice(scales, wanted)
     return wanted if is_joined else same
+
+
+def _varies_in_several(node: Node) -> bool:
+    """Whether several sizes vary of a value of another rank or other sizes than the operand."""
+    value = node.meta["val"]
+    if node.target not in _VIEWS or not isinstance(value, torch.Tensor):
+        return False
+    return sum(not isinstance(size, int) for size in value.shape) > 1
 
 
 def operand_scale(node: Node | float, chosen: Plan, constant: Constant) -> Scale | None:

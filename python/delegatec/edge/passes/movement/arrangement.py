@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import sympy
 import torch
 from torch.fx import Node
 
@@ -138,9 +139,9 @@ def _divide(order: Axis, sizes: Sequence[Size]) -> tuple[list[Axis], dict[Atom, 
                 return None
             atom = atoms.pop()
             total, rest = total * atom.size, total
-            if isinstance(size, int) and isinstance(total, int) and total > size:
-                outer, left = divmod(size, rest)
-                if left or atom.size % outer:
+            outer = _needed(size, rest)
+            if isinstance(atom.size, int) and outer is not None and 1 < outer < atom.size:
+                if atom.size % outer:
                     return None
                 factors[atom] = (Atom(outer), Atom(atom.size // outer))
                 atom, inner = factors[atom]
@@ -149,6 +150,14 @@ def _divide(order: Axis, sizes: Sequence[Size]) -> tuple[list[Axis], dict[Atom, 
             axis.append(atom)
         axes.append(tuple(axis))
     return None if atoms else (axes, factors)
+
+
+def _needed(size: Size, found: Size) -> int | None:
+    """Returns the number by which a product must be multiplied to be a size; None if that is no number."""
+    if isinstance(size, int) and isinstance(found, int):
+        return size // found if size % found == 0 else None
+    ratio = sympy.cancel(sympy.sympify(size) / found)
+    return int(ratio) if ratio.is_Integer else None
 
 
 def _factors(axis: Axis, factors: Mapping[Atom, Axis]) -> Iterator[Atom]:

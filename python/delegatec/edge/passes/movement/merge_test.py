@@ -149,6 +149,12 @@ def test_a_merged_call_stands_where_a_large_source_ended() -> None:
     assert_computes(program, function(X), X)
 
 
+def _heads_of_rows(x: torch.Tensor) -> torch.Tensor:
+    """Joins two heads with the rows, as `nn.MultiheadAttention` does."""
+    rows = x.shape[0]
+    return x.transpose(0, 1).contiguous().view(3, rows * 2, 2).transpose(0, 1).view(rows, 2, 3, 2)
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -160,6 +166,11 @@ def test_a_merged_call_stands_where_a_large_source_ended() -> None:
             lambda x: x.view(x.shape[0], 3, 2, 2).permute(2, 0, 1, 3).permute(1, 2, 0, 3).flatten(2),
             [],
             id="heads",
+        ),
+        pytest.param(
+            _heads_of_rows,
+            ["view.default(%args_0, [%1, 3, 2, 2])", "permute.default(%2, [0, 2, 1, 3])"],
+            id="heads joined with rows",
         ),
         pytest.param(lambda x: x[1:, :, :3][:, :, 1:], ["slice", "slice"], id="slices of both"),
         pytest.param(lambda x: x[:, 1].unsqueeze(1), ["slice.Tensor(%args_0, 1, 1, 2)"], id="select"),

@@ -14,6 +14,7 @@ from delegatec.backends.xnnpack.operators.cases import (
     moves,
     places,
     positions,
+    several_sizes,
 )
 from delegatec.backends.xnnpack.operators.cases.case import Case
 
@@ -22,6 +23,7 @@ ALL: Final[dict[str, Case]] = {
     **logic.CASES,
     **layers.CASES,
     **lengths.CASES,
+    **several_sizes.CASES,
     **moves.CASES,
     **places.CASES,
     **positions.CASES,
