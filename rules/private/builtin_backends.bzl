@@ -12,6 +12,20 @@ load(":backend_program.bzl", "backend_program")
 load(":backends.bzl", "backend")
 load(":options.bzl", "option")
 
+_FP16_OVERFLOW = option(
+    default = "error",
+    doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
+          "the lowest and highest float32 are always clamped",
+    values = ["error", "saturate"],
+)
+
+_PRECISION = option(
+    default = "fp32",
+    doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
+    setting = True,
+    values = ["fp32", "fp16"],
+)
+
 # Backend -> its title and options. //tests/rules:backends_test compares the options with the backend's `options`.
 BACKENDS = {
     "ethos_u": backend(
@@ -62,24 +76,14 @@ BACKENDS = {
     ),
     "mps": backend(
         options = {
-            "fp16_overflow": option(
-                default = "error",
-                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
-                      "the lowest and highest float32 are always clamped",
-                values = ["error", "saturate"],
-            ),
+            "fp16_overflow": _FP16_OVERFLOW,
             "int4": option(
                 default = "int8",
                 doc = "int8 stores weights that are quantized to four bits in a byte each, for every system; packed " +
                       "stores two in a byte, for macOS 15 and iOS 18 or later, and computes such weights in float16",
                 values = ["int8", "packed"],
             ),
-            "precision": option(
-                default = "fp32",
-                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
-                setting = True,
-                values = ["fp32", "fp16"],
-            ),
+            "precision": _PRECISION,
         },
         title = "Apple's Metal Performance Shaders, fp32 and fp16, 8-bit and 4-bit weights",
     ),
@@ -105,18 +109,8 @@ BACKENDS = {
     ),
     "vulkan": backend(
         options = {
-            "fp16_overflow": option(
-                default = "error",
-                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
-                      "the lowest and highest float32 are always clamped",
-                values = ["error", "saturate"],
-            ),
-            "precision": option(
-                default = "fp32",
-                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
-                setting = True,
-                values = ["fp32", "fp16"],
-            ),
+            "fp16_overflow": _FP16_OVERFLOW,
+            "precision": _PRECISION,
             "storage": option(
                 default = "texture",
                 doc = "texture stores tensors in 3-d textures where that costs no copy, buffer in buffers",
@@ -133,18 +127,8 @@ BACKENDS = {
     ),
     "xnnpack": backend(
         options = {
-            "fp16_overflow": option(
-                default = "error",
-                doc = "with fp16, error rejects weights and constants beyond +-65504, saturate clamps them to that range; " +
-                      "the lowest and highest float32 are always clamped",
-                values = ["error", "saturate"],
-            ),
-            "precision": option(
-                default = "fp32",
-                doc = "fp16 stores float32 weights as float16 and computes in it; inputs and outputs stay float32",
-                setting = True,
-                values = ["fp32", "fp16"],
-            ),
+            "fp16_overflow": _FP16_OVERFLOW,
+            "precision": _PRECISION,
         },
         title = "XNNPACK, on CPUs of any vendor, fp32 and fp16, 8-bit and 4-bit weights, int8 layers",
     ),

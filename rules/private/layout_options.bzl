@@ -49,19 +49,6 @@ well; those of other backends contain theirs.
 }
 
 DELEGATE_LAYOUT_ATTRS = {
-    "channels_last_inputs": attr.bool(
-        default = False,
-        doc = """\
-Whether all inputs with four dimensions are passed channels-last, not only those with a channels-last example.
-""",
-    ),
-    "channels_last_outputs": attr.bool(
-        default = False,
-        doc = """\
-Whether all outputs with four dimensions are returned channels-last. By default outputs are if the model returns them so,
-and has a channels-last input.
-""",
-    ),
     "delegate_alignment": attr.int(
         default = 16,
         doc = "Alignment of each delegate's blob, in bytes: a power of two.",

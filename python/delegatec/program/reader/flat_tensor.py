@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import mmap
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from delegatec_schemas import flat_tensor as schema
 
-from delegatec.files import HEAD_BYTES, check_regular, kind_of_file
+from delegatec.files import HEAD_BYTES, kind_of_file
 from delegatec.flatbuffer import Table, fail
-from delegatec.program.reader.layout import NOT_OURS, Layout, slice_segment
+from delegatec.program.reader.layout import NOT_OURS, Layout, mapped, slice_segment
 from delegatec.program.reader.shape import Shape, read_shape
 
 IDENTIFIER = b"FT01"
@@ -65,12 +64,7 @@ def read_flat_tensors(path: Path | str) -> FlatTensors:
             unsupported version.
         OSError: it cannot be opened.
     """
-    check_regular(path)
-    with open(path, "rb") as file:
-        size = file.seek(0, 2)
-        if size == 0:
-            fail("DC350", "not a .ptd data file: it is empty", NOT_OURS)
-        return parse_flat_tensors(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
+    return parse_flat_tensors(mapped(path, ".ptd data file"))
 
 
 def parse_flat_tensors(file: bytes | memoryview) -> FlatTensors:

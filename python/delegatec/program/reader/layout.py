@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
-from delegatec.files import HEAD_BYTES, kind_of_file
+from delegatec.files import HEAD_BYTES, check_regular, kind_of_file
 from delegatec.flatbuffer import Table, fail
 
 # The extended header: eight bytes into the file, after the root offset and the identifier of the FlatBuffer.
@@ -68,6 +70,25 @@ def read_layout(file: memoryview) -> Layout:
     if base < program_size:
         fail("DC352", f"the segments start at byte {base}, inside the FlatBuffer of {program_size} bytes")
     return Layout(flatbuffer=file[:program_size], segments=file[base : base + data_size], segment_base=base)
+
+
+def mapped(path: Path | str, kind: str) -> memoryview:
+    """Maps a file, for as long as any view of it exists.
+
+    Args:
+        path: the file.
+        kind: what it should be, for the message.
+
+    Raises:
+        DelegatecError: DC350 it is empty.
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    check_regular(path)
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        if size == 0:
+            fail("DC350", f"not a {kind}: it is empty", NOT_OURS)
+        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
 
 
 def slice_segment(layout: Layout, table: Table) -> memoryview:

@@ -7,16 +7,14 @@ file's memory map; no weights are copied.
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 
 from delegatec_schemas import program as schema
 
-from delegatec.files import check_regular
 from delegatec.flatbuffer import Table, fail
 from delegatec.program.reader.checks import check_program
 from delegatec.program.reader.data import Data
-from delegatec.program.reader.layout import NOT_OURS, read_layout
+from delegatec.program.reader.layout import mapped, read_layout
 from delegatec.program.reader.method import read_method
 from delegatec.program.reader.model import Program, Segment
 
@@ -34,12 +32,7 @@ def read_program(path: Path | str) -> Program:
             DC354 unsupported version.
         OSError: it cannot be opened.
     """
-    check_regular(path)
-    with open(path, "rb") as file:
-        size = file.seek(0, 2)
-        if size == 0:
-            fail("DC350", "not a .pte program: it is empty", NOT_OURS)
-        return parse_program(memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
+    return parse_program(mapped(path, ".pte program"))
 
 
 def parse_program(file: bytes | memoryview) -> Program:

@@ -117,17 +117,18 @@ def _convolve(run: Run, operation: Any, node: NodeT) -> None:
         return
 
     def sums(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        padded = padded_image(run, x.permute(0, 3, 1, 2), pads, sizes.extent)
-        found = F.conv2d(
-            padded,
-            weights.permute(0, 3, 1, 2),
-            stride=sizes.stride,
-            dilation=sizes.dilation,
-            groups=sizes.groups,
-        )
-        return found.permute(0, 2, 3, 1)
+        return _sums(run, x, weights.permute(0, 3, 1, 2), pads, sizes)
 
     write_sums(run, operation, node, centered(filter), scales_of(filter), sums)
+
+
+def _sums(
+    run: Run, x: torch.Tensor, weights: torch.Tensor, pads: list[int], sizes: _Geometry
+) -> torch.Tensor:
+    """Convolves images [batch, height, width, channels] with weights [outputs, inputs, height, width]."""
+    padded = padded_image(run, x.permute(0, 3, 1, 2), pads, sizes.extent)
+    stride, dilation, groups = sizes.stride, sizes.dilation, sizes.groups
+    return F.conv2d(padded, weights, None, stride, 0, dilation, groups).permute(0, 2, 3, 1)
 
 
 def _one_row_each(run: Run, operation: Any) -> None:
@@ -145,15 +146,7 @@ def _depthwise(run: Run, operation: Any, node: NodeT) -> None:
     pads = pads_of(operation, run.elements(int(operation.inputId)), sizes.extent, sizes.stride)
 
     def sums(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        padded = padded_image(run, x.permute(0, 3, 1, 2), pads, sizes.extent)
-        found = F.conv2d(
-            padded,
-            weights.permute(3, 0, 1, 2),
-            stride=sizes.stride,
-            dilation=sizes.dilation,
-            groups=sizes.groups,
-        )
-        return found.permute(0, 2, 3, 1)
+        return _sums(run, x, weights.permute(3, 0, 1, 2), pads, sizes)
 
     write_sums(run, operation, node, centered(filter), scales_of(filter), sums)
 
