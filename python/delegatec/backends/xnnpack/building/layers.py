@@ -23,6 +23,8 @@ from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
 
+aten = torch.ops.aten
+
 
 class Operands(NamedTuple):
     """Ids of the operands of a layer."""
@@ -61,8 +63,16 @@ def linear_operands(b: LevelBuilder, node: Node) -> Operands:
     return (
         quantized_operands(b, node, x, MATRIX)
         or _weight_only(b, node, x)
-        or Operands(b.of(x), b.of(weight), NO_VALUE if bias is None else b.of(bias))
+        or Operands(b.of(x), b.of(_half(b, weight)), NO_VALUE if bias is None else b.of(bias))
     )
+
+
+def _half(b: LevelBuilder, weight: Node) -> Node:
+    """Returns the float16 constant that a weight is converted from, which the kernel converts itself."""
+    source = bind(weight)["self"] if weight.target is aten._to_copy.default else None
+    value = None if source is None else b.constant_value(source)
+    is_half = value is not None and value.dtype == torch.float16 and dtype_of(source) == torch.float16
+    return source if is_half and dtype_of(weight) == torch.float32 else weight
 
 
 def quantized_operands(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:

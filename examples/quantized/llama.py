@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small Llama with int8 activations and weights of four bits in groups of 32 ("8da4w"), from torchao.
+"""A small Llama in float32; `BUILD.bazel` quantizes it.
 
-The embedding has int8 rows. The weights are random: the example shows compilation, not language.
+The weights are random: the example shows compilation, not language.
 """
 
 from __future__ import annotations
 
 import torch
-from torchao.quantization import (
-    Int8DynamicActivationIntxWeightConfig,
-    IntxWeightOnlyConfig,
-    quantize_,
-)
-from torchao.quantization.granularity import PerAxis, PerGroup
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import delegatec
@@ -39,7 +33,7 @@ class Decoder(torch.nn.Module):
         return self.network(input_ids=input_ids, use_cache=False).logits
 
 
-def build_float() -> delegatec.Model:
+def build() -> delegatec.Model:
     """Returns the decoder in float32, for a sequence of 32 tokens."""
     config = LlamaConfig(
         hidden_size=256,
@@ -51,13 +45,3 @@ def build_float() -> delegatec.Model:
         max_position_embeddings=TOKENS,
     )
     return delegatec.Model(Decoder(LlamaForCausalLM(config)).eval(), (torch.arange(TOKENS)[None],))
-
-
-def build() -> delegatec.Model:
-    """Returns the decoder with quantized weights."""
-    model = build_float()
-    linear = Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32))
-    quantize_(model.module, linear)
-    embedding = IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0))
-    quantize_(model.module, embedding, lambda module, name: isinstance(module, torch.nn.Embedding))
-    return model
