@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from delegatec.backends.xnnpack.dialect import rounded
-from delegatec.backends.xnnpack.operators.grid import operations
+from delegatec.backends.xnnpack.operators.grid import graph_of, operations
 from delegatec.backends.xnnpack.quantized.testing import Layer, rows, whole
 from tests.oracle.xnnpack import lowered_program, numbers, run
 
@@ -35,8 +35,27 @@ def test_weights_alone(form: str, bias: bool) -> None:
         lambda own, x: f.linear(x, own.weight(), own.bias if bias else None), shape, bits, group
     ).eval()
     found, results, wanted = run(layer, numbers(5, shape[1]))
-    assert found == ["FullyConnected"]
+    assert found == (["Slice", "FullyConnected"] * 2 + ["Add"] if group else ["FullyConnected"])
     torch.testing.assert_close(results, wanted, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_weights_alone_in_float16(form: str, dtype: torch.dtype) -> None:
+    shape, bits, group = FORMS[form]
+
+    def function(own: Layer, x: Tensor) -> Tensor:
+        return f.linear(x, own.weight(dtype), own.bias.to(dtype))
+
+    layer, x = Layer(function, shape, bits, group), numbers(5, shape[1]).to(dtype)
+    options = {"precision": "fp16"} if dtype == torch.float32 else {}
+    report, program = lowered_program(layer, (x,), None, options)
+    assert (len(report.delegates), report.rejections) == (1, [])
+    # levels in four bits, and computed in float32
+    found = graph_of(report.delegates[0].module.blob_bytes())
+    assert sum(each.size for each in found.constants) < layer.levels.numel() * bits // 8 + 12 * 20 + 20
+    wanted = f.linear(x.half().float(), layer.weight(), layer.bias)
+    torch.testing.assert_close(program.run([x])[0], wanted.to(dtype), rtol=2e-3, atol=5e-3)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -131,10 +150,8 @@ def test_convolutions_of_values_that_are_quantized_at_run_time(
     levels = rounded(x, 3) if padding else rounded(x.movedim(1, 3), 1).movedim(3, 1)
     wanted = f.conv2d(levels, layer.weight(), layer.bias, padding=padding, groups=groups)
     found = images(layer, x.to(dtype), wanted, precision)
-    # float32 inputs and outputs are converted to float16 and back
-    converted = ["Convert"] * (precision == "fp16")
     layers = ["Convert", "Convolution" if padding else "FullyConnected"]
-    assert found == [*converted, *layers, *converted]
+    assert found == around(layers, precision, dtype)
 
 
 @pytest.mark.parametrize(("precision", "dtype"), PRECISIONS)
@@ -158,10 +175,15 @@ def test_transposed_convolutions_of_values_that_are_quantized_at_run_time(
     layer.bias = numbers(shape[1] * arguments.get("groups", 1))
     wanted = f.conv_transpose2d(rounded(x, 3), layer.weight(), layer.bias, **arguments)
     found = images(layer, x.to(dtype), wanted, precision)
-    # the kernel computes in float32
+    assert found == around(["Convert", "TransposedConvolution"], precision, dtype)
+
+
+def around(layers: list[str], precision: str, dtype: torch.dtype) -> list[str]:
+    """Returns the operations of layers that compute in float32, with conversions from and to float16."""
     wide = ["Convert"] * (precision == "fp16" or dtype == torch.float16)
+    # float32 inputs and outputs of a delegate in float16
     ends = ["Convert"] * (precision == "fp16")
-    assert found == [*ends, *wide, "Convert", "TransposedConvolution", *wide, *ends]
+    return [*ends, *wide, *layers, *wide, *ends]
 
 
 def images(layer: Layer, x: Tensor, wanted: Tensor, precision: str) -> list[str]:

@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from delegatec.backends.xnnpack.building.layers import Stored, channel_filter, filter_of
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
-from delegatec.backends.xnnpack.building.operations import binary, fully_connected, sliced
+from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, sliced
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.groups import Grouped
 from delegatec.backends.xnnpack.quantized.plan import layer_bias
@@ -17,7 +17,7 @@ from delegatec.edge.arguments import bind
 
 
 def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
-    """Emits a linear layer of numbers; returns its result.
+    """Emits a linear layer of numbers; returns its result, float32.
 
     The products are added one after the other, so that few of them are in memory at a time.
 
@@ -27,7 +27,7 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
         weight: its weight.
     """
     bound = bind(node)
-    id = b.of(bound["input"])
+    id = converted(b, b.of(bound["input"]), torch.float32)
     bias, last = layer_bias(node, b.constant_value), len(b.shape_of(id)) - 1
     total: int | None = None
     corrections = weight.corrections()
@@ -50,7 +50,9 @@ def grouped_layer(b: LevelBuilder, node: Node, weight: Grouped) -> int:
         total = product if total is None else binary(b, Operation.Add, total, product)
     assert total is not None
     is_computed = bias is None and bound["bias"] is not None
-    return binary(b, Operation.Add, total, b.of(bound["bias"])) if is_computed else total
+    if is_computed:
+        total = binary(b, Operation.Add, total, converted(b, b.of(bound["bias"]), torch.float32))
+    return total
 
 
 def _sums(b: LevelBuilder, id: int, weight: Grouped) -> int:

@@ -62,7 +62,7 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
         pixels = Stored("pixels", lambda levels: levels.flatten(1), (outputs, inputs))
         operands = quantized_operands(b, node, bound["x"], pixels)
         assert operands is not None
-        b.alias(node, fully_connected(b, *operands))
+        b.alias(node, converted(b, fully_connected(b, *operands), dtype_of(node)))
     elif _is_float16(b, node) and is_of_pixels:
         # The same layer, with weights of half the size.
         form = b.arranged(weight, "pixels", _channels_last, (outputs, inputs))
@@ -125,9 +125,7 @@ def _emit_convolution(
     shape = (1, *kernel, groups * outputs) if depthwise else (groups * outputs, *kernel, inputs)
     # The runtime refuses others, and rounds these to float16 when it packs them.
     is_wide = dtype_of(node) == torch.float16
-    # The runtime has no transposed convolution of values that it quantizes in each run, with float16 results.
-    is_single = operation == Operation.TransposedConvolution and is_rounded(bound["x"])
-    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0, is_single)
+    levels = Stored(filter.form, filter.arrange, shape, 3 if depthwise else 0)
     operands = quantized_operands(b, node, bound["x"], levels)
     if operands is None:
         weight = b.arranged(bound["weight"], filter.form, filter.arrange, shape, is_wide)
@@ -142,7 +140,7 @@ def _emit_convolution(
         node,
         operation,
         lambda out: schema.ConvolutionT(top, right, bottom, left, *numbers, *operands, out, 0),
-        torch.float32 if is_single else None,
+        torch.float32 if is_rounded(bound["x"]) else None,
     )
 
 

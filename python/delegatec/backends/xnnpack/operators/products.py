@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import torch
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
@@ -13,7 +12,7 @@ from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.groups import grouped_layer
 from delegatec.backends.xnnpack.building.layers import is_rounded, linear_operands
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
-from delegatec.backends.xnnpack.building.operations import binary, fully_connected, multiplied
+from delegatec.backends.xnnpack.building.operations import binary, converted, fully_connected, multiplied
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.operators.row import Constraint, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SAME_DTYPES
@@ -24,12 +23,13 @@ from delegatec.edge.legalize.constraints import rank_of
 
 def _linear(b: LevelBuilder, node: Node) -> None:
     bound = bind(node)
-    computes = dtype_of(node) == torch.float32 and not is_rounded(bound["input"])
-    weight = grouped_weight(bound["weight"], b.constant_value) if computes else None
+    weight = None if is_rounded(bound["input"]) else grouped_weight(bound["weight"], b.constant_value)
     if weight is None:
-        b.alias(node, fully_connected(b, *linear_operands(b, node)))
+        out = fully_connected(b, *linear_operands(b, node))
     else:
-        b.alias(node, grouped_layer(b, node, weight))
+        out = grouped_layer(b, node, weight)
+    # layers with quantized weights compute in float32 in float16 models, too
+    b.alias(node, converted(b, out, dtype_of(node)))
 
 
 def _mm(b: GraphBuilder, node: Node) -> None:
