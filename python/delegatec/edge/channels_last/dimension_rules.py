@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from delegatec.edge.arguments import bind, operand_nodes, positive, shape_of
+from delegatec.edge.arguments import bind, dtype_of, operand_nodes, positive, shape_of
 from delegatec.edge.channels_last.dimensions import Dimensions, Emit, Part, Places, call, same_call
 from delegatec.edge.channels_last.operation import Operation, OperationRule
 from delegatec.edge.channels_last.storage import Storage
@@ -33,6 +33,11 @@ def pointwise(node: Node) -> Operation | None:
     fixed = [each for each in found if each not in operands]
 
     def emit(storage: Storage, stored: dict[Node, Node], places: Places) -> Node:
+        rank = len(places.axes)
+        for each in fixed:
+            # the stored result may have fewer dimensions than this element, which would add some
+            if len(shape_of(stored[each])) > rank:
+                stored[each] = _element(storage, stored[each], rank)
         return same_call(storage, node, stored, places)
 
     return Dimensions(node, operands, parts, _all(shape), (), emit, copies=False, fixed=fixed)
@@ -210,6 +215,13 @@ def _last(shape: tuple[int, ...], rank: int) -> Part:
     """Returns a part whose dimensions are the last ones of a result."""
     lacks = rank - len(shape)
     return Part(shape, tuple(dim - lacks if dim >= lacks else None for dim in range(rank)))
+
+
+def _element(storage: Storage, node: Node, rank: int) -> Node:
+    """Returns a tensor of one element as one of a rank."""
+    sizes = [1] * rank
+    val = storage.builder.empty(sizes, dtype_of(node))
+    return storage.builder.call(aten.view.default, node, sizes, val=val)
 
 
 def _called(

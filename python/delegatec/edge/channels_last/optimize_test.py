@@ -32,6 +32,13 @@ def test_networks(name: str, batch: int) -> None:
     assert not optimize_layout(program)
 
 
+def _centered(x: torch.Tensor) -> torch.Tensor:
+    """Subtracts one element of four dimensions, where layouts drop those of size 1."""
+    x = x.flatten(2).flip(2).unsqueeze(3).permute(0, 2, 3, 1)
+    centered = x - x.mean((1, 2, 3), keepdim=True)
+    return (centered * centered).mean((1, 2))
+
+
 def _strided(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.conv2d(x, torch.full((2, 4, 1, 1), 0.5), stride=2)
 
@@ -68,6 +75,7 @@ def test_calls_that_are_illegal_in_another_order_stay() -> None:
         pytest.param(lambda x: x.mean((0, 2)) * x.amax(), 2, id="two reductions"),
         pytest.param(lambda x: x.expand(3, -1, -1, -1).flip(0, 2), 2, id="copies"),
         pytest.param(lambda x: torch.where(x > 0, x, x.new_full((), 2.0)), 2, id="a scalar"),
+        pytest.param(_centered, 2, id="one element"),
         pytest.param(lambda x: torch.stack([x, x + 1], 2), 2, id="stack"),
         pytest.param(lambda x: x.repeat(1, 2, 1, 3), 2, id="repeated"),
         pytest.param(lambda x: x.cumsum(3).index_select(1, torch.tensor([2, 0])), 2, id="indices"),
