@@ -18,10 +18,11 @@ from delegatec.backends.xnnpack.building.numbers import converted_tensor, narrow
 from delegatec.backends.xnnpack.building.step import Step
 from delegatec.backends.xnnpack.compile_spec import Settings
 from delegatec.backends.xnnpack.dtypes import TO_FORMAT
+from delegatec.backends.xnnpack.operands import result_ids
 from delegatec.delegation.protocol.backend import PreprocessResult
 from delegatec.delegation.protocol.view import PartitionView, external_name
 from delegatec.diagnostics import DelegatecError, Diagnostic
-from delegatec.edge.symbols import largest
+from delegatec.edge.symbols import largest, sizes_key
 
 Number = bool | int | float
 Size = int | torch.SymInt
@@ -78,9 +79,26 @@ class GraphBuilder:
             return
         if value.dtype in TO_FORMAT:
             self._ids[node] = self.temporary(value.shape, value.dtype)
-        else:  # only its sizes are used, and no operation reads it
-            self._ids[node] = self.value(schema.DataType.INT32, value.shape, torch.int32)
+        else:  # only its sizes are used: elements are read as others of at most their width
+            self._ids[node] = self._opaque(value)
         self.draft.inputs.append(self._ids[node])
+
+    def _opaque(self, value: torch.Tensor) -> int:
+        """Adds an input of a dtype that no operation computes with."""
+        if value.element_size() == 1:
+            return self._bytes(value.shape)
+        if value.element_size() == 2:
+            return self.temporary(value.shape, torch.float16)
+        return self.value(schema.DataType.INT32, value.shape, torch.int32)
+
+    def with_size(self, key: int | str) -> tuple[int, int] | None:
+        """Returns a value that is known by now, and its dimension of a size, given by its `sizes_key`."""
+        results = (id for step in self.draft.steps for id in result_ids(step.node))
+        for id in (*self.draft.inputs, *results):
+            keys = sizes_key(self.shape_of(id))
+            if key in keys:
+                return id, keys.index(key)
+        return None
 
     def _bytes(self, shape: Sequence[Size]) -> int:
         """Adds bools of the program: bytes of value zero or one, which the runtime passes as they are."""

@@ -6,7 +6,6 @@ Operands of one operation have one dtype. Sizes may be symbolic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -160,23 +159,6 @@ def padded(b: GraphBuilder, id: int, before: Sequence[int], after: Sequence[int]
     table = schema.ConstantPadT(list(before), list(after), b.representable(number, dtype), id, out, 0)
     b.emit(Operation.ConstantPad, table)
     return out
-
-
-def expanded(b: GraphBuilder, id: int, shape: Sequence[int]) -> int:
-    """Emits copies along dimensions of size one, as a product with ones, unless there are none."""
-    old = b.shape_of(id)
-    if sizes_key(old) == sizes_key(shape):
-        return id
-    dtype = b.dtype_of(id)
-    lead = (1,) * (len(shape) - len(old))
-    id = reshaped(b, id, (*lead, *old))
-    copies = [1 if have == want else want for have, want in zip((*lead, *old), shape, strict=True)]
-    if math.prod(copies) == 1:
-        return id
-    ones = b.shared(
-        ("ones", tuple(copies), dtype), lambda: b.constant(torch.ones(copies, dtype=dtype), dtype)
-    )
-    return binary(b, Operation.Multiply, id, ones)
 
 
 # ---- along dimensions ------------------------------------------------------------------------------------

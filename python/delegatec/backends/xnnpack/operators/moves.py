@@ -6,12 +6,13 @@ from __future__ import annotations
 import functools
 from typing import Final
 
+import torch
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.expansion import expanded
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.operations import (
     concatenated,
-    expanded,
     padded,
     transposed,
 )
@@ -22,6 +23,7 @@ from delegatec.edge.arguments import bind, positive, shape_of
 from delegatec.edge.legalize.constraints import argument
 from delegatec.edge.symbols import sizes_key
 
+_SIZE: Final = torch.ops.aten.sym_size.int
 _move: Final = functools.partial(operator_row, dtypes=FLOATS_OR_BOOLS, resizes=True, computes=False)
 
 
@@ -85,7 +87,7 @@ def _pad(b: GraphBuilder, node: Node) -> None:
 
 
 def _expand(b: GraphBuilder, node: Node) -> None:
-    b.alias(node, expanded(b, b.of(bind(node)["self"]), shape_of(node)))
+    b.alias(node, expanded(b, b.of(bind(node)["self"]), node.meta["val"].shape))
 
 
 def _unknown_sizes(node: Node, _: object) -> str | None:
@@ -96,6 +98,17 @@ def _unknown_sizes(node: Node, _: object) -> str | None:
     if is_viewable(old, sizes):
         return None
     return f"the sizes {[str(size) for size in old]} as {[str(size) for size in sizes]}"
+
+
+def _unknown_copies(node: Node, _: object) -> str | None:
+    """A number of copies that varies is a size of another value, of which ones are made."""
+    bound = bind(node)
+    old, new = bound["self"].meta["val"].shape, node.meta["val"].shape
+    keys = sizes_key([*[1] * (len(new) - len(old)), *old])
+    for given, have, want in zip(bound["size"], keys, sizes_key(new), strict=True):
+        if have != want and isinstance(want, str) and getattr(given, "target", None) is not _SIZE:
+            return f"the sizes {[str(size) for size in new]}"
+    return None
 
 
 def _moving_range(node: Node, _: object) -> str | None:
@@ -116,6 +129,9 @@ _ONE_UNKNOWN: Final = Constraint(
 _FIXED_RANGE: Final = Constraint(
     "dynamic-shape", "The size of the dimension is static, or it is taken as a whole.", _moving_range
 )
+_COPIES: Final = Constraint(
+    "dynamic-shape", "A number of copies that varies is a size of a tensor, not computed.", _unknown_copies
+)
 _STEP: Final = argument("step", lambda value: value == 1, "Neighbors are taken: XNNPACK has no step.")
 _GROWS: Final = argument(
     "pad",
@@ -134,5 +150,7 @@ ROWS: Final[tuple[OperatorRow, ...]] = (
     _move("split_with_sizes", _split, _FIXED_RANGE, note="a slice for each part"),
     _move("cat", _cat, SAME_DTYPES, note="a tree if there are more than five operands"),
     _move("constant_pad_nd", _pad, _GROWS),
-    operator_row("expand", _expand, dtypes=FLOATS_OR_BOOLS, note="the product with ones"),
+    operator_row(
+        "expand", _expand, _COPIES, dtypes=FLOATS_OR_BOOLS, resizes=True, note="the product with ones"
+    ),
 )

@@ -13,6 +13,7 @@ from delegatec_schemas.xnnpack_graph import DataType, Quantization
 
 from delegatec.backends.xnnpack.blob import Blob
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
+from delegatec.backends.xnnpack.dtypes import FLOATS
 from delegatec.backends.xnnpack.operands import OPERATION_NAMES, operand_ids
 from delegatec.backends.xnnpack.reference import (
     binary,
@@ -41,6 +42,8 @@ SEMANTICS: Final[dict[str, Semantics]] = {
     **resizing.SEMANTICS,
     **unary.SEMANTICS,
 }
+_STAND_INS: Final = frozenset({torch.uint8, torch.int32, torch.float16})
+"""The types, by width, of inputs of other types, of which only the sizes are used."""
 _NIBBLES: Final = frozenset({DataType.CHANNEL_INT4, DataType.GROUP_INT4})
 
 
@@ -107,10 +110,7 @@ class XnnpackReferenceExecutor:
                 continue
             if given.dtype == torch.bool:
                 given = given.view(torch.uint8)  # the runtime passes bytes
-            if given.dtype != self._tensors[id].dtype:
-                declared = short_name(self._tensors[id].dtype)
-                reject(f"input {id} is {short_name(given.dtype)}, and is declared as {declared}")
-            run.write(id, given)
+            run.write(id, self._as_declared(id, given))
         for node in self._blob.graph.nodes:
             name = OPERATION_NAMES[node.operationType]
             try:
@@ -119,6 +119,18 @@ class XnnpackReferenceExecutor:
                 # operands that the checks missed, and torch rejects
                 reject(f"{name}: {str(error).splitlines()[0]}")
         return [run.elements(id).clone() for id in self._outputs]
+
+    def _as_declared(self, id: int, given: torch.Tensor) -> torch.Tensor:
+        """Returns an input as the runtime reads it: bits of types that XNNPACK lacks are those of others."""
+        assert self._tensors is not None
+        declared = self._tensors[id].dtype
+        if given.dtype == declared:
+            return given
+        is_narrow = given.element_size() < declared.itemsize
+        if given.dtype in FLOATS or declared not in _STAND_INS or is_narrow:
+            reject(f"input {id} is {short_name(given.dtype)}, and is declared as {short_name(declared)}")
+        bits = given.contiguous().flatten().view(torch.uint8)[: given.numel() * declared.itemsize]
+        return bits.view(declared).view(given.shape)
 
     def _load(self) -> dict[int, Tensor]:
         found: dict[int, Tensor] = {}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegatec.backends.xnnpack.operators.cases import (
+    copies,
     elements,
     images,
     layers,
@@ -20,6 +21,7 @@ from delegatec.backends.xnnpack.operators.cases.case import Case
 
 ALL: Final[dict[str, Case]] = {
     **elements.CASES,
+    **copies.CASES,
     **logic.CASES,
     **layers.CASES,
     **lengths.CASES,

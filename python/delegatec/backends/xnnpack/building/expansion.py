@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies along dimensions, as products with ones: XNNPACK has no operation that only copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from delegatec_schemas.xnnpack_graph import Operation
+
+from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder, Size
+from delegatec.backends.xnnpack.building.operations import binary, converted, padded, reshaped, sliced
+from delegatec.backends.xnnpack.building.views import viewed
+from delegatec.backends.xnnpack.dtypes import FLOATS
+from delegatec.edge.symbols import sizes_key
+
+
+def expanded(b: GraphBuilder, id: int, shape: Sequence[Size]) -> int:
+    """Emits copies along dimensions of size one, unless there are none.
+
+    A size that varies is that of another value which is known by now.
+    """
+    old, dtype = b.shape_of(id), b.dtype_of(id)
+    id = viewed(b, id, [*[1] * (len(shape) - len(old)), *old])
+    have, want = sizes_key(b.shape_of(id)), sizes_key(shape)
+    copies = [1 if own == other else size for own, other, size in zip(have, want, shape, strict=True)]
+    fixed = [size if isinstance(size, int) else 1 for size in copies]
+    if math.prod(fixed) > 1:
+        key = ("ones", tuple(fixed), dtype)
+        ones = b.shared(key, lambda: b.constant(torch.ones(fixed, dtype=dtype), dtype))
+        id = binary(b, Operation.Multiply, id, ones)
+    for dim, size in enumerate(copies):
+        if not isinstance(size, int):
+            places = [1] * len(shape)
+            row = reshaped(b, _ones(b, size, dtype), [*places[:dim], size, *places[dim + 1 :]])
+            id = binary(b, Operation.Multiply, id, row)
+    return id
+
+
+def _ones(b: GraphBuilder, size: Size, dtype: torch.dtype) -> int:
+    """Emits as many ones as a size that varies, [1, size].
+
+    They pad a row of another value, whose elements may be any bits: only its size is used.
+    """
+    (key,) = sizes_key([size])
+
+    def make() -> int:
+        found = b.with_size(key)
+        assert found is not None
+        id, dim = found
+        if b.dtype_of(id) not in FLOATS:
+            id = converted(b, id, torch.float32)
+        for other, length in enumerate(b.shape_of(id)):
+            if other != dim and length != 1:
+                id = sliced(b, id, other, 0, 1)
+        row = converted(b, reshaped(b, id, [1, size]), dtype)
+        return sliced(b, padded(b, row, [1, 0], [0, 0], 1.0), 0, 0, 1)
+
+    return b.shared(("ones of a size", key, dtype), make)
