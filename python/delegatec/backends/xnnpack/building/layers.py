@@ -21,7 +21,7 @@ from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
-from delegatec.edge.arguments import bind
+from delegatec.edge.arguments import bind, dtype_of
 
 aten = torch.ops.aten
 
