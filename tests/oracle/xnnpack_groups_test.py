@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from torchao.quantization import IntxWeightOnlyConfig, quantize_
-from torchao.quantization.granularity import Granularity, PerAxis, PerGroup
+from torchao.core.config import AOBaseConfig
+from torchao.quantization import Int8WeightOnlyConfig, IntxWeightOnlyConfig, quantize_
+from torchao.quantization.granularity import PerAxis, PerGroup
 from torchao.quantization.quant_primitives import MappingType
 
 from delegatec.backends.common.testing import Compiled, check_results, eager
@@ -123,27 +124,29 @@ def test_methods_share_weights() -> None:
         torch.testing.assert_close(program.run((call,), method)[0], layer(call), rtol=RTOL, atol=ATOL)
 
 
-TORCHAO: Final[dict[str, tuple[torch.dtype, Granularity, MappingType, float]]] = {
-    "int4 in groups": (torch.int4, PerGroup(32), MappingType.SYMMETRIC, 5.7),
-    "int4 in wide groups": (torch.int4, PerGroup(128), MappingType.SYMMETRIC, 7.0),
-    "int4 with zero points": (torch.int4, PerGroup(32), MappingType.ASYMMETRIC, 4.6),
-    "int4 of channels with zero points": (torch.int4, PerAxis(0), MappingType.ASYMMETRIC, 7.5),
-    "int8 in groups": (torch.int8, PerGroup(64), MappingType.SYMMETRIC, 3.5),
-    "int2 in groups": (torch.int2, PerGroup(64), MappingType.SYMMETRIC, 5.7),
+SYMMETRIC, ASYMMETRIC = MappingType.SYMMETRIC, MappingType.ASYMMETRIC
+TORCHAO: Final[dict[str, tuple[AOBaseConfig, float]]] = {
+    "int4 in groups": (IntxWeightOnlyConfig(torch.int4, PerGroup(32), SYMMETRIC), 5.7),
+    "int4 in wide groups": (IntxWeightOnlyConfig(torch.int4, PerGroup(128), SYMMETRIC), 7.0),
+    "int4 with zero points": (IntxWeightOnlyConfig(torch.int4, PerGroup(32), ASYMMETRIC), 4.6),
+    "int4 of channels": (IntxWeightOnlyConfig(torch.int4, PerAxis(0), ASYMMETRIC), 7.5),
+    "int8 in groups": (IntxWeightOnlyConfig(torch.int8, PerGroup(64), SYMMETRIC), 3.5),
+    "int8 in groups, as a product": (Int8WeightOnlyConfig(granularity=PerGroup(64), version=2), 3.5),
+    "int2 in groups": (IntxWeightOnlyConfig(torch.int2, PerGroup(64), SYMMETRIC), 5.7),
 }
-"""Arguments of torchao's configuration, and how many times smaller than in float32 programs are at least."""
+"""Configurations of torchao, and how many times smaller than in float32 programs are at least."""
 
 
 @pytest.mark.parametrize("name", TORCHAO)
 def test_layers_of_torchao(name: str) -> None:
-    dtype, granularity, mapping, ratio = TORCHAO[name]
+    config, ratio = TORCHAO[name]
 
     def build() -> nn.Module:
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).eval()
 
     model, x = build(), (numbers(3, 512),)
-    quantize_(model, IntxWeightOnlyConfig(dtype, granularity, mapping))
+    quantize_(model, config)
     lowered = lower(export(Model(model, x)), "xnnpack")
     report = lowered.reports["forward"]
     assert (len(report.delegates), report.rejections) == (1, [])

@@ -30,6 +30,7 @@ from delegatec.backends.xnnpack.quantized.grids import remove_repeated
 from delegatec.backends.xnnpack.quantized.products import recover_linear
 from delegatec.backends.xnnpack.quantized.rounding import DYNAMIC, order_images, round_rows
 from delegatec.backends.xnnpack.quantized.signs import sign_levels
+from delegatec.backends.xnnpack.quantized.transposed import linear_of_transposed
 from delegatec.backends.xnnpack.reference.executor import XnnpackReferenceExecutor
 from delegatec.backends.xnnpack.target import XnnpackTarget
 from delegatec.delegation import BlobGraph, CompileSpec, PartitionView, PreprocessResult, ReferenceExecutor
@@ -77,6 +78,7 @@ _QUANTIZATION: Final = (
     quantize_after_clamps,
     round_rows,
     recover_linear,
+    linear_of_transposed,
 )
 
 
