@@ -187,6 +187,11 @@ TARGETS: Final[dict[str, Keyed]] = {
             "weights_alignment": "64",
         },
     ),
+    "quantized_in_groups": Keyed(
+        "quantized_program",
+        {"program": '":fixed"', "activation": '"dynamic_int8"', "weight": '"int4"'},
+        {"group_size": "32"},
+    ),
     "portable": Keyed("portable_program", {"program": '":fixed"'}, _LOWERED),
     **{
         name: Keyed(

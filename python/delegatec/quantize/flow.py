@@ -24,6 +24,7 @@ from delegatec.quantize.constants import fold_constants, store_levels
 from delegatec.quantize.decompositions import decompose
 from delegatec.quantize.inputs import MethodInputs, Sample
 from delegatec.quantize.layers import graphs_of, layer_problems, quantize_layers
+from delegatec.quantize.norms import fold_batch_norms, replace_batch_norms
 from delegatec.quantize.provenance import port_metadata
 from delegatec.quantize.quantizer import DelegateQuantizer, is_quantized
 from delegatec.quantize.settings import Settings
@@ -127,6 +128,8 @@ def _quantize(
         graph = decomposed.module(check_guards=False)
         assert isinstance(graph, GraphModule)
         fold_constants(graph)
+        fold_batch_norms(graph)
+        replace_batch_norms(graph)
         state = _own_state(graph, decomposed)
         prepared = prepare_pt2e(graph, DelegateQuantizer(settings))
         if not any(is_quantized(node) for node in prepared.graph.nodes):

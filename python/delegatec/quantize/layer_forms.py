@@ -47,24 +47,15 @@ class Operands:
 
 _LINEAR: Final = Operands(Form.LINEAR, 0, 1, 0)
 _PRODUCT: Final = Operands(Form.LINEAR, 0, 1, 1)
-_CONVOLUTION: Final = Operands(Form.CONVOLUTION, 0, 1, 0)
-_TRANSPOSED: Final = Operands(Form.CONVOLUTION, 0, 1, 1)
 
+# Convolutions only of images: the runtime of XNNPACK, which quantizes their inputs, has no others.
 LAYERS: Final[Mapping[Any, Operands]] = {
     aten.linear.default: _LINEAR,
     aten.matmul.default: _PRODUCT,
     aten.mm.default: _PRODUCT,
     aten.addmm.default: Operands(Form.LINEAR, 1, 2, 1),
-    **dict.fromkeys(
-        (
-            *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default),
-            *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding),
-        ),
-        _CONVOLUTION,
-    ),
-    **dict.fromkeys(
-        (aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input), _TRANSPOSED
-    ),
+    **dict.fromkeys((aten.conv2d.default, aten.conv2d.padding), Operands(Form.CONVOLUTION, 0, 1, 0)),
+    aten.conv_transpose2d.input: Operands(Form.CONVOLUTION, 0, 1, 1),
     aten.embedding.default: Operands(Form.EMBEDDING, 1, 0, 0),
 }
 

@@ -14,12 +14,10 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, default_decompositions
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from delegatec.diagnostics import Diagnostic
-from delegatec.quantize.checks import nothing_to_quantize
 from delegatec.quantize.constants import (
     delete_unused_tensors,
     fold_constants,
@@ -29,6 +27,7 @@ from delegatec.quantize.constants import (
 )
 from delegatec.quantize.layer_forms import Form, Layer, layers_of
 from delegatec.quantize.layer_weights import RANGES, Scheme, levels_of, scheme_of
+from delegatec.quantize.norms import fold_batch_norms
 from delegatec.quantize.settings import Settings
 
 aten = torch.ops.aten
@@ -36,24 +35,34 @@ quantized = torch.ops.quantized_decomposed
 torchao = torch.ops.torchao
 
 _KEYS: Final = ("stack_trace", "nn_module_stack")
+_RECURRENT: Final = frozenset({aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input})
 _EPS: Final = torch.finfo(torch.float32).eps
 
 
 def graphs_of(programs: Mapping[str, ExportedProgram]) -> dict[str, GraphModule]:
-    """Returns the graph of each method, with constants evaluated and batch norms folded into convolutions.
+    """Returns the graph of each method: constants are evaluated, batch norms folded, recurrent layers linear.
 
     Args:
         programs: method -> its program; they are not changed.
     """
     graphs = {}
     for method, program in programs.items():
-        graph = program.module(check_guards=False)
+        graph = _with_linear_layers(program).module(check_guards=False)
         assert isinstance(graph, GraphModule)
         with torch.no_grad():
             fold_constants(graph)
-            _fuse_conv_bn_(graph)
+            fold_batch_norms(graph)
         graphs[method] = graph
     return graphs
+
+
+def _with_linear_layers(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program whose recurrent layers are linear ones."""
+    if not any(node.target in _RECURRENT for node in program.graph.nodes):
+        return program
+    table = dict(default_decompositions().items())  # type: ignore[no-untyped-call]
+    decomposed: ExportedProgram = program.run_decompositions({each: table[each] for each in _RECURRENT})
+    return decomposed
 
 
 def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> list[Diagnostic]:
@@ -61,7 +70,7 @@ def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> lis
     problems: list[Diagnostic] = []
     for method, graph in graphs.items():
         layers = layers_of(graph, settings)
-        problems += [] if layers else [nothing_to_quantize(method)]
+        problems += [] if layers else [_nothing(method, settings)]
         problems += [
             _undivided(graph, layer, settings) for layer in layers if not _divides(graph, layer, settings)
         ]
@@ -95,6 +104,17 @@ def _undivided(graph: GraphModule, layer: Layer, settings: Settings) -> Diagnost
         f'group_size = {size} does not divide the {_inputs(graph, layer)} inputs of "{layer.name}"',
         expected="a number that divides the inputs of each linear layer",
         help="change group_size, or keep the layer in float" + f': float_modules = ["{owner}"]' * bool(owner),
+    )
+
+
+def _nothing(method: str, settings: Settings) -> Diagnostic:
+    is_float = settings.activation == "float"
+    layers = "a linear layer or" if is_float else "a linear layer, a convolution of images or"
+    return Diagnostic(
+        "DC134",
+        f"method {method} has no layer to quantize",
+        expected=f"{layers} an embedding with a weight of float32, not in float_modules or float_operators",
+        help='activation = "dynamic_int8" also quantizes convolutions' if is_float else "",
     )
 
 

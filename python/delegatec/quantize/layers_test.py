@@ -262,26 +262,32 @@ def test_all_layers_that_groups_do_not_divide_are_named() -> None:
     assert messages[1][2].endswith('float_modules = ["down"]')
 
 
-def test_a_model_without_layers_is_refused() -> None:
-    with pytest.raises(DelegatecError, match="DC134: method forward has no operator to quantize"):
-        _quantized(nn.Softmax(-1), (torch.randn(2, 4),), activation="float")
+@pytest.mark.parametrize(
+    ("module", "shape", "activation"),
+    [(nn.Conv2d(3, 4, 3), (1, 3, 8, 8), "float"), (nn.Conv1d(3, 4, 3), (1, 3, 8), "dynamic_int8")],
+)
+def test_a_model_without_layers_is_refused(
+    module: nn.Module, shape: tuple[int, ...], activation: str
+) -> None:
+    with pytest.raises(DelegatecError, match="DC134: method forward has no layer to quantize") as error:
+        _quantized(module, (torch.randn(shape),), activation=activation)
+    (problem,) = error.value.diagnostics
+    assert ("dynamic_int8" in problem.help) == (activation == "float")
 
 
-_UNFIT: Final[dict[str, tuple[dict[str, Any], int]]] = {
-    "groups": ({"group_size": 32}, 2),
-    "groups of a weight with one scale": ({**DYNAMIC, **GROUPS, "weight_scales": "tensor"}, 1),
-    "groups of int8": ({**DYNAMIC, "group_size": 32}, 1),
-    "float16": ({**DYNAMIC, "weight": "float16", "weight_scales": "tensor"}, 2),
-    "ranges": (
-        {**DYNAMIC, "ranges": "symmetric", "observer": "minmax", "inner": "int16", "quantize_io": True},
-        4,
-    ),
-}
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_linear(kind: type[nn.RNNBase]) -> None:
+    class First(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = kind(16, 32)  # type: ignore[call-arg, arg-type]
 
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.layer(x)[0]
+            return result
 
-@pytest.mark.parametrize("name", _UNFIT)
-def test_settings_that_exclude_each_other(name: str) -> None:
-    settings, count = _UNFIT[name]
-    with pytest.raises(DelegatecError) as error:
-        Settings(**settings)
-    assert [each.code for each in error.value.diagnostics] == ["DC136"] * count
+    x = torch.randn(4, 1, 16, generator=torch.Generator().manual_seed(1))
+    program = _quantized(First(), (x,), **DYNAMIC)
+    assert sum(value.dtype is torch.int8 for value in program.state_dict.values()) == 2
+    assert _error(First(), (x,), **DYNAMIC) > 35

@@ -1,18 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms that follow no layer, as a product and a sum with constants."""
+"""Batch norms: folded into the layers before them, or a product and a sum with constants."""
 
 from __future__ import annotations
 
 import operator as python
-from typing import Any, cast
+from collections import Counter
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.utils import _fuse_conv_bn_, _fuse_linear_bn_
 
 from delegatec.quantize.constants import store, tensor_of, unused_name
 
 aten = torch.ops.aten
+
+_NORMS: Final = (aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default)
+
+
+def fold_batch_norms(model: GraphModule) -> None:
+    """Folds batch norms into the layers before them, in place.
+
+    torchao does so even if another call reads the layer's result, or another layer has its weight: such norms
+    are hidden from it.
+    """
+    graph = model.graph
+    uses = Counter(str(node.target) for node in graph.nodes if node.op == "get_attr" for _ in node.users)
+    hidden: dict[Node, Node] = {}
+    for norm in [node for node in graph.nodes if node.target in _NORMS]:
+        layer = norm.args[0]
+        shared = [
+            each for each in layer.all_input_nodes if each.op == "get_attr" and uses[str(each.target)] > 1
+        ]
+        if len(layer.users) > 1 or shared:
+            with graph.inserting_before(norm):
+                alias = graph.call_function(aten.alias.default, (layer,))
+            norm.replace_input_with(layer, alias)
+            hidden[alias] = layer
+    _fuse_conv_bn_(model)
+    _fuse_linear_bn_(model)
+    for alias, layer in hidden.items():
+        alias.replace_all_uses_with(layer)
+        graph.erase_node(alias)
+    model.recompile()
 
 
 def replace_batch_norms(model: GraphModule) -> None:

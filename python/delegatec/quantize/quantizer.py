@@ -17,7 +17,6 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from delegatec.quantize.inner import inner_values
-from delegatec.quantize.norms import replace_batch_norms
 from delegatec.quantize.operators import ACCUMULATES, BOUNDS, TRANSPOSED, Kind
 from delegatec.quantize.selection import Selection
 from delegatec.quantize.settings import Settings
@@ -32,7 +31,7 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
     """Quantizes whole graphs, for delegates that compute in integers.
 
     Every float value between two quantized operators has one scale and one zero point. Operators that only
-    move values or choose among them share the parameters of their operands.
+    move values or choose among them share the parameters of their operands. Batch norms are replaced before.
 
     Args:
         settings: how to quantize.
@@ -47,11 +46,6 @@ class DelegateQuantizer(Quantizer):  # type: ignore[misc]
         if self._settings.inner != "same":
             self._inner = activation_spec(self._settings, self._settings.inner)
         self._inner_values: frozenset[Node] = frozenset()
-
-    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Replaces batch norms that follow no layer; see `Quantizer`."""
-        replace_batch_norms(model)
-        return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """See `Quantizer`."""
