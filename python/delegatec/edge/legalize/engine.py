@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace as replaced
 from typing import Any
 
+import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
@@ -139,8 +140,12 @@ def legalize(program: EdgeProgram, target: Target) -> list[tuple[Node, Refusal]]
 
 
 def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> None:
-    """Replaces `node` by `results`: one node or number, or one node per element of a tuple."""
+    """Replaces `node` by `results`: one node or number, or one node per element of a tuple.
+
+    Asserts that tensors have the dtype and the sizes of those that they replace.
+    """
     if isinstance(results, Node):
+        _check(node, results)
         node.replace_all_uses_with(results)
     elif isinstance(results, (int, float)):
         # torch.export has specialized a symbolic number after it was used
@@ -153,9 +158,22 @@ def replace(node: Node, results: Node | int | float | Sequence[Node | None]) -> 
             assert user.target is operator.getitem, f"{user} uses the tuple of {node} as a whole"
             result = results[user.args[1]]  # type: ignore[index]
             if result is not None:
+                _check(user, result)
                 user.replace_all_uses_with(result)
             user.graph.erase_node(user)
     node.graph.erase_node(node)
+
+
+def _check(node: Node, result: Node) -> None:
+    """Asserts that a result has the dtype and static sizes of the node that it replaces."""
+    wanted, found = node.meta.get("val"), result.meta.get("val")
+    if isinstance(wanted, torch.Tensor) and isinstance(found, torch.Tensor):
+        assert found.dtype == wanted.dtype, f"{node.target} is rewritten to {found.dtype}, not {wanted.dtype}"
+        assert len(found.shape) == len(wanted.shape) and all(
+            one == other
+            for one, other in zip(found.shape, wanted.shape, strict=True)
+            if type(one) is int and type(other) is int
+        ), f"{node.target} is rewritten to {tuple(found.shape)}, not {tuple(wanted.shape)}"
 
 
 def _has_dynamic_sizes(node: Node) -> bool:

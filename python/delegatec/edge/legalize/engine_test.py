@@ -173,3 +173,25 @@ def test_a_specialized_number_is_not_a_constant_argument(number: float) -> None:
     computed.meta["val"] = number
     x.meta["val"] = product.meta["val"] = torch.ones(3)
     assert static_shapes("").broken(product, None) == f"the symbolic number {number} is an operand"
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda x: x.to(torch.float16), "rewritten to torch.float16, not torch.float32"),
+        (lambda x: x.unsqueeze(0), r"rewritten to \(1, "),
+    ],
+)
+def test_a_rewrite_keeps_dtype_and_sizes(
+    wrong: Callable[[torch.Tensor], torch.Tensor], message: str, full: bool
+) -> None:
+    def apply(builder: Builder, node: Node) -> Node:
+        source = node.all_input_nodes[0]
+        with builder.fake_mode:
+            val = wrong(source.meta["val"])
+        return builder.call(aten.exp.default, source, val=val)
+
+    target = Imagined([aten.exp.default], {aten.sinh.default: [apply]}, full)
+    with pytest.raises(AssertionError, match=message):
+        legalize(edge(torch.sinh), target)
