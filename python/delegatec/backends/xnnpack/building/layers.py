@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -14,11 +15,12 @@ from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange, ArrangedElements
 from delegatec.backends.xnnpack.building.level_builder import LevelBuilder
-from delegatec.backends.xnnpack.building.operations import converted
+from delegatec.backends.xnnpack.building.operations import converted, reshaped
 from delegatec.backends.xnnpack.building.packing import OffsetInt4Bytes
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operands import NO_VALUE
 from delegatec.backends.xnnpack.quantized.plan import layer_bias, layer_weight
+from delegatec.backends.xnnpack.quantized.rounding import IMAGE_DIMS
 from delegatec.backends.xnnpack.quantized.weights import Weight, bias_levels
 from delegatec.delegation.protocol.parts import TensorBytes, tensor_part
 from delegatec.edge.arguments import bind, dtype_of
@@ -42,12 +44,15 @@ class Stored(NamedTuple):
         arrange: moves the dimensions of the weight from ATen's order to the runtime's.
         shape: the sizes in that order; those of the weight if empty.
         channel_dim: the dimension of the result's channels in that order.
+        is_column: whether rows that are quantized at run time are pixels of an image of one column, which has
+            one scale.
     """
 
     form: Hashable = None
     arrange: Arrange = Tensor.detach
     shape: Sequence[int] = ()
     channel_dim: int = 0
+    is_column: bool = False
 
 
 MATRIX: Final = Stored()
@@ -178,6 +183,8 @@ def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
         dims = 1  # a row for each pixel
     # kernels with float16 results are up to seven times slower on x86-64, and lack int4 weights per channel
     id = converted(b, b.of(source), torch.float32)
+    if stored.is_column:
+        id, dims = _column(b, call, id), IMAGE_DIMS
 
     def make() -> int:
         table = schema.ScalesOfRowsT(dims)
@@ -187,6 +194,17 @@ def _rounded(b: LevelBuilder, call: Node, stored: Stored) -> int:
         return out
 
     return b.shared(("rounded", id, dims), make)
+
+
+def _column(b: LevelBuilder, call: Node, id: int) -> int:
+    """Returns the rows of a value as pixels of an image of one column."""
+    *rows, inputs = b.shape_of(id)
+
+    def make() -> int:
+        with b.at(call):
+            return reshaped(b, id, (1, math.prod(rows), 1, inputs))
+
+    return b.shared(("column", id), make)
 
 
 def _dynamic(b: LevelBuilder, node: Node, x: Node, stored: Stored) -> Operands | None:

@@ -14,6 +14,7 @@ from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
 from delegatec.backends.common.arranged import Arrange
+from delegatec.backends.xnnpack.building.columns import column_layer
 from delegatec.backends.xnnpack.building.layers import (
     Operands,
     Stored,
@@ -32,6 +33,7 @@ from delegatec.backends.xnnpack.quantized.weights import is_weight
 from delegatec.edge.analysis.facts import Facts
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.legalize.constraint import Constraint
+from delegatec.edge.symbols import is_dynamic
 
 
 def _result(
@@ -58,11 +60,7 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
         filter = _Filter("depthwise", _depthwise, kernel, channels)
         _emit_convolution(b, node, Operation.DepthwiseConvolution, filter)
     elif is_of_pixels and is_rounded(bound["x"]):
-        # The runtime quantizes each pixel, and not the whole image, for the layer into which it makes this.
-        pixels = Stored("pixels", lambda levels: levels.flatten(1), (outputs, inputs))
-        operands = quantized_operands(b, node, bound["x"], pixels)
-        assert operands is not None
-        b.alias(node, converted(b, fully_connected(b, *operands), dtype_of(node)))
+        b.alias(node, converted(b, _pixels(b, node, bound["x"], (outputs, inputs)), dtype_of(node)))
     elif _is_float16(b, node) and is_of_pixels:
         # The same layer, with weights of half the size.
         form = b.arranged(weight, "pixels", _channels_last, (outputs, inputs))
@@ -72,6 +70,15 @@ def _convolution(b: LevelBuilder, node: Node) -> None:
         _emit_convolution(
             b, node, Operation.Convolution, _Filter("channels last", _channels_last, kernel, channels)
         )
+
+
+def _pixels(b: LevelBuilder, node: Node, x: Node, shape: tuple[int, int]) -> int:
+    """Emits a layer of pixels that are quantized in each run: in one scale, unless several sizes vary."""
+    if sum(is_dynamic([size]) for size in b.shape_of(b.of(x))) <= 1:
+        return column_layer(b, node, x)
+    operands = quantized_operands(b, node, x, Stored("pixels", lambda levels: levels.flatten(1), shape))
+    assert operands is not None
+    return fully_connected(b, *operands)
 
 
 def _is_float16(b: LevelBuilder, node: Node) -> bool:

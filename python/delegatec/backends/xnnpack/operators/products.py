@@ -8,6 +8,7 @@ from typing import Any, Final
 from delegatec_schemas.xnnpack_graph import Operation
 from torch.fx import Node
 
+from delegatec.backends.xnnpack.building.columns import column_layer
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
 from delegatec.backends.xnnpack.building.groups import grouped_layer
 from delegatec.backends.xnnpack.building.layers import is_rounded, linear_operands
@@ -23,11 +24,14 @@ from delegatec.edge.legalize.constraints import rank_of
 
 def _linear(b: LevelBuilder, node: Node) -> None:
     bound = bind(node)
-    weight = None if is_rounded(bound["input"]) else grouped_weight(bound["weight"], b.constant_value)
-    if weight is None:
-        out = fully_connected(b, *linear_operands(b, node))
-    else:
+    x = bound["input"]
+    weight = None if is_rounded(x) else grouped_weight(bound["weight"], b.constant_value)
+    if weight is not None:
         out = grouped_layer(b, node, weight)
+    elif is_rounded(x) and bind(x)["dims"] > 1:
+        out = column_layer(b, node, x)
+    else:
+        out = fully_connected(b, *linear_operands(b, node))
     # layers with quantized weights compute in float32 in float16 models, too
     b.alias(node, converted(b, out, dtype_of(node)))
 

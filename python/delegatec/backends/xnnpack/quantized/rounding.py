@@ -19,7 +19,7 @@ from delegatec.edge.analysis.quantized import Constant, quantized
 from delegatec.edge.arguments import bind, dtype_of, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.program import EdgeProgram
-from delegatec.edge.symbols import sizes_key
+from delegatec.edge.symbols import is_dynamic, sizes_key
 
 aten = torch.ops.aten
 
@@ -52,7 +52,8 @@ DYNAMIC: Final = CHOOSE | _QUANTIZE | DEQUANTIZE_ROWS
 """Calls that quantize with parameters that they compute."""
 
 _ROW: Final = 1
-_IMAGE: Final = 3
+IMAGE_DIMS: Final = 3
+"""Dimensions of an image in a batch, all with one scale."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def roundings(nodes: Sequence[Node], constant: Constant) -> list[Rounding]:
         nodes: its calls.
         constant: returns the value of a constant node, and None for other nodes.
     """
-    found = [each for node in nodes if (each := _rounding(node)) is not None]
+    found = [each for node in nodes if (each := _rounding(node, constant)) is not None]
     return closed([each for each in found if _is_read_by_layers(each, constant)])
 
 
@@ -134,7 +135,7 @@ def order_images(program: EdgeProgram) -> bool:
     return changed
 
 
-def _rounding(node: Node) -> Rounding | None:
+def _rounding(node: Node, constant: Constant) -> Rounding | None:
     if node.target not in DEQUANTIZE_ROWS:
         return None
     levels, scale, zero = _parameters(node)
@@ -151,8 +152,7 @@ def _rounding(node: Node) -> Rounding | None:
         return None
     if dtype_of(node) != dtype_of(source) or not _has_eight_bits(levels) or not _is_of_rows(node):
         return None
-    users = [user.target for user in node.users]
-    dims = _IMAGE if aten.convolution.default in users else _ROW
+    dims = IMAGE_DIMS if _is_convolved(node) else _dims_of_scale(node, constant)
     calls = dict.fromkeys((chosen, scale, *([] if zero is None else [zero]), levels, node))
     return Rounding(source, node, dims, tuple(calls))
 
@@ -184,12 +184,32 @@ def _is_of_rows(node: Node) -> bool:
     return all(size == 1 for size in block[:-1]) or sizes_key(block) == sizes_key(shape)
 
 
+def _dims_of_scale(node: Node, constant: Constant) -> int:
+    """Returns how many dimensions of a linear layer's input have one scale: all, or the last.
+
+    Rows of layers with a scale for each group of weights are quantized alone, and so are those of inputs with
+    several sizes that vary, which the runtime cannot reshape.
+    """
+    shape = node.meta["val"].shape
+    is_affine = node.target is AFFINE.dequantize_affine.default
+    is_of_rows = node.target is quantized.dequantize_per_token.default or (
+        is_affine and sizes_key(bind(node)["block_size"]) != sizes_key(shape)
+    )
+    rows = [size for size in shape[:-1] if is_dynamic([size]) or size != 1]
+    if not rows or is_of_rows or sum(is_dynamic([size]) for size in rows) > 1:
+        return _ROW
+    weights = [
+        weight_of(bind(user)["weight"], constant) for user in node.users if user.target is aten.linear.default
+    ]
+    return _ROW if any(weight is None or weight.width for weight in weights) else len(shape)
+
+
 def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
     result = found.result
     if not result.users:
         return False
     for user in result.users:
-        if found.dims == _IMAGE:
+        if _is_convolved(result):
             if not _is_convolution(user, result, constant):
                 return False
         elif (
@@ -200,6 +220,10 @@ def _is_read_by_layers(found: Rounding, constant: Constant) -> bool:
         ):
             return False
     return True
+
+
+def _is_convolved(node: Node) -> bool:
+    return aten.convolution.default in [user.target for user in node.users]
 
 
 def _is_convolution(node: Node, x: Node, constant: Constant) -> bool:
