@@ -42,8 +42,8 @@ Three properties of the runtime make results `wrong`:
 - It multiplies levels as integers and rounds once. A result near the middle of two levels may become the
   other one than in eager mode, which is one level off. Tests of quantized operators often accept 1 or 2.
 - It quantizes each row of a linear operator's input alone at run time, where the exported program has one
-  scale for all of the input. The peer's results are those of eager mode for each row alone. Ours have the one
-  scale; of a float16 input, it is rounded otherwise than in eager mode, so that some values get another level.
+  scale for all of the input. The peer's results are those of eager mode for each row alone. Ours have one
+  scale, which of a float16 input is rounded otherwise than in eager mode: some values differ by a level.
 - It keeps the scales of groups of weights as bfloat16.
 """
 
