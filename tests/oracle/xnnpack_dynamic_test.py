@@ -87,8 +87,21 @@ def test_rows_quantized_at_run_time_in_float16(
     assert (len(report.delegates), report.rejections) == (1, [])
     (found,) = program.run([x])
     has_rows = quantize is rows or group > 0
-    wanted = f.linear(rounded(x.half().float(), 1 if has_rows else 2), layer.weight(), layer.bias)
+    wanted = f.linear(rounded_half(x, 1 if has_rows else 2), layer.weight(), layer.bias)
     torch.testing.assert_close(found, wanted.to(dtype), rtol=1e-3, atol=0.02)
+
+
+def rounded_half(x: Tensor, dims: int) -> Tensor:
+    """Returns what `rounded` does to float16, many values of which are halfway between two levels.
+
+    The kernel multiplies by the inverse of the step, and adds the zero point after it rounds.
+    """
+    x = x.half().float()
+    inside = list(range(x.dim() - dims, x.dim()))
+    least, most = x.amin(inside, keepdim=True).clamp(max=0), x.amax(inside, keepdim=True).clamp(min=0)
+    factor = 255 / (most - least)
+    zero = (-128 - least * factor).round().clamp(-128, 127)
+    return (x * factor).clamp(-128 - zero, 127 - zero).round() / factor
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if "groups" not in name])
