@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from delegatec.backends.common.legality import TableTarget
 from delegatec.backends.xnnpack.compile_spec import Settings
+from delegatec.backends.xnnpack.operators.rewrites.integers import is_mixed
 from delegatec.backends.xnnpack.quantized.scales import QUANTIZE
 from delegatec.backends.xnnpack.quantized.weights import CALLS
 from delegatec.edge.legalize.rule import Refusal
@@ -34,4 +35,4 @@ class XnnpackTarget(TableTarget[Settings]):
 
     def exclusion(self, node: Node) -> Refusal | None:
         """See `TableTarget.exclusion`."""
-        return None if node.target in _EXEMPT else super().exclusion(node)
+        return None if node.target in _EXEMPT or is_mixed(node) else super().exclusion(node)

@@ -37,6 +37,10 @@ CASES: Final[dict[str, Case]] = {
     "exp2": Case(torch.exp2, (_WIDE,), half=1e-2),
     "power": Case(lambda x: x**1.7, (_POSITIVE,), half=1e-2),
     "power-of-number": Case(lambda x: 2.5**x, (_WIDE,), half=2e-2),
+    "mean-position": Case(lambda x: (x.softmax(-1) * torch.arange(4)).sum(-1), (X,)),
+    "constant-integers": Case(
+        lambda x: torch.arange(4) - x.div(torch.arange(1, 5)).add(torch.arange(4), alpha=2), (X,)
+    ),
     "round": Case(torch.round, (torch.tensor([0.5, 1.5, -2.5, 2.4999, 700.5, -3.0, 2049.0, 0.0]),)),
     "sign": Case(torch.sign, (torch.tensor([0.5, -1e-4, 0.0, -0.0, 65504.0, -math.inf]),)),
     "triangles": Case(lambda x: (x.neg().tril(), x.neg().triu(1)), (X,)),

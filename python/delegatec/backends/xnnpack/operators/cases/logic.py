@@ -44,6 +44,12 @@ def _choices(mask: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> Any:
     return torch.where(mask, x, y), torch.where(mask, x, -3.0), x.masked_fill(mask, lowest) * 0.0
 
 
+def _with_positions(x: torch.Tensor) -> Any:
+    at = torch.arange(4)
+    found = x > at, x < at, x >= at, x <= at, x == at, x != at
+    return *found, torch.maximum(x, at), torch.minimum(x, at)
+
+
 CASES: Final[dict[str, Case]] = {
     **{
         compare.__name__: _compared(compare)
@@ -60,5 +66,7 @@ CASES: Final[dict[str, Case]] = {
     "to-bool": Case(lambda x: (x + 0.0).bool(), (_LEFT,)),
     "moves": Case(lambda mask: (~mask).view(4, 3).t().expand(2, 3, 4), (_MASK,)),
     "from-a-bool": Case(lambda mask, x: mask.float() + x, (_MASK, X), "Convert Add"),
+    "compared-with-positions": Case(_with_positions, (X,)),
+    "choices-of-positions": Case(lambda x: torch.where(x > 0.5, x, torch.arange(4)), (X,)),
     "constant": Case(lambda x: torch.where(_MASK, x, 0.0), (X,)),
 }

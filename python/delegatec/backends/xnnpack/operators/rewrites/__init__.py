@@ -12,6 +12,7 @@ from typing import Final
 from delegatec.backends.xnnpack.operators import attention
 from delegatec.backends.xnnpack.operators.rewrites import (
     convolutions,
+    integers,
     interpolation,
     norms,
     places,
@@ -29,6 +30,7 @@ from delegatec.edge.legalize.rules import steps
 REWRITES: Final[Rewrites] = rewrites(
     attention.REWRITES,
     convolutions.REWRITES,
+    integers.REWRITES,
     norms.REWRITES,
     places.REWRITES,
     pools.REWRITES,
