@@ -114,6 +114,21 @@ def test_numbers_are_computed_inside() -> None:
     assert (len(graph.inputIds), calls(compiled)) == (2, ["int", "slice_copy.Tensor", "mul.Tensor"])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum() / x.shape[0],
+        lambda x: x.mean().exp(),
+        lambda x: x.amax() * x.shape[1] - x.shape[0],
+        lambda x: (x.amin() + x.shape[1] / x.shape[0]).abs(),
+    ],
+)
+def test_a_scalar_and_a_size(function: Function) -> None:
+    batches = [(floats(batch, length, seed=length),) for batch, length in _SIZES]
+    compiled = run_sizes(function, [{0: _BATCH, 1: _LENGTH}], batches)
+    assert compiled.left == []
+
+
 def _left(function: Function, sizes: Mapping[int, Any], example: torch.Tensor) -> list[str]:
     compiled = compile_module(Call(function), (example,), ((dict(sizes),),))
     return [message for _, _, message in compiled.left]

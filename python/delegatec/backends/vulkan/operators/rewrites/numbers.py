@@ -58,7 +58,8 @@ def _with_number(compute: Callable[[Value, Value], Value]) -> Callable[[Builder,
         dtype = x.meta["val"].dtype
         if not dtype.is_floating_point and isinstance(value, torch.SymFloat):
             dtype = torch.float32
-        return compute(value_of(builder, x, dtype), _tensor(builder, value, value.node.expr, dtype)).node
+        first, second = value_of(builder, x, dtype), _tensor(builder, value, value.node.expr, dtype)
+        return compute(first, second if first.rank else second.view()).node
 
     return rule
 
