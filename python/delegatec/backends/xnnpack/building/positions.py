@@ -7,6 +7,7 @@ elements. Positions are the first ones among equal elements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -14,7 +15,17 @@ from delegatec_schemas import xnnpack_graph as schema
 from delegatec_schemas.xnnpack_graph import DataType, Operation
 
 from delegatec.backends.xnnpack.building.graph_builder import GraphBuilder
-from delegatec.backends.xnnpack.building.operations import concatenated, sliced
+from delegatec.backends.xnnpack.building.operations import (
+    binary,
+    clamp,
+    concatenated,
+    fully_connected,
+    padded,
+    reshaped,
+    sliced,
+    transposed,
+    unary,
+)
 
 
 def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple[int, int]:
@@ -38,6 +49,38 @@ def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple
     b.emit(Operation.Convert, schema.UnaryT(places, numbers, 0))
     both = concatenated(b, [values, numbers], 1)
     return values, sliced(b, both, 1, shape[1], 2 * shape[1])
+
+
+def largest_of_long_rows(b: GraphBuilder, id: int) -> tuple[int, int]:
+    """Emits maxima and positions of a few long rows, both in float32.
+
+    The pieces of a row are channels, which the runtime compares at once. Then the first piece with the
+    largest maximum is found: its number chooses among the positions in all pieces.
+
+    Args:
+        b: the graph.
+        id: [rows, elements], float32; both are static.
+
+    Returns:
+        The maxima and the positions, [rows, 1, 1, 1]: the first ones among equal elements.
+    """
+    rows, elements = map(int, b.shape_of(id))
+    root = math.isqrt(elements)
+    count = next((size for size in range(root, root // 8, -1) if elements % size == 0), root)
+    length = -(-elements // count)
+    whole = padded(b, id, [0, 0], [0, count * length - elements], -math.inf)
+    columns = transposed(b, reshaped(b, whole, [rows, count, length]), [0, 2, 1])
+    found, places = largest_in_windows(b, reshaped(b, columns, [rows, length, 1, count]), (length, 1))
+    values, piece = largest_in_windows(b, reshaped(b, found, [rows, count, 1, 1]), (count, 1))
+    numbers = torch.arange(count, dtype=torch.float32)
+    starts, order = (b.constant(each, torch.float32) for each in (numbers * length, numbers))
+    distance = binary(b, Operation.Subtract, reshaped(b, piece, [rows, 1]), order)
+    others = clamp(b, unary(b, Operation.Absolute, distance), 0.0, 1.0)
+    chosen = binary(b, Operation.Subtract, 1.0, others)
+    whole = binary(b, Operation.Add, reshaped(b, places, [rows, count]), starts)
+    ones = b.constant(torch.ones(1, count), torch.float32)
+    place = fully_connected(b, binary(b, Operation.Multiply, whole, chosen), ones)
+    return values, reshaped(b, place, [rows, 1, 1, 1])
 
 
 def integers(b: GraphBuilder, id: int) -> int:

@@ -19,7 +19,7 @@ from delegatec.backends.xnnpack.building.operations import (
     transposed,
     unary,
 )
-from delegatec.backends.xnnpack.building.positions import integers, largest_in_windows
+from delegatec.backends.xnnpack.building.positions import integers, largest_in_windows, largest_of_long_rows
 from delegatec.backends.xnnpack.operators.row import Constraint, Lower, OperatorRow, operator_row
 from delegatec.backends.xnnpack.operators.rules import SHAPES
 from delegatec.edge.arguments import bind, dtype_of, read_results
@@ -30,6 +30,10 @@ _EXACT: Final = 2**24
 """float32 has all whole numbers up to this one."""
 _MOST_PLACES: Final = 2**12
 """Elements of a window, so that the row of one is exact."""
+_FEWEST_ROWS: Final = 8
+"""Rows that are channels, which the runtime compares at once."""
+_LONG: Final = 512
+"""Elements of fewer rows from which on pieces of a row are channels: measured."""
 _SWAPPED: Final = (0, 3, 2, 1)
 """[N, C, H, W] as [N, W, H, C], and back."""
 
@@ -40,6 +44,10 @@ def _found(b: LevelBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
     shape = b.shape_of(x)
     start, end = (dims[0], dims[-1] + 1) if dims else (0, 0)
     before, along, behind = (math.prod(part) for part in (shape[:start], shape[start:end], shape[end:]))
+    if behind == 1 and before < _FEWEST_ROWS and along >= _LONG:
+        x = reshaped(b, x, [before, along])
+        values, places = largest_of_long_rows(b, x if is_largest else unary(b, Operation.Negate, x))
+        return (values if is_largest else unary(b, Operation.Negate, values)), places
     if behind == 1:  # rows become channels: the runtime looks at several of these at once
         x = transposed(b, reshaped(b, x, [before, along]), [1, 0])
         before, behind = behind, before

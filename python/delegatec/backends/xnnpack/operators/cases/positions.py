@@ -17,6 +17,17 @@ _EQUAL: Final = (floats(2, 6, 8, 9) * 2).round()
 _ROWS: Final = floats(5, 300)
 
 
+_LONG: Final = floats(3, 1000)
+_LEAST: Final = torch.full((2, 1009), -torch.inf)
+
+
+def _infinities() -> torch.Tensor:
+    """Rows of which the largest elements are infinite, and there twice."""
+    x = floats(2, 1009)
+    x[:, 700], x[:, 650], x[1, 3] = torch.inf, torch.inf, -torch.inf
+    return x
+
+
 class _Classes(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Returns the channel of the largest number at each pixel."""
@@ -29,6 +40,12 @@ _CASES: Final = {
         (_ROWS,),
         "Transpose Reshape ArgMaxPooling Convert Concatenate2 Slice Reshape Convert",
     ),
+    "long rows": Case(lambda x: x.argmax(-1), (_LONG,), "", (), (((_LONG * 3).round(),), (_LONG.neg(),))),
+    "long rows, a prime length": Case(
+        lambda x: (x.argmax(-1), x.argmin(-1)), (floats(2, 1009),), "", (), ((_infinities(),), (_LEAST,))
+    ),
+    "long rows, maximum": Case(lambda x: (*x.max(1, keepdim=True), *x.min(1)), ((_LONG * 3).round(),)),
+    "long, all elements": Case(lambda x: x.argmax(), ((floats(16, 2001) * 9).round(),)),
     "least of rows": Case(lambda x: x.argmin(1, keepdim=True), (_ROWS,)),
     "channels": Case(torch.nn.Sequential(torch.nn.Conv2d(6, 4, 3), _Classes()), (_X,)),
     "first of equal elements": Case(lambda x: (x.argmax(2), x.argmin(1)), (_EQUAL,)),
