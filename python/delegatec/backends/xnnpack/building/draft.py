@@ -20,6 +20,7 @@ from delegatec.backends.xnnpack.building.keys import (
 )
 from delegatec.backends.xnnpack.building.limits import fuse_clamps
 from delegatec.backends.xnnpack.building.step import Step
+from delegatec.backends.xnnpack.building.unread import drop_positions
 from delegatec.backends.xnnpack.checking.values import INPUT, NAMED, OUTPUT
 from delegatec.backends.xnnpack.operands import (
     BIAS,
@@ -116,8 +117,8 @@ class Draft:
 
     def simplify(self) -> None:
         """Fuses clamps, and places constants by their readers; removes what no output depends on."""
-        self.steps, _ = self._live()
-        self.steps = fuse_clamps(self.steps, self.outputs, self._have_one_scale)
+        self.steps, used = self._live()
+        self.steps = fuse_clamps(drop_positions(self.steps, used), self.outputs, self._have_one_scale)
         self._separate()
         self.steps, used = self._live()
         used.update(self.inputs, (id for step in self.steps for id in result_ids(step.node)))

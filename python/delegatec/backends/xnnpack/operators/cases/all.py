@@ -16,6 +16,7 @@ from delegatec.backends.xnnpack.operators.cases import (
     places,
     positions,
     several_sizes,
+    volumes,
 )
 from delegatec.backends.xnnpack.operators.cases.case import Case
 
@@ -30,4 +31,5 @@ ALL: Final[dict[str, Case]] = {
     **places.CASES,
     **positions.CASES,
     **images.CASES,
+    **volumes.CASES,
 }

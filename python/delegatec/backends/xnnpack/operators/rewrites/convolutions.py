@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
 
 from delegatec.backends.xnnpack.dialect import XNNPACK
 from delegatec.backends.xnnpack.operators.rewrites.planes import plane, row
-from delegatec.edge.arguments import bind
+from delegatec.backends.xnnpack.operators.rewrites.volumes import convolution_of_volumes
+from delegatec.edge.arguments import bind, shape_of
 from delegatec.edge.builder import Builder
 from delegatec.edge.channels_last.rewrites.convolutions import Convolution
 from delegatec.edge.channels_last.rewrites.images import channels_first, channels_last, emit
@@ -20,8 +21,10 @@ from delegatec.edge.legalize.value import value_of
 aten = torch.ops.aten
 
 
-def _convolution(builder: Builder, node: Node) -> Node | None:
+def _convolution(builder: Builder, node: Node) -> Any:
     bound = bind(node)
+    if len(shape_of(bound["input"])) == 5:
+        return convolution_of_volumes(node, value_of(builder, bound["input"]))
     call, image = Convolution.of(node), channels_last(value_of(builder, bound["input"]))
     is_line = image.rank == 3
     if is_line:

@@ -84,6 +84,22 @@ def _max_pool2d(builder: Builder, node: Node) -> Any:
     return [like(result, source.rank).node, None]
 
 
+def _max_pool3d(builder: Builder, node: Node) -> Any:
+    """Pools rows and columns, and then the depth."""
+    source, windows = value_of(builder, bind(node)["self"]), windows_of(node, 3)
+    padding = _padding(node, windows)
+    if is_dynamic(source.shape[-3:]) or source.rank != 5 or padding is None:
+        return _VARY if source.rank == 5 else None
+    x = channels_last(source)
+    batch, depth, height, width, channels = x.shape
+    planes = maxima(x.view(batch * depth, height, width, channels), windows[1:], padding[1:])
+    _, rows, columns, _ = planes.shape
+    lines = planes.view(batch, depth, rows * columns, channels)
+    across = Windows(rows * columns, rows * columns, 1, 1)
+    found = maxima(lines, [windows[0], across], [padding[0], (0, 0)])
+    return [channels_first(found.view(batch, found.shape[1], rows, columns, channels)).node, None]
+
+
 def _avg_pool2d(builder: Builder, node: Node) -> Any:
     """Makes padding that counts elements; a divisor is a factor."""
     bound, windows = bind(node), windows_of(node, 2)
@@ -139,6 +155,13 @@ REWRITES: Final = (
         _max_pool2d,
         _FIRST,
         note="channels last; windows beyond the border are padding",
+    ),
+    Rewrite(
+        aten.max_pool3d_with_indices.default,
+        _max_pool3d,
+        _FIRST,
+        note="channels last; planes, and then the depth",
+        preserved=True,
     ),
     Rewrite(
         aten.avg_pool2d.default,
