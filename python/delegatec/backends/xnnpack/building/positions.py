@@ -33,14 +33,14 @@ def largest_in_windows(b: GraphBuilder, id: int, kernel: Sequence[int]) -> tuple
 
     Args:
         b: the graph.
-        id: images, [N, H, W, C], float32; all sizes are static.
+        id: images, [N, H, W, C], float32; rows and columns are static.
         kernel: rows and columns of a window: not one element.
 
     Returns:
         The maxima and the positions, [N, H / rows, W / columns, C]. Positions count the elements of a window
         column by column.
     """
-    batch, *sizes, channels = map(int, b.shape_of(id))
+    batch, *sizes, channels = b.shape_of(id)
     shape = [batch, *(size // length for size, length in zip(sizes, kernel, strict=True)), channels]
     values = b.temporary(shape, torch.float32)
     places = b.value(DataType.INT32, shape, torch.int32)

@@ -44,11 +44,12 @@ def _found(b: LevelBuilder, node: Node, is_largest: bool) -> tuple[int, int]:
     shape = b.shape_of(x)
     start, end = (dims[0], dims[-1] + 1) if dims else (0, 0)
     before, along, behind = (math.prod(part) for part in (shape[:start], shape[start:end], shape[end:]))
-    if behind == 1 and before < _FEWEST_ROWS and along >= _LONG:
+    is_row = isinstance(behind, int) and behind == 1
+    if is_row and isinstance(before, int) and before < _FEWEST_ROWS and along >= _LONG:
         x = reshaped(b, x, [before, along])
         values, places = largest_of_long_rows(b, x if is_largest else unary(b, Operation.Negate, x))
         return (values if is_largest else unary(b, Operation.Negate, values)), places
-    if behind == 1:  # rows become channels: the runtime looks at several of these at once
+    if is_row:  # rows become channels: the runtime looks at several of these at once
         x = transposed(b, reshaped(b, x, [before, along]), [1, 0])
         before, behind = behind, before
     image = reshaped(b, x, [before, along, 1, behind])
@@ -87,14 +88,17 @@ def reads_position(node: Node) -> bool:
 
 def _varying_sizes(node: Node, _: object) -> str | None:
     sizes = bind(node)["self"].meta["val"].shape
-    return (
-        f"the sizes {[str(size) for size in sizes]}" if reads_position(node) and is_dynamic(sizes) else None
-    )
+    dims = reduced_dims(node)
+    apart = [size for dim, size in enumerate(sizes) if dim not in dims and not isinstance(size, int)]
+    is_reduced = is_dynamic(sizes[dim] for dim in dims)
+    if not reads_position(node) or (len(apart) < 2 and not is_reduced):
+        return None
+    return f"the sizes {[str(size) for size in sizes]}"
 
 
 def _other_length(node: Node, _: object) -> str | None:
     sizes = bind(node)["self"].meta["val"].shape
-    if not reads_position(node) or is_dynamic(sizes):
+    if not reads_position(node) or is_dynamic(sizes[dim] for dim in reduced_dims(node)):
         return None
     length = math.prod(sizes[dim] for dim in reduced_dims(node))
     return None if 1 < length < _EXACT else f"{length} elements"
@@ -144,7 +148,7 @@ def _other_windows(node: Node, _: object) -> str | None:
 POSITIONS: Final = (
     Constraint(
         "dynamic-shape",
-        "Sizes are static where positions are used.",
+        "Where positions are used, those elements are of static sizes, and at most one other size varies.",
         _varying_sizes,
         "make the size a constant of the model",
     ),

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch.nn import functional as f
 
-from delegatec.backends.common.testing import floats
+from delegatec.backends.common.testing import Function, floats
 from delegatec.backends.xnnpack.operators.cases.case import Case
 
 _X: Final = floats(2, 6, 8, 9)
@@ -26,6 +26,13 @@ def _infinities() -> torch.Tensor:
     x = floats(2, 1009)
     x[:, 700], x[:, 650], x[1, 3] = torch.inf, torch.inf, -torch.inf
     return x
+
+
+def _varied(case_of: Function, dim: int, *sizes: int) -> Case:
+    """Returns a case in which one size varies, and grows beyond that of the first run."""
+    runs = [(floats(*sizes[:dim], size, *sizes[dim:]) * 4).round() for size in (3, 40, 1)]
+    first, *more = ((x,) for x in runs)
+    return Case(case_of, first, "", ({dim: torch.export.Dim("size", min=1, max=40)},), more)
 
 
 class _Classes(torch.nn.Module):
@@ -53,6 +60,10 @@ _CASES: Final = {
     "maximum": Case(lambda x: x.max(1), (_EQUAL,)),
     "minimum": Case(lambda x: x.min(-1, keepdim=True), (_X,)),
     "position alone": Case(lambda x: x.max(2)[1], (_X,)),
+    "rows that vary": _varied(lambda x: (x.argmax(-1), x.argmin(-1, keepdim=True)), 0, 100),
+    "long rows that vary": _varied(lambda x: x.max(1), 0, 2100),
+    "channels of images that vary": _varied(lambda x: x.max(1), 0, 21, 4, 5),
+    "channels of rows that vary": _varied(lambda x: (x.argmax(1), x.argmin(1)), 2, 2, 21, 5),
     "pool": Case(lambda x: f.max_pool2d(x, 2, return_indices=True), (_EQUAL,)),
     "pool of several columns": Case(lambda x: f.max_pool2d(x, (2, 3), return_indices=True), (_EQUAL,)),
     "pool, positions alone": Case(lambda x: f.max_pool2d(x, (3, 1), return_indices=True)[1], (_X,)),

@@ -52,7 +52,7 @@ REWRITES: Final = (
     Rewrite(
         aten.convolution.default,
         _convolution,
-        note="channels last; one dimension as images of one row",
+        note="channels last; one dimension as images of one row, three as images of planes",
         preserved=True,
     ),
 )
