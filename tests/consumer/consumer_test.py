@@ -136,6 +136,8 @@ def test_rules_have_their_public_names(consumer: NestedBazel) -> None:
         "//model:int8_weights": "exported_program",
         "//model:missing_entry": "exported_program",
         "//model:net": "exported_program",
+        "//model:net_8da8w": "quantized_program",
+        "//model:net_8da8w_xnnpack": "xnnpack_program",
         "//model:net_clamp": "delegate_program",
         "//model:net_half_mps": "mps_program",
         "//model:net_half_vulkan": "vulkan_program",

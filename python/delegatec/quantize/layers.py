@@ -66,7 +66,10 @@ def _with_linear_layers(program: ExportedProgram) -> ExportedProgram:
 
 
 def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> list[Diagnostic]:
-    """Returns DC134 for each method without layers, and each layer that `group_size` does not divide."""
+    """Returns all problems of the layers.
+
+    DC134: no layers in a method, or one that `group_size` does not divide; DC406: a weight beyond float16.
+    """
     problems: list[Diagnostic] = []
     for method, graph in graphs.items():
         layers = layers_of(graph, settings)
@@ -74,6 +77,7 @@ def layer_problems(graphs: Mapping[str, GraphModule], settings: Settings) -> lis
         problems += [
             _undivided(graph, layer, settings) for layer in layers if not _divides(graph, layer, settings)
         ]
+        problems += [_beyond(layer) for layer in layers if _is_beyond(graph, layer, settings)]
     return list(dict.fromkeys(problems))
 
 
@@ -104,6 +108,20 @@ def _undivided(graph: GraphModule, layer: Layer, settings: Settings) -> Diagnost
         f'group_size = {size} does not divide the {_inputs(graph, layer)} inputs of "{layer.name}"',
         expected="a number that divides the inputs of each linear layer",
         help="change group_size, or keep the layer in float" + f': float_modules = ["{owner}"]' * bool(owner),
+    )
+
+
+def _is_beyond(graph: GraphModule, layer: Layer, settings: Settings) -> bool:
+    most = torch.finfo(torch.float16).max
+    return settings.weight == "float16" and float(tensor_of(graph, layer.weight).abs().max()) > most
+
+
+def _beyond(layer: Layer) -> Diagnostic:
+    return Diagnostic(
+        "DC406",
+        f'the weight "{layer.name}" has values beyond float16',
+        expected=f"values of at most {torch.finfo(torch.float16).max:.0f}",
+        help="keep the layer in float, with float_modules, or scale the weight",
     )
 
 
@@ -148,8 +166,11 @@ class _Writer:
         if self._settings.activation == "dynamic_int8" and operands.form is not Form.EMBEDDING:
             key = (x, operands.form)
             if key not in self._rounded:
-                is_image = operands.form is Form.CONVOLUTION
-                self._rounded[key] = self._round_image(node, x) if is_image else self._round_rows(node, x)
+                self._rounded[key] = (
+                    self._round_image(node, x)
+                    if operands.form is Form.CONVOLUTION
+                    else self._round_rows(node, x, _inputs(self._graph, layer))
+                )
             x = self._rounded[key]
         if layer.is_product:
             bias = node.args[0] if node.target is aten.addmm.default else None
@@ -171,10 +192,9 @@ class _Writer:
 
     # ---- activations ---------------------------------------------------------------------------------------
 
-    def _round_rows(self, layer: Node, x: Node) -> Node:
-        """Returns the values of a tensor's levels, with a scale and a zero point per row."""
-        shape = x.meta["val"].shape
-        block = [*[1] * (len(shape) - 1), int(shape[-1])]
+    def _round_rows(self, layer: Node, x: Node, width: int) -> Node:
+        """Returns the values of a tensor's levels, with a scale and a zero point per row of a width."""
+        block = [*[1] * (x.meta["val"].dim() - 1), width]
         limits = RANGES["int8"]
         options = ("ASYMMETRIC", block, torch.int8, *limits, None, None, torch.int8)
         scale, zero = self._parts(
